@@ -1,0 +1,54 @@
+# Every target sets up .venv by itself, again when pyproject.toml has changed. All that is needed is Python 3.11 or later.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+READY := .venv/.ready
+BIN := .venv/bin
+ARGS ?=
+
+.PHONY: help demo test check bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## run the demo; ARGS="..." is passed on, try ARGS=--help
+	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
+
+test: $(READY) ## run all tests and measure coverage; ARGS="..." goes to pytest
+	@$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+check: $(READY) ## check format, lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY) ## run the benchmarks
+	$(BIN)/python -m pytest tests/benchmarks -s -o python_files='bench_*.py' -o python_functions='bench_*' $(ARGS)
+
+clean: ## remove all that these targets made, .venv included
+	rm -rf .venv .cache .coverage .coverage.* htmlcov build dist .hypothesis .import_linter_cache
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A command of that name may be a stub that only says it is not installed, so each is asked for its version.
+$(READY): pyproject.toml
+	@for python in python3.13 python3.12 python3.11 python3.14 python3 python; do \
+	    if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; \
+	    python=; \
+	done; \
+	if [ -z "$$python" ]; then \
+	    echo "make: no Python 3.11 or later with its venv module was found; install one (on Debian and Ubuntu:" >&2; \
+	    echo "make: apt-get install python3 python3-venv) and have it on the PATH as python3.11 or later, or as python3." >&2; \
+	    exit 1; \
+	fi; \
+	if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "setting up .venv with $$python"; \
+	    $$python -m venv --clear .venv; \
+	fi
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,68 @@
+"""Arguments that are checked before any request: each error says what was given and what to write."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+__all__ = ["check_duration", "check_limit", "check_task_id", "check_threads", "check_time", "did_you_mean"]
+
+_LONGEST_ID = 1024
+
+
+def check_task_id(task_id: object) -> str:
+    """Return the task id; any text of 1 to 1024 bytes."""
+    if not isinstance(task_id, str):
+        raise TypeError(f"a task id is text, not {task_id!r}: write {str(task_id)!r}")
+    try:
+        length = len(task_id.encode())
+    except UnicodeEncodeError:
+        raise ValueError(f"the task id {task_id!r} has a lone surrogate, which has no UTF-8") from None
+    if not 1 <= length <= _LONGEST_ID:
+        raise ValueError(f"a task id has 1 to {_LONGEST_ID} bytes, not {length}: {task_id[:40]!r}")
+    return task_id
+
+
+def check_time(name: str, time: object) -> datetime | None:
+    """Return an aware time, or None."""
+    if time is None:
+        return None
+    if not isinstance(time, datetime):
+        raise TypeError(f"{name} is an aware datetime, not {time!r}")
+    if time.tzinfo is None or time.utcoffset() is None:
+        raise ValueError(f"{name}={time!r} has no time zone: add tzinfo=UTC, or write datetime.now(UTC)")
+    return time
+
+
+def check_duration(name: str, duration: object, *, zero: bool = False) -> timedelta:
+    """Return a duration above zero, or of zero or more."""
+    if not isinstance(duration, timedelta):
+        raise TypeError(f"{name} is a timedelta, not {duration!r}: write timedelta(seconds=...)")
+    if duration < timedelta(0) or not (zero or duration):
+        raise ValueError(f"{name} is {'zero or more' if zero else 'above zero'}, not {duration!r}")
+    return duration
+
+
+def check_limit(name: str, limit: object) -> int | None:
+    """Return a whole number from 1, or None."""
+    if limit is None:
+        return None
+    if type(limit) is not int:
+        raise TypeError(f"{name} is a whole number, not {limit!r}")
+    if limit < 1:
+        raise ValueError(f"{name} is 1 or more, not {limit}")
+    return limit
+
+
+def check_threads(threads: object) -> int:
+    """Return the number of threads, from 1."""
+    if type(threads) is not int or threads < 1:
+        raise ValueError(f"threads is a whole number from 1, not {threads!r}")
+    return threads
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the known name that is nearest, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

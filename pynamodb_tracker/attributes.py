@@ -1,0 +1,128 @@
+"""How the tracker's own attributes are stored: integers, times, the list of fences, and the user's dictionary."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, cast
+
+from pynamodb.attributes import Attribute, UTCDateTimeAttribute
+from pynamodb.constants import LIST, NUMBER, STRING
+
+from pynamodb_tracker import clock
+
+__all__ = ["DataAttribute", "FencesAttribute", "IntegerAttribute", "TimeAttribute"]
+
+
+class IntegerAttribute(Attribute[int]):
+    """A whole number; PynamoDB's own number attribute is a float to type checkers."""
+
+    attr_type = NUMBER
+
+    def serialize(self, value: int) -> str:
+        """Return the digits."""
+        return str(int(value))
+
+    def deserialize(self, value: str) -> int:
+        """Return the integer."""
+        return int(value)
+
+
+class TimeAttribute(UTCDateTimeAttribute):
+    """A time in UTC with microseconds, stored so that the order of the strings is the order of time."""
+
+    def serialize(self, value: datetime) -> str:
+        """Return the stored form; a naive time is a ValueError, because it could mean any zone."""
+        if value.tzinfo is None:
+            raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
+        return clock.stamp(value)
+
+
+class FencesAttribute(Attribute[list[int]]):
+    """A list of whole numbers."""
+
+    attr_type = LIST
+
+    def serialize(self, value: list[int]) -> list[dict[str, str]]:
+        """Return the stored list."""
+        return [{NUMBER: str(fence)} for fence in value]
+
+    def deserialize(self, value: list[dict[str, str]]) -> list[int]:
+        """Return the numbers."""
+        return [int(fence[NUMBER]) for fence in value]
+
+
+class _Unread(str):
+    """The stored text of `data` that nobody has looked at yet."""
+
+    __slots__ = ()
+
+
+class DataAttribute(Attribute[dict[str, Any]]):
+    """The user's dictionary, stored as JSON text and parsed when it is first touched; an empty one is not stored."""
+
+    attr_type = STRING
+
+    def __init__(self) -> None:
+        super().__init__(null=True)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """Return the dictionary of a row, the same object each time, so that nested changes of it count."""
+        if instance is None:
+            return self
+        value = instance.attribute_values.get("data")
+        if isinstance(value, _Unread):
+            value = json.loads(value)
+        elif value is None:
+            value = {}
+        instance.attribute_values["data"] = value
+        return value
+
+    def stored(self, instance: Any) -> str | None:
+        """Return the stored form of a row's dictionary, without parsing it where nobody touched it."""
+        value = instance.attribute_values.get("data")
+        return str(value) if isinstance(value, _Unread) else self.serialize(value)
+
+    def serialize(self, value: dict[str, Any] | None) -> str | None:
+        """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""
+        if not value:
+            if value is not None and not isinstance(value, dict):
+                raise TypeError(f"data is a dictionary, not {value!r}")
+            return None
+        if not isinstance(value, dict):
+            raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            faithful = json.loads(text) == value
+        except (TypeError, ValueError, RecursionError):
+            faithful = False
+        if not faithful:
+            _refuse(value, "data", ())
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate has no UTF-8; escaped, it is stored and read back
+            return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return text
+
+    def deserialize(self, value: str) -> dict[str, Any]:
+        """Keep the text until somebody looks at it."""
+        return cast("dict[str, Any]", _Unread(value))
+
+
+def _refuse(value: object, path: str, parents: tuple[int, ...]) -> None:
+    """Raise for the first entry, by its path, that JSON would refuse or would read back as something else."""
+    if id(value) in parents:
+        raise ValueError(f"{path} contains itself")
+    parents = (*parents, id(value))
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}: keys are strings in JSON")
+            _refuse(entry, f"{path}[{key!r}]", parents)
+    elif isinstance(value, list):
+        for position, entry in enumerate(value):
+            _refuse(entry, f"{path}[{position}]", parents)
+    elif not isinstance(value, str | int | float | bool | None):
+        raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
+    elif isinstance(value, float) and not float("-inf") < value < float("inf"):
+        raise ValueError(f"{path} is {value!r}, which JSON does not have")

@@ -1,0 +1,74 @@
+"""What the user's block gets while it runs: the task, the attempt, and the lock that it holds."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from pynamodb_tracker import transitions
+from pynamodb_tracker.arguments import check_duration
+from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model import TaskRow
+
+__all__ = ["ExecutionContext"]
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class ExecutionContext(Generic[T]):
+    """One attempt of one step of one task, which this worker has locked."""
+
+    def __init__(self, writes: transitions.StepWrites[T], lock: transitions.Lock[T], lock_for: timedelta) -> None:
+        self._writes = writes
+        self._lock = lock
+        self._lock_for = lock_for
+
+    @property
+    def task(self) -> T:
+        """The row; what the block assigns to it is saved with the success, or not at all."""
+        return self._lock.task
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of this step it is, from 1; attempts of workers that died count."""
+        return self._lock.attempt
+
+    @property
+    def fence(self) -> int:
+        """Which claim of the task it is; it only grows, so other systems can refuse a lower one that comes late."""
+        return self._lock.fence
+
+    @property
+    def lock_expire_time(self) -> datetime:
+        """Until when nobody else takes the task."""
+        return self._lock.expire_time
+
+    def extend_lock(self, lock_for: timedelta | None = None) -> None:
+        """Hold the task until `lock_for` from now, by default the time that it was started with; never for less.
+
+        Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
+        """
+        duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
+        self._check_running("extend the lock of")
+        transitions.extend(self._writes, self._lock, duration)
+
+    def save(self) -> None:
+        """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
+
+        No request where nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
+        value cannot be stored.
+        """
+        self._check_running("save")
+        transitions.save(self._writes, self._lock)
+
+    def _check_running(self, order: str) -> None:
+        if self._lock.ended:
+            raise LockLostError(
+                f"cannot {order} {self._writes.codes.step} of {self.task.task_id!r}: the block has ended, and the lock "
+                "with it",
+                task_id=self.task.task_id,
+            )
+
+    def __repr__(self) -> str:
+        name, step = type(self.task).__name__, self._writes.codes.step
+        return f"<ExecutionContext {name}.{step} {self.task.task_id!r} attempt {self.attempt} fence {self.fence}>"

@@ -1,0 +1,122 @@
+"""Everything that the library raises, in one tree.
+
+TrackerError
+├── DefinitionError             a use case or a step is declared wrongly; raised when the class is created
+├── TaskAlreadyExistsError      create: the task is there
+├── LockLostError               the row proves that this run no longer holds the lock
+├── ValueNotStorableError       a value cannot be stored (also a ValueError)
+├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
+│   ├── TaskNotFoundError       there is no such task
+│   ├── TaskNotReadyError       it is not due yet, or an earlier step is not done
+│   ├── TaskLockedError         another worker holds it
+│   ├── TaskAlreadySucceededError   this step is done
+│   └── TaskIgnoredError        it was set aside and waits for a person
+├── GiveUp                      raised by the user's block: ignore the task at once
+└── RetryLater                  raised by the user's block: fail this attempt, start the next one no earlier than that
+
+Wrong arguments are a ValueError or a TypeError, before any request. Failures of the transport are PynamoDB's own.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.task import Task
+
+__all__ = [
+    "DefinitionError",
+    "GiveUp",
+    "LockLostError",
+    "RetryLater",
+    "TaskAlreadyExistsError",
+    "TaskAlreadySucceededError",
+    "TaskIgnoredError",
+    "TaskLockedError",
+    "TaskNotFoundError",
+    "TaskNotReadyError",
+    "TaskNotStartableError",
+    "TrackerError",
+    "ValueNotStorableError",
+]
+
+
+class TrackerError(Exception):
+    """The root of everything that the library raises by itself."""
+
+
+class DefinitionError(TrackerError):
+    """A class declares a use case, a step or an attribute in a way that cannot work; the message says what to write."""
+
+
+class TaskError(TrackerError):
+    """An error about one task, which it names; `task` is the row as it was found, where one was read."""
+
+    def __init__(self, message: str, *, task_id: str = "", task: Task | None = None) -> None:
+        super().__init__(message)
+        self.task_id = task_id
+        self.task = task
+
+
+class TaskAlreadyExistsError(TaskError):
+    """`create` found a task with this id in the use case, and left it as it is."""
+
+
+class LockLostError(TaskError):
+    """The row proves that another worker or a person took the task over: nothing of this run was recorded since."""
+
+
+class ValueNotStorableError(TaskError, ValueError):
+    """A value cannot be stored; `attribute` names it and `size` is the size in bytes where that is the reason."""
+
+    def __init__(
+        self, message: str, *, task_id: str = "", task: Task | None = None, attribute: str = "", size: int | None = None
+    ) -> None:
+        super().__init__(message, task_id=task_id, task=task)
+        self.attribute = attribute
+        self.size = size
+
+
+class TaskNotStartableError(TaskError):
+    """The task could not be taken; without detail (`detailed_error=False`) this base class is raised itself."""
+
+
+class TaskNotFoundError(TaskNotStartableError):
+    """There is no task with this id in the use case."""
+
+
+class TaskNotReadyError(TaskNotStartableError):
+    """The task is not due yet, or an earlier step of it is not done."""
+
+
+class TaskLockedError(TaskNotStartableError):
+    """Another worker holds the task: `task.worker` until `task.lock_expire_time`."""
+
+
+class TaskAlreadySucceededError(TaskNotStartableError):
+    """This step of the task is done."""
+
+
+class TaskIgnoredError(TaskNotStartableError):
+    """The task was set aside, by a person or after its last attempt, and waits for a `reopen`."""
+
+
+class GiveUp(TrackerError):  # noqa: N818 - an order of the user's block, not an error of the library
+    """Raise it in the block to ignore the task at once, whatever attempts are left; the message is kept as the reason."""
+
+
+class RetryLater(TrackerError):  # noqa: N818 - an order of the user's block, not an error of the library
+    """Raise it in the block to fail this attempt and to let the next one start no earlier than `delay` from now."""
+
+    def __init__(self, delay: timedelta, message: str = "") -> None:
+        if not isinstance(delay, timedelta):
+            raise TypeError(f"RetryLater takes a timedelta, not {delay!r}: write RetryLater(timedelta(minutes=5))")
+        if delay < timedelta(0):
+            raise ValueError(f"RetryLater takes a delay of zero or more, not {delay!r}")
+        super().__init__(message or f"retry in {delay}")
+        self.delay = delay
+
+    def __reduce__(self) -> tuple[type[RetryLater], tuple[timedelta, str]]:
+        """Pickle with both arguments: the default takes the message alone."""
+        return (type(self), (self.delay, str(self)))

@@ -1,0 +1,152 @@
+"""The row of a task, and its index: the stored attributes, how a row is loaded, and what of it has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeVar
+
+from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
+from pynamodb.connection.table import TableConnection
+from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
+from pynamodb.models import Model
+
+from pynamodb_tracker.attributes import DataAttribute, FencesAttribute, IntegerAttribute, TimeAttribute
+from pynamodb_tracker.failure import ErrorsAttribute
+from pynamodb_tracker.schema import Schema
+from pynamodb_tracker.stored import Stored, same, serialized
+
+__all__ = ["Changes", "StatusIndex", "TaskRow", "changes_of", "load", "saved", "stored_row"]
+
+Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
+"""The user's attributes that changed, by name, each with its stored form; None means to remove it."""
+
+
+class StatusIndex(GlobalSecondaryIndex["TaskRow"]):
+    """Tasks by use case and state, in the order in which they need attention."""
+
+    class Meta:
+        """Small entries: what a status change costs must not depend on the size of the row."""
+
+        index_name = "status-index"
+        projection = IncludeProjection(["status", "attempt", "create_time", "update_time", "last_error"])
+
+    status_key = UnicodeAttribute(hash_key=True)
+    due_time = TimeAttribute(range_key=True)
+
+
+class TaskRow(Model):
+    """The attributes of every task; `use_case_id` is claimed by a class with a UseCase of its own."""
+
+    task_id = UnicodeAttribute(hash_key=True)
+    """Unique within its use case: any text of 1 to 1024 bytes."""
+    use_case_id = UnicodeAttribute(range_key=True)
+    """The stored name of the use case; further records of a task lie beside it under `use_case_id#…`."""
+    status = IntegerAttribute()
+    """The code of the state; `state` tells it in words."""
+    status_key = UnicodeAttribute()
+    """The index's hash key: use case, code and shard."""
+    due_time = TimeAttribute()
+    """When the row next needs attention: may start from; lock ends, as claimed; or when it ended."""
+    create_time = TimeAttribute()
+    """When the task was created."""
+    update_time = TimeAttribute()
+    """When the status last changed."""
+    attempt = IntegerAttribute()
+    """Attempts of the current step so far; 0 after a success."""
+    fence = IntegerAttribute()
+    """Claims of this task ever; it only grows."""
+    lock = UnicodeAttribute(null=True)
+    """The token of the last claim, or of the last order of a person; never removed."""
+    lock_expire_time = TimeAttribute(null=True)
+    """When the last claim's lock ends, extensions included."""
+    worker = UnicodeAttribute(null=True)
+    """Who claimed last: host:pid, or the request id of a Lambda function."""
+    unfinished = FencesAttribute(null=True)
+    """Fences of claims that never finished: how a finish finds out whether it landed."""
+    saves = IntegerAttribute(null=True)
+    """Number of saves of the current run, so that a late copy of one puts nothing old back."""
+    data = DataAttribute()
+    """The user's dictionary."""
+    errors = ErrorsAttribute(null=True)
+    """The last failures, oldest first, bounded in number and size."""
+    last_error = UnicodeAttribute(null=True)
+    """The last failure on one line, for the index."""
+    expire_time = TTLAttribute(null=True)
+    """When the table may delete the finished task, where the use case says `keep_for`."""
+
+    status_index = StatusIndex()
+
+    tracker: ClassVar[Schema]
+    """What the class declares, for the library; the one name that it takes from the user's for itself."""
+    tracker_attributes: ClassVar[frozenset[str]]
+    """The names of the attributes that only transitions write."""
+    _loading: ClassVar[tuple[tuple[str, Attribute[Any], bool], ...] | None] = None
+
+    @classmethod
+    def from_raw_data(cls, data: dict[str, Any]) -> Self:
+        """Return the row as an instance of the class that claims its use case."""
+        claiming = cls.tracker.table.use_cases.get(data["use_case_id"]["S"]) if "use_case_id" in data else None
+        return load(claiming or cls, data)  # type: ignore[return-value]  # the row decides
+
+    def deserialize(self, attribute_values: Stored) -> None:
+        """Fill this instance from a stored row in one pass, and remember that row: `changes` compares with it."""
+        values: dict[str, Any] = {}
+        vars(self).update(attribute_values=values, _stored=attribute_values)
+        for name, attribute, plain in self._loading_plan():
+            stored = attribute_values.get(attribute.attr_name)
+            if stored is not None and "NULL" not in stored:
+                value = attribute.deserialize(attribute.get_value(stored))
+                if plain:
+                    values[name] = value
+                else:  # maps and times-to-live turn what they are given into their own kind
+                    attribute.__set__(self, value)
+            elif attribute.default is not None:
+                attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
+                if (value := serialized(self, name, attribute)) is not None:  # loaded, not assigned by anybody
+                    vars(self)["_stored"] = {**stored_row(self), attribute.attr_name: value}
+
+    @classmethod
+    def _loading_plan(cls) -> tuple[tuple[str, Attribute[Any], bool], ...]:
+        if "_loading" not in vars(cls):
+            plan = ((n, a, type(a).__set__ is Attribute.__set__) for n, a in cls.get_attributes().items())
+            cls._loading = tuple(plan)
+        return cls._loading or ()
+
+    @classmethod
+    def _get_connection(cls) -> TableConnection:
+        """Return the connection of the table: one for all its use cases, and with it one client."""
+        return cls.tracker.connection()
+
+
+TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
+
+T = TypeVar("T", bound=TaskRow)
+
+
+def load(model: type[T], data: Stored) -> T:
+    """Return the stored row as an instance of this class."""
+    row = model.__new__(model)
+    row.deserialize(data)
+    return row
+
+
+def stored_row(row: TaskRow) -> Stored:
+    """Return the row as it was loaded or last saved."""
+    stored: Stored = vars(row)["_stored"]
+    return stored
+
+
+def changes_of(row: TaskRow) -> Changes:
+    """Return what differs from the stored row, of the user's attributes; a ValueNotStorableError names the attribute."""
+    before, changed = stored_row(row), {}
+    for name, attribute in row.tracker.own_attributes():
+        new = serialized(row, name, attribute)
+        if not same(before.get(attribute.attr_name), new):
+            changed[name] = (attribute, new)
+    return changed
+
+
+def saved(row: TaskRow, changes: Changes) -> None:
+    """Count these changes as stored: the next `changes_of` starts from them."""
+    stored = {**stored_row(row), **{attribute.attr_name: value for attribute, value in changes.values()}}
+    vars(row)["_stored"] = {name: value for name, value in stored.items() if value is not None}

@@ -1,0 +1,37 @@
+"""The fixtures that pytest finds when the package is installed: `local_table` and `stopped_clock`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+    from pynamodb_tracker.task import Task
+
+    T = TypeVar("T", bound=Task)
+
+
+@pytest.fixture
+def local_table() -> Iterator[Callable[..., type[T]]]:
+    """Call it with a table or a use case: until the test ends, it is in memory, on moto."""
+    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
+
+    with ExitStack() as stack:
+
+        def enter(table: type[T], *further: type[Task]) -> type[T]:
+            return stack.enter_context(testing.local_table(table, *further))
+
+        yield enter
+
+
+@pytest.fixture
+def stopped_clock() -> Iterator[StoppedClock]:
+    """The library's clock, stopped until the test ends: `stopped_clock.advance(timedelta(...))` moves it."""
+    from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
+
+    with testing.stopped_clock() as clock:
+        yield clock

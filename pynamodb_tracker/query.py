@@ -1,0 +1,240 @@
+"""The only reader of the index: finds candidates there, reads the whole rows, and drops what has moved on."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from pynamodb.expressions.condition import Condition
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.connection import backoff
+from pynamodb_tracker.model import StatusIndex, TaskRow, load, stored_row
+from pynamodb_tracker.status import Codes
+from pynamodb_tracker.stored import Stored
+
+__all__ = ["Position", "Walk", "Window", "count", "counts", "task_ids", "todo"]
+
+T = TypeVar("T", bound=TaskRow)
+
+Position = tuple[str, str]
+"""The due time and the task id of an index entry: where a walk through a shard stands."""
+
+_MOST_KEYS = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+
+_PAGE = 500
+"""Entries a request to the index asks for where no limit is given; about 150 KB."""
+
+_INDEX = StatusIndex.Meta.index_name
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`since <= update_time < until`."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def on_update_time(self) -> Condition | None:
+        """Return the filter that makes the window exact."""
+        condition = None
+        if self.since is not None:
+            condition &= TaskRow.update_time >= self.since
+        if self.until is not None:
+            condition &= TaskRow.update_time < self.until
+        return condition
+
+    def on_due_time(self, latest: datetime | None) -> Condition | None:
+        """Return the key condition that keeps a query from reading what lies before the window, or after `latest`.
+
+        `update_time` is never later than `due_time`.
+        """
+        if self.since is not None and latest is not None:
+            return StatusIndex.due_time.between(self.since, max(self.since, latest))
+        if self.since is not None:
+            return StatusIndex.due_time >= self.since
+        return None if latest is None else StatusIndex.due_time <= latest
+
+
+@dataclass(slots=True)
+class Walk(Generic[T]):
+    """A walk through the tasks of one state in the order of `due_time`, across shards, a page in memory."""
+
+    model: type[T]
+    code: int
+    window: Window = Window()
+    latest_first: bool = False
+    latest: datetime | None = None
+    """The last due time that is of interest."""
+    positions: dict[str, Position] = field(default_factory=dict)
+    """By index key, the last entry that was consumed; the walk starts behind it, and moves it on."""
+    _entries: Iterator[Stored] = field(default_factory=lambda: iter(()))
+
+    def rows(self, limit: int | None = None) -> Iterator[T]:
+        """Yield each task that is in the state, whole, once."""
+        self._entries = self.entries(limit)
+        seen, wanted = set[str](), limit
+        while chunk := list(islice(self._entries, min(_MOST_KEYS, wanted or _MOST_KEYS))):
+            rows = whole_rows(self.model, chunk)
+            for entry in chunk:
+                self.positions[entry["status_key"]["S"]] = position(entry)
+                row = rows.get(entry["task_id"]["S"])
+                if row is None or row.task_id in seen or not still(row, entry):
+                    continue
+                seen.add(row.task_id)
+                yield row
+                if wanted is not None:
+                    wanted -= 1
+            if wanted == 0:
+                return
+
+    def has_more(self) -> bool:
+        """Tell whether the index has an entry behind the last row that `rows` yielded."""
+        return next(self._entries, None) is not None
+
+    def entries(self, limit: int | None = None) -> Iterator[Stored]:
+        """Yield the index entries of all shards, merged; each shard is read page by page, as it is needed."""
+        shards = [self._shard(key, limit) for key in self.model.tracker.use_case.status_keys(self.code)]
+        return heapq.merge(*shards, key=position, reverse=self.latest_first)
+
+    def _shard(self, status_key: str, limit: int | None) -> Iterator[Stored]:
+        at = self.positions.get(status_key)
+        start = None if at is None else self._start_key(status_key, at)
+        while True:
+            answer = self.model.tracker.connection().query(
+                status_key,
+                range_key_condition=self.window.on_due_time(self.last_due()),
+                filter_condition=self.window.on_update_time(),
+                index_name=_INDEX,
+                scan_index_forward=not self.latest_first,
+                exclusive_start_key=start,
+                limit=min(limit or _PAGE, _PAGE),
+            )
+            yield from answer["Items"]
+            start = answer.get("LastEvaluatedKey")
+            if not start:
+                return
+
+    def last_due(self) -> datetime | None:
+        """Return the last due time of interest: of a finished task it is when it got there, so `until` bounds it."""
+        if self.latest is None and self.model.tracker.ends_at(self.code):
+            return self.window.until
+        return self.latest
+
+    def _start_key(self, status_key: str, at: Position) -> Stored:
+        due_time, task_id = at
+        key = {"status_key": {"S": status_key}, "due_time": {"S": due_time}}
+        return {**key, **self.model.tracker.key(task_id)}
+
+
+def position(entry: Mapping[str, Any]) -> Position:
+    """Return where an index entry stands in the order of a walk."""
+    return entry["due_time"]["S"], entry["task_id"]["S"]
+
+
+def still(row: TaskRow, entry: Stored) -> bool:
+    """Tell whether the row is what its index entry says, and not past its time to live."""
+    stored = stored_row(row)
+    moved = stored["status"] != entry["status"] or stored["due_time"] != entry["due_time"]
+    return not moved and (row.expire_time is None or row.expire_time > clock.now())
+
+
+def whole_rows(model: type[T], entries: Iterable[Stored]) -> dict[str, T]:
+    """Read whole rows, strongly consistent, by task id; what throttling left over is asked for again, with a pause."""
+    keys = [{name: next(iter(entry[name].values())) for name in ("task_id", "use_case_id")} for entry in entries]
+    rows: dict[str, T] = {}
+    table = model.tracker.connection()
+    for pause in backoff():
+        answer = table.batch_get_item(keys, consistent_read=True)
+        for item in answer["Responses"].get(table.table_name, []):
+            row = load(model, item)
+            rows[row.task_id] = row
+        left = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
+        if not left:
+            break
+        keys = [{name: next(iter(value.values())) for name, value in key.items()} for key in left]
+        clock.sleep(pause or 0)
+    return rows
+
+
+def count(model: type[TaskRow], code: int, window: Window) -> int:
+    """Return how many tasks the index has in a state; eventually consistent, and it reads every entry it counts."""
+    walk, total = Walk(model, code, window), 0
+    table = model.tracker.connection()
+    for status_key in model.tracker.use_case.status_keys(code):
+        start: Any = None
+        while True:
+            answer = table.query(
+                status_key,
+                range_key_condition=window.on_due_time(walk.last_due()),
+                filter_condition=window.on_update_time(),
+                index_name=_INDEX,
+                select="COUNT",
+                exclusive_start_key=start,
+            )
+            total += answer["Count"]
+            start = answer.get("LastEvaluatedKey")
+            if not start:
+                break
+    return total
+
+
+def counts(model: type[TaskRow]) -> dict[int, int]:
+    """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once."""
+    found: dict[int, int] = {}
+    prefix = model.tracker.use_case.prefix
+    start: Any = None
+    table = model.tracker.connection()
+    while True:
+        answer = table.scan(
+            filter_condition=StatusIndex.status_key.startswith(prefix),
+            attributes_to_get=["status_key"],
+            index_name=_INDEX,
+            exclusive_start_key=start,
+        )
+        for entry in answer["Items"]:
+            code = int(entry["status_key"]["S"].removeprefix(prefix).partition("#")[0])
+            found[code] = found.get(code, 0) + 1
+        start = answer.get("LastEvaluatedKey")
+        if not start:
+            return found
+
+
+def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None) -> Iterator[T]:
+    """Yield what a step has to do now, oldest first: pending and failed tasks that are due, and abandoned ones."""
+    now, margin = clock.now(), model.tracker.margin
+
+    def left_behind(row: T) -> bool:
+        return row.lock_expire_time is not None and row.lock_expire_time < now - margin
+
+    walks = [
+        Walk(model, codes.pending, window, latest=now + margin).rows(limit),
+        Walk(model, codes.failed, window, latest=now + margin).rows(limit),
+        filter(left_behind, Walk(model, codes.in_progress, window, latest=now - margin).rows()),
+    ]
+    seen = set[str]()
+    for row in islice(heapq.merge(*walks, key=lambda row: (row.due_time, row.task_id)), limit):
+        if row.task_id not in seen:
+            seen.add(row.task_id)
+            yield row
+
+
+def task_ids(model: type[TaskRow]) -> Iterator[str]:
+    """Yield the id of every task of the use case, strongly consistent; reads the whole table."""
+    start: Any = None
+    while True:
+        answer = model.tracker.connection().scan(
+            filter_condition=TaskRow.use_case_id == model.tracker.use_case.name,
+            attributes_to_get=["task_id"],
+            consistent_read=True,
+            exclusive_start_key=start,
+        )
+        yield from (item["task_id"]["S"] for item in answer["Items"])
+        start = answer.get("LastEvaluatedKey")
+        if not start:
+            return

@@ -1,0 +1,27 @@
+"""What a batch did, by task id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Report"]
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a batch; a task is in one of the four."""
+
+    succeeded: list[str] = field(default_factory=list)
+    """For these it was done."""
+    failed: list[str] = field(default_factory=list)
+    """These failed, and will be tried again."""
+    ignored: list[str] = field(default_factory=list)
+    """These were set aside: their last attempt failed or was used up, or the function gave up."""
+    refused: dict[str, Exception] = field(default_factory=dict)
+    """These were skipped or lost, with the error that says why."""
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.succeeded)} succeeded, {len(self.failed)} failed, {len(self.ignored)} ignored, "
+            f"{len(self.refused)} refused"
+        )

@@ -1,0 +1,75 @@
+"""What a class of tasks declares, for the rest of the library: its table, its use case, its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pynamodb.attributes import Attribute
+from pynamodb.connection.table import TableConnection
+
+from pynamodb_tracker.status import END, Codes, name_of
+from pynamodb_tracker.usecase import UseCase
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model import TaskRow
+    from pynamodb_tracker.table import Table
+
+__all__ = ["Schema"]
+
+_MARGIN = timedelta(seconds=2)
+
+
+class Schema:
+    """One object per class, so that a class of tasks reserves one name, `tracker`, for all of this."""
+
+    def __init__(
+        self, model: type[TaskRow], table: Table, use_case: UseCase | None = None, steps: Iterable[Codes] = ()
+    ) -> None:
+        self._model = model
+        self._use_case = use_case
+        self.table = table
+        self.steps = tuple(steps)
+        """The steps in the order in which they run."""
+        self._ends = {END, *(codes.ignored for codes in self.steps)}
+
+    @property
+    def use_case(self) -> UseCase:
+        """The use case; a TypeError on the table class, which has none."""
+        if self._use_case is None:
+            name = self._model.__name__
+            raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
+        return self._use_case
+
+    @property
+    def first_code(self) -> int:
+        """Pending of the first step; a TypeError on the table class."""
+        return self.steps[0].pending if self.use_case else END
+
+    @property
+    def margin(self) -> timedelta:
+        """How far the clocks of workers may differ: `Meta.clock_margin`, 2 seconds unless set."""
+        margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)
+        return margin
+
+    def connection(self) -> TableConnection:
+        """Return the connection of the table."""
+        return self.table.connection()
+
+    def key(self, task_id: str) -> dict[str, dict[str, str]]:
+        """Return the stored key of a task of this use case."""
+        return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
+
+    def own_attributes(self) -> Iterator[tuple[str, Attribute[Any]]]:
+        """Yield the user's attributes by name, `data` included."""
+        attributes = self._model.get_attributes().items()
+        return ((name, attribute) for name, attribute in attributes if name not in self._model.tracker_attributes)
+
+    def ends_at(self, code: int) -> bool:
+        """Tell whether a task in this state is finished: succeeded at its last step, or ignored."""
+        return code in self._ends
+
+    def name_of(self, code: int) -> str:
+        """Return a state in words, `ship pending`."""
+        return name_of(code, self.steps)

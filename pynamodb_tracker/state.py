@@ -1,0 +1,141 @@
+"""A state: a status of a step, and the tasks that are in it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from pynamodb_tracker import query
+from pynamodb_tracker.arguments import check_limit, check_time
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.status import Status
+
+__all__ = ["Page", "State", "window"]
+
+T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T_co]):
+    """Some tasks of a state, and where the next page begins."""
+
+    tasks: list[T_co]
+    cursor: str | None
+    """Text to be given to the next `page`; None where this page is the last one."""
+
+
+class State(Generic[T]):
+    """A status of a step of a use case; equal to another by use case and code, so `ship pending` is one state.
+
+    Reading is by the index, which lags behind writes by a moment: a task that has just changed may be missing,
+    but none is returned that is no longer in the state.
+    """
+
+    __slots__ = ("code", "model", "status", "step")
+
+    def __init__(self, model: type[T], step: str, status: Status | None, code: int) -> None:
+        self.model = model
+        """The class of the use case."""
+        self.step = step
+        """The name of the step."""
+        self.status = status
+        """The status; None for a code that no step declares."""
+        self.code = code
+        """The integer that is stored."""
+
+    @property
+    def use_case_id(self) -> str:
+        """The stored name of the use case."""
+        return self.model.tracker.use_case.name
+
+    def query(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        latest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[T]:
+        """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
+
+        The window `since <= t < until` is about `update_time`: when they came into the state. Read lazily, a page at
+        a time; `latest_first` turns the order round.
+        """
+        check_limit("limit", limit)
+        return query.Walk(self.model, self.code, window(since, until), latest_first).rows(limit)
+
+    def page(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        latest_first: bool = False,
+    ) -> Page[T]:
+        """Return up to `limit` tasks and a cursor for the next page, which another process may ask for.
+
+        A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
+        comes back during the walk comes again.
+        """
+        check_limit("limit", limit)
+        walk = query.Walk(self.model, self.code, window(since, until), latest_first)
+        walk.positions = {} if cursor is None else self._positions(walk, cursor)
+        tasks = list(walk.rows(limit))
+        more = len(tasks) == limit and walk.has_more()
+        return Page(tasks, self._cursor(walk) if more else None)
+
+    def count(self, *, since: datetime | None = None, until: datetime | None = None) -> int:
+        """Return how many tasks the index has in this state; it costs as much as reading their index entries."""
+        return query.count(self.model, self.code, window(since, until))
+
+    def _walk_id(self, walk: query.Walk[T]) -> list[Any]:
+        times = [time and time.isoformat() for time in (walk.window.since, walk.window.until)]
+        return [self.use_case_id, self.code, walk.latest_first, *times]
+
+    def _cursor(self, walk: query.Walk[T]) -> str:
+        content = [self._walk_id(walk), walk.positions]
+        return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode()
+
+    def _positions(self, walk: query.Walk[T], cursor: str) -> dict[str, query.Position]:
+        try:
+            walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
+            positions = {key: (str(due_time), str(task_id)) for key, (due_time, task_id) in positions.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise ValueError(
+                f"this is no cursor of a page: {cursor!r}; give page() what the last one returned"
+            ) from None
+        if walk_id != self._walk_id(walk):
+            raise ValueError(
+                f"the cursor is of another query than {self} with these arguments: ask as for its first page"
+            )
+        return positions
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by use case and code."""
+        if not isinstance(other, State):
+            return NotImplemented
+        return (self.use_case_id, self.code) == (other.use_case_id, other.code)
+
+    def __hash__(self) -> int:
+        return hash((self.use_case_id, self.code))
+
+    def __str__(self) -> str:
+        return f"{self.step} {self.status}" if self.status else f"unknown {self.code}"
+
+    def __repr__(self) -> str:
+        return f"<State {self.model.__name__} {self} ({self.code})>"
+
+
+def window(since: datetime | None, until: datetime | None) -> query.Window:
+    """Return the checked window of a query."""
+    check_time("since", since)
+    check_time("until", until)
+    if since is not None and until is not None and since >= until:
+        raise ValueError(f"the window is empty: since={since} is not before until={until}")
+    return query.Window(since, until)

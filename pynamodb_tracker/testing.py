@@ -1,0 +1,71 @@
+"""For tests: a table in memory on moto, and a clock that stands still; both are fixtures of pytest, too."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+from unittest import mock
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.clock import StoppedClock
+from pynamodb_tracker.connection import SharedConnection
+from pynamodb_tracker.task import Task
+
+__all__ = ["StoppedClock", "local_table", "stopped_clock"]
+
+T = TypeVar("T", bound=Task)
+
+_SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
+_SET = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
+
+
+@contextmanager
+def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
+    """Stop the library's clock, at the time now or at `at`, and yield it: `.advance(timedelta)` moves it.
+
+    Only the library's own clock stops, for the whole process; waiting between two tries moves it and takes no time.
+    """
+    stopped = StoppedClock(at)
+    before = clock.use(stopped)
+    try:
+        yield stopped
+    finally:
+        clock.use(before)
+
+
+class OneAtATime(SharedConnection):
+    """A connection that sends one request at a time: moto checks a condition and writes without a lock between."""
+
+    _gate = threading.RLock()
+
+    def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Send the request when no other one is under way."""
+        with self._gate:
+            return super().dispatch(operation_name, operation_kwargs)
+
+
+@contextmanager
+def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
+    """Give these tables, or those of these use cases, to moto while it is entered: in memory, empty, no credentials.
+
+    Endpoints and profiles, in Meta and in the environment, are set aside meanwhile. Needs the extra `local`.
+    """
+    try:
+        from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it
+    except ImportError as error:
+        raise ImportError("local_table needs moto: pip install 'pynamodb-tracker[local]'") from error
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, _SET))
+        for name in _SET_ASIDE:
+            os.environ.pop(name, None)
+        os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+        stack.enter_context(mock_aws())
+        for each in dict.fromkeys(model.tracker.table for model in (table, *further)):
+            stack.enter_context(mock.patch.object(each.owner.Meta, "host", None))
+            stack.callback(each.reconnect, each.reconnect(OneAtATime))
+            each.owner.create_table(wait=True)
+        yield table

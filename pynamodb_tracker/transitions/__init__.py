@@ -1,0 +1,41 @@
+"""The only place that writes a status, guarded as docs/explanation/lock.md explains.
+
+| verb | from → to | guarded by |
+| --- | --- | --- |
+| create | nothing → pending, or the state that is asked for | there is no row |
+| claim | pending, failed (due), in_progress (lock over) → in_progress | status, due_time or lock, attempt, a later token |
+| claim from | exactly one further state → in_progress | status, due_time, a later token |
+| spend | waiting or abandoned without an attempt left → ignored | the row as seen |
+| succeed | in_progress → pending of the next step, or the end | the token is mine, still in_progress |
+| fail | in_progress → failed, or ignored | the same |
+| release | in_progress → pending | the same |
+| extend, save | stays in_progress | the same, and only forward |
+| reopen | failed, ignored → pending | status, a later token |
+| ignore | pending, failed, abandoned → ignored | the row as seen, a later token |
+| delete | anything that nobody holds → nothing | status, lock_expire_time |
+"""
+
+from pynamodb_tracker.transitions.claims import claim
+from pynamodb_tracker.transitions.finishes import fail, release, succeed
+from pynamodb_tracker.transitions.holds import extend, save
+from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.orders import ignore, reopen
+from pynamodb_tracker.transitions.rows import create, delete, delete_condition
+from pynamodb_tracker.transitions.writes import StepWrites, get
+
+__all__ = [
+    "Lock",
+    "StepWrites",
+    "claim",
+    "create",
+    "delete",
+    "delete_condition",
+    "extend",
+    "fail",
+    "get",
+    "ignore",
+    "release",
+    "reopen",
+    "save",
+    "succeed",
+]

@@ -1,0 +1,90 @@
+"""Taking a task: one conditional UPDATE first; only when that is refused, a GET finds out why and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.connection import Refused
+from pynamodb_tracker.exceptions import TaskNotReadyError
+from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.transitions.holds import extend
+from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.orders import spend
+from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.refusals import is_due, is_startable, not_found, not_startable, refusal
+from pynamodb_tracker.transitions.writes import StepWrites, get
+
+__all__ = ["claim"]
+
+T = TypeVar("T", bound=TaskRow)
+
+_TRIES = 4
+
+
+def claim(
+    writes: StepWrites[T],
+    task_id: str,
+    *,
+    lock_for: timedelta,
+    detailed: bool = True,
+    also_from: Collection[int] = (),
+) -> Lock[T]:
+    """Take the task for `lock_for`, or raise why not; `also_from` are codes of further states to take it from."""
+    order, write, tokens = f"start {writes.codes.step} of", writes.claim, [new_token()]
+    for _ in range(_TRIES):
+        try:
+            return _entered(writes, _send(writes, write, task_id, tokens[-1], lock_for), lock_for)
+        except Refused as refused:
+            if not (detailed or refused.repeated or also_from):
+                raise not_startable(writes, task_id, order) from None
+        row = get(writes.model, task_id)
+        if row is None:
+            raise not_found(writes, task_id, order)
+        if row.lock in tokens and row.status == writes.codes.in_progress:  # a repeated request met its own success
+            return _entered(writes, Lock.won(row, row.lock), lock_for)
+        write = _next(writes, row, order, also_from)
+        tokens.append(new_token(above=row.lock))
+    raise TaskNotReadyError(
+        f"cannot {order} {writes.model.__name__} {task_id!r}: it changed hands {_TRIES} times meanwhile; try again",
+        task_id=task_id,
+    )
+
+
+def _send(writes: StepWrites[T], write: PreparedWrite, task_id: str, token: str, lock_for: timedelta) -> Lock[T]:
+    now = clock.now()
+    expire, margin = now + lock_for, writes.model.tracker.margin
+    answer = writes.send(
+        write,
+        task_id,
+        token=token,
+        worker=this_worker(),
+        expire=clock.stamp(expire),
+        max_attempts=str(writes.max_attempts),
+        now_plus_margin=clock.stamp(now + margin),
+        now_minus_margin=clock.stamp(now - margin),
+        **writes.moved(writes.codes.in_progress, task_id, now, expire),
+    )
+    return Lock.won(load(writes.model, answer["Attributes"]), token)
+
+
+def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[T]:
+    """Return the lock once it is certain that it is not over: the answer may have come late."""
+    if lock.expire_time <= clock.now():
+        extend(writes, lock, lock_for)
+    return lock
+
+
+def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int]) -> PreparedWrite:
+    """Return the write to try next after a refusal, or raise the reason of the refusal."""
+    now = clock.now()
+    if is_startable(row, writes.codes, now):
+        if row.attempt >= writes.max_attempts and (spent := spend(writes, row, now)):
+            raise refusal(writes, spent, order)
+        return writes.claim  # its token was behind the row's, or it moved between the two requests
+    if row.status in also_from and is_due(row, now):
+        return writes.claim_from(row.status)
+    raise refusal(writes, row, order)

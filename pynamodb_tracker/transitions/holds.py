@@ -1,0 +1,51 @@
+"""What a run does while it holds the lock: make it longer, and save progress."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.connection import Refused
+from pynamodb_tracker.model import TaskRow, saved
+from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.refusals import lost
+from pynamodb_tracker.transitions.storable import storable_changes, storing
+from pynamodb_tracker.transitions.writes import StepWrites, get, own_values
+
+__all__ = ["extend", "save"]
+
+T = TypeVar("T", bound=TaskRow)
+
+
+def extend(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> None:
+    """Move the end of the lock to `lock_for` from now; never backwards. LockLostError if the row has moved on."""
+    task_id = lock.task.task_id
+    expire = clock.now() + lock_for
+    try:
+        writes.send(writes.extend, task_id, token=lock.token, expire=clock.stamp(expire))
+    except Refused:
+        row = get(writes.model, task_id)
+        if row is None or row.lock != lock.token or row.status != writes.codes.in_progress:
+            raise lost(lock.task, writes.codes.step, "extend the lock of", row) from None
+        expire = row.lock_expire_time  # it ends later already, or a repeated request met its own success
+    lock.expire_time = expire
+    lock.task.attribute_values["lock_expire_time"] = expire
+
+
+def save(writes: StepWrites[T], lock: Lock[T]) -> None:
+    """Store what the block changed so far; no request where nothing changed. LockLostError if the row moved on."""
+    task_id = lock.task.task_id
+    changes = storable_changes(lock.task)
+    if not changes:
+        return
+    lock.saves += 1
+    try:
+        with storing(lock.task, changes):
+            writes.send(writes.save(changes), task_id, token=lock.token, saves=str(lock.saves), **own_values(changes))
+    except Refused:
+        row = get(writes.model, task_id)
+        mine = row is not None and row.lock == lock.token and row.status == writes.codes.in_progress
+        if row is None or not mine or row.saves < lock.saves:
+            raise lost(lock.task, writes.codes.step, "save", row) from None
+    saved(lock.task, changes)

@@ -1,0 +1,93 @@
+"""What is done to a task from outside of a run: reopen, ignore, and setting aside what has no attempt left."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.connection import Refused
+from pynamodb_tracker.exceptions import TaskNotReadyError
+from pynamodb_tracker.failure import ErrorsAttribute, Failure
+from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
+from pynamodb_tracker.transitions.writes import StepWrites, get
+
+__all__ = ["ignore", "reopen", "spend"]
+
+T = TypeVar("T", bound=TaskRow)
+
+_TRIES = 4
+
+
+def reopen(writes: StepWrites[T], task_id: str) -> T:
+    """Make a failed or ignored task pending with a fresh set of attempts, and return it; a pending one stays as it is."""
+    codes, order, token = writes.codes, f"reopen {writes.codes.step} of", new_token()
+    for _ in range(_TRIES):
+        now = clock.now()
+        try:
+            moved = writes.moved(codes.pending, task_id, now)
+            return load(writes.model, writes.send(writes.reopen, task_id, token=token, **moved)["Attributes"])
+        except Refused:
+            row = get(writes.model, task_id)
+        if row is None:
+            raise not_found(writes, task_id, order)
+        if row.status == codes.pending:
+            return row
+        if row.status not in (codes.failed, codes.ignored):
+            raise refusal(writes, row, order)
+        token = new_token(above=row.lock)
+    raise _moving(writes, task_id, order)
+
+
+def ignore(writes: StepWrites[T], task_id: str, reason: str) -> T:
+    """Set a waiting or abandoned task aside, the reason kept in `errors`, and return it; an ignored one stays as it is."""
+    codes, order = writes.codes, f"ignore {writes.codes.step} of"
+    for _ in range(_TRIES):
+        row, now = get(writes.model, task_id), clock.now()
+        if row is None:
+            raise not_found(writes, task_id, order)
+        if row.status == codes.ignored:
+            return row
+        if row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
+            raise refusal(writes, row, order)
+        if ignored := _set_aside(writes, row, now, reason, token=new_token(above=row.lock)):
+            return ignored
+    raise _moving(writes, task_id, order)
+
+
+def spend(writes: StepWrites[T], row: T, now: datetime) -> T | None:
+    """Set a task aside whose attempts are used up, and return it; None where it is no longer as it was seen."""
+    ends = "its worker died or lost it" if row.status == writes.codes.in_progress else "no attempt is left"
+    return _set_aside(writes, row, now, f"{row.attempt} of {writes.max_attempts} attempts used, {ends}")
+
+
+def _set_aside(writes: StepWrites[T], row: T, now: datetime, reason: str, token: str | None = None) -> T | None:
+    codes = writes.codes
+    failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], reason)
+    write = writes.ignore if token else writes.spend_abandoned if row.status == codes.in_progress else writes.spend
+    try:
+        answer = writes.send(
+            write,
+            row.task_id,
+            token=token,
+            seen_status=str(row.status),
+            seen_fence=str(row.fence),
+            seen_attempt=str(row.attempt),
+            now_plus_margin=clock.stamp(now + row.tracker.margin),
+            now_minus_margin=clock.stamp(now - row.tracker.margin),
+            errors=ErrorsAttribute().serialize([*(row.errors or []), failure]),
+            last_error=failure.one_line,
+            **writes.moved(codes.ignored, row.task_id, now),
+        )
+    except Refused:
+        return None
+    return load(writes.model, answer["Attributes"])
+
+
+def _moving(writes: StepWrites[T], task_id: str, order: str) -> TaskNotReadyError:
+    return TaskNotReadyError(
+        f"cannot {order} {writes.model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again",
+        task_id=task_id,
+    )

@@ -1,0 +1,57 @@
+"""A write whose expressions PynamoDB rendered once, with named slots that each request fills."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pynamodb.attributes import Attribute
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import EXPRESSION_ATTRIBUTE_VALUES, KEY, TABLE_NAME
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action
+
+__all__ = ["PreparedWrite", "Slot", "slot"]
+
+
+class Slot(str):
+    """The name of a value that is not known before the request; it stands where the value will stand."""
+
+    __slots__ = ()
+
+
+def slot(attribute: Attribute[Any], name: str) -> dict[str, Slot]:
+    """Return an operand for PynamoDB's expressions that holds the place of a value of that attribute."""
+    return {attribute.attr_type: Slot(name)}
+
+
+class PreparedWrite:
+    """An UpdateItem or DeleteItem: rendered by PynamoDB when it is made, filled for each request."""
+
+    def __init__(
+        self,
+        table: TableConnection,
+        *,
+        condition: Condition,
+        actions: Sequence[Action] | None = None,
+        return_values: str | None = None,
+    ) -> None:
+        rendered: dict[str, Any] = table.get_operation_kwargs(
+            "", "", condition=condition, actions=actions, return_values=return_values
+        )
+        values: dict[str, dict[str, Any]] = rendered.pop(EXPRESSION_ATTRIBUTE_VALUES)
+        del rendered[KEY], rendered[TABLE_NAME]
+        self._rendered = rendered
+        self._fixed = {place: value for place, value in values.items() if not isinstance(_of(value), Slot)}
+        self._open = [(place, *value.items()) for place, value in values.items() if place not in self._fixed]
+
+    def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the request for one row; `values` has the stored form of every slot."""
+        filled = dict(self._fixed)
+        for place, (kind, name) in self._open:
+            filled[place] = {kind: values[name]}
+        return {**self._rendered, KEY: key, EXPRESSION_ATTRIBUTE_VALUES: filled}
+
+
+def _of(value: Mapping[str, Any]) -> Any:
+    return next(iter(value.values()))

@@ -1,0 +1,95 @@
+"""Why an order was refused: reads the row that the extra GET found, and says it in an error."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar
+
+from pynamodb_tracker.exceptions import (
+    LockLostError,
+    TaskAlreadySucceededError,
+    TaskIgnoredError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+)
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.status import Codes
+from pynamodb_tracker.transitions.writes import StepWrites
+
+__all__ = ["is_abandoned", "is_due", "is_startable", "lost", "not_found", "not_startable", "refusal"]
+
+T = TypeVar("T", bound=TaskRow)
+
+
+def is_due(row: TaskRow, now: datetime) -> bool:
+    """Tell whether the task may start, leaning to yes by the margin."""
+    return row.due_time <= now + row.tracker.margin
+
+
+def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
+    """Tell whether a worker left the task behind, leaning to no by the margin."""
+    expire = row.lock_expire_time
+    return row.status == codes.in_progress and expire is not None and expire < now - row.tracker.margin
+
+
+def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:
+    """Tell whether a claim would be taken, but for the attempts and the tokens."""
+    waits = row.status in (codes.pending, codes.failed) and is_due(row, now)
+    return waits or is_abandoned(row, codes, now)
+
+
+def not_found(writes: StepWrites[T], task_id: str, order: str) -> TaskNotFoundError:
+    """Return the error for a row that is not there."""
+    name = writes.model.__name__
+    return TaskNotFoundError(
+        f"cannot {order} {name} {task_id!r}: there is no such task; write {name}.create({task_id!r}) first",
+        task_id=task_id,
+    )
+
+
+def not_startable(writes: StepWrites[T], task_id: str, order: str) -> TaskNotStartableError:
+    """Return the error of a refusal whose reason nobody asked for."""
+    return TaskNotStartableError(
+        f"cannot {order} {writes.model.__name__} {task_id!r}: refused; leave detailed_error=True to be told why",
+        task_id=task_id,
+    )
+
+
+def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
+    """Return the error that says why the row, as it was found, does not allow the order at this step."""
+    codes, status = writes.codes, row.status
+    told = f"cannot {order} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
+    kind: type[TaskNotStartableError]
+    if status == codes.in_progress:
+        kind = TaskLockedError
+        told += f", attempt {row.attempt}, held by {row.worker} until {row.lock_expire_time}; try again after that"
+    elif status >= codes.succeeded:
+        kind = TaskAlreadySucceededError
+        told += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
+    elif status == codes.ignored:
+        kind = TaskIgnoredError
+        told += f" since {row.update_time} ({row.last_error}); {type(row).__name__}.{codes.step}.reopen(...) gives it a fresh set of attempts"
+    elif status in (codes.pending, codes.failed):
+        kind = TaskNotReadyError
+        told += f", and due at {row.due_time}; try again then"
+    else:
+        kind = TaskNotReadyError
+        told += f", and {codes.step} comes after that"
+    return kind(told, task_id=row.task_id, task=row)  # type: ignore[arg-type]  # rows of users are tasks
+
+
+def lost(task: TaskRow, step: str, order: str, found: TaskRow | None) -> LockLostError:
+    """Return the error of a run that the row proves to be over."""
+    now_is = (
+        f"it is {found.tracker.name_of(found.status)}, last claimed by {found.worker}"
+        if found
+        else "the task was deleted"
+    )
+    return LockLostError(
+        f"cannot {order} {step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, {now_is}; "
+        "nothing of this run was recorded since. Take a longer lock_for, or extend_lock() in time",
+        task_id=task.task_id,
+        task=found,  # type: ignore[arg-type]  # rows of users are tasks
+    )

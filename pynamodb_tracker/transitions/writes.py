@@ -1,0 +1,209 @@
+"""What each transition of a step asks of DynamoDB: condition and update, rendered once per step."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import ALL_NEW
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
+from pynamodb.expressions.update import Action
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.connection import send
+from pynamodb_tracker.model import Changes, TaskRow, load
+from pynamodb_tracker.status import Codes
+from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
+
+__all__ = ["StepWrites", "get", "own_values"]
+
+T = TypeVar("T", bound=TaskRow)
+
+_PAST_THE_END = 99
+"""SET of a list's element beyond its end appends; the list is never that long."""
+
+_MOST_SHAPES = 128
+
+
+class StepWrites(Generic[T]):
+    """The writes of one step of one use case."""
+
+    def __init__(self, model: type[T], codes: Codes, max_attempts: int) -> None:
+        self.model = model
+        self.codes = codes
+        self.max_attempts = max_attempts
+        self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
+
+    @cached_property
+    def claim(self) -> PreparedWrite:
+        """Take a task that waits, or whose lock is over: the first request of every run."""
+        startable = when.waiting(self.codes) | when.abandoned(self.codes)
+        attempt = TaskRow.attempt.set(TaskRow.attempt + 1)
+        return self._write(startable & when.under_limit() & when.later_token(), *self._taking(attempt))
+
+    def claim_from(self, code: int) -> PreparedWrite:
+        """Take a task from exactly that state, as the first attempt of this step."""
+        condition = when.at(code) & when.due() & when.later_token()
+        return self._shape(("claim_from", code), condition, *self._taking(TaskRow.attempt.set(1)))
+
+    def succeed(self, changes: Changes) -> PreparedWrite:
+        """Finish with success, together with what the block changed."""
+        ends = self.model.tracker.ends_at(self.codes.succeeded)
+        return self._finish(self.codes.succeeded, changes, TaskRow.last_error.remove(), ends=ends)
+
+    @cached_property
+    def fail(self) -> PreparedWrite:
+        """Finish with a failure that another attempt may mend."""
+        return self._finish(self.codes.failed, {}, *_ERRORS)
+
+    @cached_property
+    def give_up(self) -> PreparedWrite:
+        """Finish with a failure after which nothing more is tried."""
+        return self._finish(self.codes.ignored, {}, *_ERRORS, ends=True)
+
+    @cached_property
+    def release(self) -> PreparedWrite:
+        """Finish without a result, as if the attempt had not begun."""
+        return self._finish(self.codes.pending, {})
+
+    @cached_property
+    def extend(self) -> PreparedWrite:
+        """Make the lock longer; touches no indexed attribute."""
+        expire = TaskRow.lock_expire_time.set(slot(TaskRow.lock_expire_time, "expire"))
+        return PreparedWrite(self.table, condition=when.mine(self.codes) & when.grows(), actions=[expire])
+
+    def save(self, changes: Changes) -> PreparedWrite:
+        """Store what the block changed so far; touches no indexed attribute."""
+        saves = TaskRow.saves.set(slot(TaskRow.saves, "saves"))
+        return self._shape(
+            ("save", *_shape_of(changes)), when.mine(self.codes) & when.later_save(), saves, *_own(changes)
+        )
+
+    @cached_property
+    def spend(self) -> PreparedWrite:
+        """Set a task aside that waits and has no attempt left."""
+        return self._set_aside(when.seen())
+
+    @cached_property
+    def spend_abandoned(self) -> PreparedWrite:
+        """Set a task aside whose last attempt died with its worker; its fence stays among the unfinished."""
+        return self._set_aside(when.seen() & when.lock_is_over())
+
+    @cached_property
+    def reopen(self) -> PreparedWrite:
+        """Give a task a fresh set of attempts."""
+        condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
+        actions = [*self._moves(self.codes.pending), TaskRow.lock.set(slot(TaskRow.lock, "token"))]
+        return self._write(condition, *actions, TaskRow.attempt.set(0), TaskRow.expire_time.remove())
+
+    @cached_property
+    def ignore(self) -> PreparedWrite:
+        """Set a task aside on a person's order."""
+        free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
+        return self._set_aside(when.seen() & free & when.later_token(), TaskRow.lock.set(slot(TaskRow.lock, "token")))
+
+    def send(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
+        """Send one of these writes; raise Refused, or PynamoDB's UpdateError."""
+        request = write.request(self.model.tracker.key(task_id), values)
+        return send(self.model.tracker.connection(), "UpdateItem", request)
+
+    def moved(self, code: int, task_id: str, now: datetime, due: datetime | None = None) -> dict[str, Any]:
+        """Return the values of every change of state: its index keys and its times, from one reading of the clock."""
+        values = {
+            "status_key": self.model.tracker.use_case.status_key(code, task_id),
+            "now": clock.stamp(now),
+            "due": clock.stamp(max(now, due or now)),
+        }
+        if self.model.tracker.ends_at(code) and (keep_for := self.model.tracker.use_case.keep_for):
+            values["keep_until"] = str(int((now + keep_for).timestamp()))
+        return values
+
+    @property
+    def table(self) -> TableConnection:
+        """The connection of the table: PynamoDB renders by it."""
+        return self.model.tracker.connection()
+
+    def _taking(self, attempt: Action) -> list[Action]:
+        return [
+            *self._moves(self.codes.in_progress),
+            attempt,
+            TaskRow.lock_expire_time.set(slot(TaskRow.lock_expire_time, "expire")),
+            TaskRow.lock.set(slot(TaskRow.lock, "token")),
+            TaskRow.worker.set(slot(TaskRow.worker, "worker")),
+            TaskRow.fence.set(TaskRow.fence + 1),
+            Path(TaskRow.unfinished)[_PAST_THE_END].set(TaskRow.fence + 1),
+            TaskRow.saves.set(0),
+            TaskRow.expire_time.remove(),
+        ]
+
+    def _finish(self, code: int, changes: Changes, *actions: Action, ends: bool = False) -> PreparedWrite:
+        return self._shape(
+            ("finish", code, *_shape_of(changes)),
+            when.mine(self.codes),
+            *self._moves(code, ends=ends),
+            TaskRow.attempt.set(slot(TaskRow.attempt, "attempt")),
+            TaskRow.unfinished.set(slot(TaskRow.unfinished, "unfinished")),
+            *actions,
+            *_own(changes),
+        )
+
+    def _set_aside(self, condition: Condition, *actions: Action) -> PreparedWrite:
+        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *_ERRORS, *actions)
+
+    def _moves(self, code: int, *, ends: bool = False) -> list[Action]:
+        actions: list[Action] = [
+            TaskRow.status.set(code),
+            TaskRow.status_key.set(slot(TaskRow.status_key, "status_key")),
+            TaskRow.due_time.set(slot(TaskRow.due_time, "due")),
+            TaskRow.update_time.set(slot(TaskRow.update_time, "now")),
+        ]
+        if ends and self.model.tracker.use_case.keep_for:
+            actions.append(TaskRow.expire_time.set(slot(TaskRow.expire_time, "keep_until")))
+        return actions
+
+    def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:
+        return PreparedWrite(self.table, condition=condition, actions=actions, return_values=ALL_NEW)
+
+    def _shape(self, key: tuple[object, ...], condition: Condition, *actions: Action) -> PreparedWrite:
+        """Return the write of that shape, rendered when it is first wanted: blocks change few sets of attributes."""
+        write = self._shapes.get(key)
+        if write is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            all_new = ALL_NEW if key[0] == "claim_from" else None
+            write = PreparedWrite(self.table, condition=condition, actions=actions, return_values=all_new)
+            self._shapes[key] = write
+        return write
+
+
+_ERRORS = (
+    TaskRow.errors.set(slot(TaskRow.errors, "errors")),
+    TaskRow.last_error.set(slot(TaskRow.last_error, "last_error")),
+)
+
+
+def _shape_of(changes: Changes) -> list[tuple[str, bool]]:
+    return [(name, value is None) for name, (_, value) in changes.items()]
+
+
+def _own(changes: Changes) -> list[Action]:
+    return [
+        attribute.remove() if value is None else attribute.set(slot(attribute, f"own {name}"))
+        for name, (attribute, value) in changes.items()
+    ]
+
+
+def own_values(changes: Changes) -> dict[str, Any]:
+    """Return the values of the slots that the user's changes fill."""
+    return {f"own {name}": next(iter(value.values())) for name, (_, value) in changes.items() if value is not None}
+
+
+def get(model: type[T], task_id: str) -> T | None:
+    """Read a task, strongly consistent; None where there is none."""
+    request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
+    item = send(model.tracker.connection(), "GetItem", request).get("Item")
+    return load(model, item) if item else None

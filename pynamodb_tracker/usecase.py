@@ -1,0 +1,55 @@
+"""A use case: its stored name, the shards of its states in the index, and how long its finished tasks are kept."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pynamodb.attributes import UnicodeAttribute
+
+__all__ = ["UseCase"]
+
+SEPARATOR = "#"
+_LONGEST = 255
+
+
+class UseCase(UnicodeAttribute):
+    """The use case of a class of tasks; in the row it is the range key.
+
+    `name` is stored: any text of 1 to 255 bytes without `#`. `status_shards` spreads each state over that many
+    partitions of the index; it may grow on a live table and never shrink. `keep_for` sets the row's TTL when the
+    task ends, succeeded or ignored; without it, finished tasks stay.
+    """
+
+    def __init__(self, name: str, *, status_shards: int = 1, keep_for: timedelta | None = None) -> None:
+        super().__init__(range_key=True)
+        self.name = name
+        self.status_shards = status_shards
+        self.keep_for = keep_for
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield what is wrong with the declaration; asked for when the class is known and can be named."""
+        name, shards, keep_for = self.name, self.status_shards, self.keep_for
+        if not isinstance(name, str):
+            yield f"UseCase({name!r}): the name is text"
+        elif not name or SEPARATOR in name or len(name.encode(errors="replace")) > _LONGEST:
+            yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
+        if type(shards) is not int or shards < 1:
+            yield f"UseCase({name!r}, status_shards={shards!r}): write a whole number from 1"
+        if keep_for is not None and not (isinstance(keep_for, timedelta) and keep_for > timedelta(0)):
+            yield f"UseCase({name!r}, keep_for={keep_for!r}): write a timedelta above zero, or leave it out"
+
+    @property
+    def prefix(self) -> str:
+        """What the index's hash keys of this use case begin with, and those of no other."""
+        return self.name + SEPARATOR
+
+    def status_key(self, code: int, task_id: str) -> str:
+        """Return the index's hash key of a task in a state; its shard is the same in every process."""
+        shard = zlib.crc32(task_id.encode()) % self.status_shards
+        return f"{self.prefix}{code}{SEPARATOR}{shard}"
+
+    def status_keys(self, code: int) -> list[str]:
+        """Return the index's hash keys of a state, one a shard."""
+        return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.status_shards)]

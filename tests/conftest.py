@@ -1,0 +1,76 @@
+"""What every test can rely on: AWS settings that reach nobody, and DynamoDB Local where there is one."""
+
+import os
+from collections.abc import Generator, Iterator
+
+import pytest
+
+from tests.engine.dynamodb_local import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
+from tests.engine.proxy import Proxy
+
+NO_ENGINE = "no DynamoDB Local: "
+ENGINE = pytest.StashKey[Engine]()
+
+AWS_SETTINGS = {
+    "AWS_ACCESS_KEY_ID": "testing",  # letters and digits only, or DynamoDB Local refuses it
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    # A developer's own profile may set endpoints, retries and roles.
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+}
+
+
+def pytest_configure() -> None:
+    """Replace the developer's AWS settings, before any test module can read them."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ |= AWS_SETTINGS
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks for the engine, so that `-m "not engine"` leaves all of it out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "dynamodb_local" in item.fixturenames:
+            item.add_marker("engine")
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local(pytestconfig: pytest.Config) -> Iterator[Engine]:
+    """One DynamoDB Local for the whole session; without one, tests are skipped, and fail where CI is set."""
+    try:
+        engine = start()
+    except EngineUnavailable as unavailable:
+        reason = f"{NO_ENGINE}{unavailable}"
+        if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
+            pytest.fail(f"{reason}\nTo get one: {HOW_TO_GET_ONE}.", pytrace=False)
+        pytest.skip(reason)
+    pytestconfig.stash[ENGINE] = engine
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def proxy(dynamodb_local: Engine) -> Iterator[Proxy]:
+    """Put a proxy in front of DynamoDB Local that forwards everything until its `rule` is set."""
+    with Proxy(dynamodb_local.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> Generator[None, None, None]:
+    """Say, below everything else, which engine ran or how many tests had none."""
+    yield
+    skipped = [report for report in terminalreporter.getreports("skipped") if NO_ENGINE in str(report.longrepr)]
+    engine = config.stash.get(ENGINE, None)
+    if skipped:
+        terminalreporter.section("DynamoDB Local", yellow=True)
+        terminalreporter.write_line(f"SKIPPED for want of DynamoDB Local: {len(skipped)} of the tests.")
+        terminalreporter.write_line(f"To run them, {HOW_TO_GET_ONE}.")
+    elif engine is not None:
+        terminalreporter.section("DynamoDB Local")
+        terminalreporter.write_line(f"{engine.how} at {engine.endpoint}")

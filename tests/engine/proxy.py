@@ -1,0 +1,201 @@
+"""A proxy in front of DynamoDB Local that loses, repeats, delays and refuses requests as a test says."""
+
+import contextlib
+import http.client
+import json
+import socket
+import socketserver
+import sys
+import threading
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Self
+from urllib.parse import urlsplit
+
+from tests.engine.actions import (
+    Answer,
+    Delay,
+    DropAnswer,
+    DropRequest,
+    Duplicate,
+    Exchange,
+    Fail,
+    Hold,
+    Pass,
+    Rule,
+    pass_everything,
+)
+
+UPSTREAM_TIMEOUT = 30.0
+OWN_HEADERS = {"accept-encoding", "connection", "content-length", "transfer-encoding"}
+
+
+class Proxy:
+    """A server on a free port of 127.0.0.1 that forwards to `upstream` unless its `rule` says otherwise.
+
+    An exception of the rule cuts the client off, and leaves again from `close`.
+    """
+
+    def __init__(self, upstream: str) -> None:
+        self.rule: Rule = pass_everything
+        self.log: list[Exchange] = []
+        self._upstream = urlsplit(upstream).netloc
+        self._lock = threading.Lock()
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="proxy")
+        self._thread.start()
+
+    @property
+    def endpoint(self) -> str:
+        """The address for the client."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        """Cut everybody off, forget what is held, and end all threads."""
+        self._server.end()
+        self._thread.join()
+        if self._server.errors:
+            raise self._server.errors[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self, target: str, payload: bytes) -> Exchange:
+        """Ask the rule what to do with a request, and log it."""
+        body = json.loads(payload)
+        with self._lock:
+            exchange = Exchange(target, body, self.rule(target, body, len(self.log) + 1))
+            self.log.append(exchange)
+        return exchange
+
+    def forward(self, path: str, headers: dict[str, str], payload: bytes) -> "_Reply":
+        """Have the server answer a request."""
+        # A connection each: one kept alive may be closed by the server while idle, and a repeat would be a duplicate.
+        connection = http.client.HTTPConnection(self._upstream, timeout=UPSTREAM_TIMEOUT)
+        try:
+            connection.request("POST", path, payload, headers)
+            response = connection.getresponse()
+            return _Reply(response.status, response.getheaders(), response.read())
+        finally:
+            connection.close()
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    headers: list[tuple[str, str]]
+    payload: bytes
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    request_queue_size = 128
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.errors: list[BaseException] = []
+        self.ending = threading.Event()
+        self.clients: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def end(self) -> None:
+        self.ending.set()
+        self.shutdown()
+        for client in self.clients.copy():
+            hang_up(client)
+        self.server_close()
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's names
+        error = sys.exception()
+        # A client that went away is what this proxy is for.
+        if error is not None and not isinstance(error, ConnectionError):
+            self.errors.append(error)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body leave in one packet
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.clients.add(self.connection)
+        if self.server.ending.is_set():
+            hang_up(self.connection)
+
+    def finish(self) -> None:
+        self.server.clients.discard(self.connection)
+        super().finish()
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_POST(self) -> None:
+        payload = self.rfile.read(int(self.headers["Content-Length"]))
+        target = self.headers["X-Amz-Target"].rpartition(".")[2]
+        exchange = self.server.proxy.begin(target, payload)
+        try:
+            self._carry_out(exchange, payload)
+        finally:
+            exchange.done.set()
+
+    def _carry_out(self, exchange: Exchange, payload: bytes) -> None:
+        match exchange.action:
+            case Pass():
+                self._answer(self._forward(exchange, payload))
+            case DropRequest():
+                self._cut_off()
+            case DropAnswer():
+                self._forward(exchange, payload)
+                self._cut_off()
+            case Duplicate(answer):
+                replies = {"first": self._forward(exchange, payload), "second": self._forward(exchange, payload)}
+                self._answer(replies[answer])
+            case Hold(event):
+                self._cut_off()
+                if self._wait(event):
+                    self._forward(exchange, payload)
+            case Delay(seconds):
+                if self.server.ending.wait(seconds):
+                    self._cut_off()
+                else:
+                    self._answer(self._forward(exchange, payload))
+            case Fail() as error:
+                self._answer(self._refuse(exchange, error))
+
+    def _wait(self, event: threading.Event) -> bool:
+        while not self.server.ending.is_set():
+            if event.wait(0.02):
+                return True
+        return False
+
+    def _forward(self, exchange: Exchange, payload: bytes) -> _Reply:
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN_HEADERS}
+        reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload)
+        exchange.answers.append(Answer(reply.status, json.loads(reply.payload)))
+        return reply
+
+    def _refuse(self, exchange: Exchange, error: Fail) -> _Reply:
+        exchange.answers.append(Answer(error.status, error.body))
+        return _Reply(error.status, [("Content-Type", "application/x-amz-json-1.0")], json.dumps(error.body).encode())
+
+    def _answer(self, reply: _Reply) -> None:
+        self.send_response_only(reply.status)
+        for name, value in reply.headers:
+            if name.lower() not in OWN_HEADERS:
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(reply.payload)))
+        self.end_headers()
+        self.wfile.write(reply.payload)
+
+    def _cut_off(self) -> None:
+        self.close_connection = True
+        hang_up(self.connection)
+
+
+def hang_up(client: socket.socket) -> None:
+    """End a connection in both directions."""
+    with contextlib.suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,1 @@
+"""Uses of the public API that a strict type checker must accept."""
