@@ -92,21 +92,27 @@ class DataAttribute(Attribute[dict[str, Any]]):
         if not isinstance(value, dict):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
         try:
-            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = _dumped(value)
             faithful = json.loads(text) == value
         except (TypeError, ValueError, RecursionError):
-            faithful = False
+            faithful, text = False, ""
         if not faithful:
             _refuse(value, "data", ())
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # a lone surrogate has no UTF-8; escaped, it is stored and read back
-            return json.dumps(value, allow_nan=False, separators=(",", ":"))
         return text
 
     def deserialize(self, value: str) -> dict[str, Any]:
         """Keep the text until somebody looks at it."""
         return cast("dict[str, Any]", _Unread(value))
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    """Return compact JSON, in which text stays as it is, unless a lone surrogate in it has no UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text
 
 
 def _refuse(value: object, path: str, parents: tuple[int, ...]) -> None:

@@ -49,7 +49,7 @@ _clock = Clock()
 
 def use(clock: Clock) -> Clock:
     """Make `clock` the library's clock for the whole process, and return the one that was in use."""
-    global _clock  # noqa: PLW0603 - one process has one clock; tests swap it
+    global _clock
     before, _clock = _clock, clock
     return before
 

@@ -116,8 +116,8 @@ def _response(error: Exception) -> Mapping[str, Any]:
     return getattr(original, "response", {})
 
 
-def _code(error: Exception) -> str | None:
-    return _response(error).get("Error", {}).get("Code")
+def _code(error: Exception) -> str:
+    return str(_response(error).get("Error", {}).get("Code"))
 
 
 def _status(error: Exception) -> int:

@@ -77,7 +77,7 @@ class Ending(Generic[T]):
         if not callable(retry_delay):
             return retry_delay or timedelta(0)
         try:
-            delay = retry_delay(attempt)
+            delay: object = retry_delay(attempt)
         except Exception as broken:
             error.add_note(f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
             log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self._writes.codes.step)

@@ -103,7 +103,7 @@ class TaskIgnoredError(TaskNotStartableError):
 
 
 class GiveUp(TrackerError):  # noqa: N818 - an order of the user's block, not an error of the library
-    """Raise it in the block to ignore the task at once, whatever attempts are left; the message is kept as the reason."""
+    """Raise it in the block to ignore the task at once, attempts left or not; the message is kept as the reason."""
 
 
 class RetryLater(TrackerError):  # noqa: N818 - an order of the user's block, not an error of the library

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
-from pynamodb.attributes import Attribute, UTCDateTimeAttribute
+from pynamodb.attributes import Attribute
 from pynamodb.constants import LIST, MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
@@ -152,5 +152,5 @@ def _loaded(entry: Mapping[str, Any]) -> Failure:
     texts = {name: next(iter(value.values())) for name, value in entry.items()}
     known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
     known["attempt"] = int(known["attempt"] or 0)
-    known["time"] = UTCDateTimeAttribute().deserialize(known["time"])
+    known["time"] = datetime.strptime(known["time"], "%Y-%m-%dT%H:%M:%S.%f%z")
     return Failure(**known)

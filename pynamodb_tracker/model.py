@@ -21,7 +21,7 @@ Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's attributes that changed, by name, each with its stored form; None means to remove it."""
 
 
-class StatusIndex(GlobalSecondaryIndex["TaskRow"]):
+class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
     """Tasks by use case and state, in the order in which they need attention."""
 
     class Meta:
@@ -137,7 +137,7 @@ def stored_row(row: TaskRow) -> Stored:
 
 
 def changes_of(row: TaskRow) -> Changes:
-    """Return what differs from the stored row, of the user's attributes; a ValueNotStorableError names the attribute."""
+    """Return what of the user's attributes differs from the stored row; a ValueNotStorableError names the attribute."""
     before, changed = stored_row(row), {}
     for name, attribute in row.tracker.own_attributes():
         new = serialized(row, name, attribute)

@@ -30,7 +30,7 @@ def local_table() -> Iterator[Callable[..., type[T]]]:
 
 @pytest.fixture
 def stopped_clock() -> Iterator[StoppedClock]:
-    """The library's clock, stopped until the test ends: `stopped_clock.advance(timedelta(...))` moves it."""
+    """Stop the library's clock until the test ends: `stopped_clock.advance(timedelta(...))` moves it."""
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
 
     with testing.stopped_clock() as clock:

@@ -141,12 +141,13 @@ def still(row: TaskRow, entry: Stored) -> bool:
     """Tell whether the row is what its index entry says, and not past its time to live."""
     stored = stored_row(row)
     moved = stored["status"] != entry["status"] or stored["due_time"] != entry["due_time"]
-    return not moved and (row.expire_time is None or row.expire_time > clock.now())
+    expire_time: datetime | None = row.expire_time
+    return not moved and (expire_time is None or expire_time > clock.now())
 
 
 def whole_rows(model: type[T], entries: Iterable[Stored]) -> dict[str, T]:
     """Read whole rows, strongly consistent, by task id; what throttling left over is asked for again, with a pause."""
-    keys = [{name: next(iter(entry[name].values())) for name in ("task_id", "use_case_id")} for entry in entries]
+    keys: Any = [{name: next(iter(entry[name].values())) for name in ("task_id", "use_case_id")} for entry in entries]
     rows: dict[str, T] = {}
     table = model.tracker.connection()
     for pause in backoff():
@@ -210,7 +211,8 @@ def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None)
     now, margin = clock.now(), model.tracker.margin
 
     def left_behind(row: T) -> bool:
-        return row.lock_expire_time is not None and row.lock_expire_time < now - margin
+        expire_time: datetime | None = row.lock_expire_time
+        return expire_time is not None and expire_time < now - margin
 
     walks = [
         Walk(model, codes.pending, window, latest=now + margin).rows(limit),

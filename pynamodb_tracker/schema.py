@@ -44,8 +44,8 @@ class Schema:
 
     @property
     def first_code(self) -> int:
-        """Pending of the first step; a TypeError on the table class."""
-        return self.steps[0].pending if self.use_case else END
+        """Pending of the first step of the use case."""
+        return self.steps[0].pending
 
     @property
     def margin(self) -> timedelta:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from pynamodb_tracker import query
+from pynamodb_tracker import query as index
 from pynamodb_tracker.arguments import check_limit, check_time
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.status import Status
@@ -67,7 +67,7 @@ class State(Generic[T]):
         a time; `latest_first` turns the order round.
         """
         check_limit("limit", limit)
-        return query.Walk(self.model, self.code, window(since, until), latest_first).rows(limit)
+        return index.Walk(self.model, self.code, window(since, until), latest_first).rows(limit)
 
     def page(
         self,
@@ -84,7 +84,7 @@ class State(Generic[T]):
         comes back during the walk comes again.
         """
         check_limit("limit", limit)
-        walk = query.Walk(self.model, self.code, window(since, until), latest_first)
+        walk = index.Walk(self.model, self.code, window(since, until), latest_first)
         walk.positions = {} if cursor is None else self._positions(walk, cursor)
         tasks = list(walk.rows(limit))
         more = len(tasks) == limit and walk.has_more()
@@ -92,17 +92,17 @@ class State(Generic[T]):
 
     def count(self, *, since: datetime | None = None, until: datetime | None = None) -> int:
         """Return how many tasks the index has in this state; it costs as much as reading their index entries."""
-        return query.count(self.model, self.code, window(since, until))
+        return index.count(self.model, self.code, window(since, until))
 
-    def _walk_id(self, walk: query.Walk[T]) -> list[Any]:
+    def _walk_id(self, walk: index.Walk[T]) -> list[Any]:
         times = [time and time.isoformat() for time in (walk.window.since, walk.window.until)]
         return [self.use_case_id, self.code, walk.latest_first, *times]
 
-    def _cursor(self, walk: query.Walk[T]) -> str:
+    def _cursor(self, walk: index.Walk[T]) -> str:
         content = [self._walk_id(walk), walk.positions]
         return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode()
 
-    def _positions(self, walk: query.Walk[T], cursor: str) -> dict[str, query.Position]:
+    def _positions(self, walk: index.Walk[T], cursor: str) -> dict[str, index.Position]:
         try:
             walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
             positions = {key: (str(due_time), str(task_id)) for key, (due_time, task_id) in positions.items()}
@@ -132,10 +132,10 @@ class State(Generic[T]):
         return f"<State {self.model.__name__} {self} ({self.code})>"
 
 
-def window(since: datetime | None, until: datetime | None) -> query.Window:
+def window(since: datetime | None, until: datetime | None) -> index.Window:
     """Return the checked window of a query."""
     check_time("since", since)
     check_time("until", until)
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
-    return query.Window(since, until)
+    return index.Window(since, until)

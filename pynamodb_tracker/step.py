@@ -92,7 +92,7 @@ class Step:
     def __get__(self, instance: T | None, owner: type[T]) -> BoundStep[T]:
         """Return the step bound to its class; itself while that class is still being made."""
         bound: dict[str, BoundStep[T]] = vars(owner).get("_bound_steps", {})
-        return bound.get(self.name, self)  # type: ignore[arg-type, return-value]  # seen by the metaclass alone
+        return bound.get(self.name, self)  # type: ignore[arg-type]  # itself: seen by the metaclass alone
 
 
 class BoundStep(Generic[T]):
@@ -174,11 +174,11 @@ class BoundStep(Generic[T]):
         check_task_id(task_id)
         duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
         also = self._also_from | self.codes_of(also_from)
-        return self._started(task_id, duration, detailed_error, skip_error, also)
+        return self._started(task_id, duration, also, detailed=detailed_error, skip_error=skip_error)
 
     @contextmanager
     def _started(
-        self, task_id: str, lock_for: timedelta, detailed: bool, skip_error: bool, also: Collection[int]
+        self, task_id: str, lock_for: timedelta, also: Collection[int], *, detailed: bool, skip_error: bool
     ) -> Iterator[ExecutionContext[T]]:
         lock = transitions.claim(self._writes, task_id, lock_for=lock_for, detailed=detailed, also_from=also)
         ending = Ending(self._writes, lock, self.declared)
@@ -206,7 +206,7 @@ class BoundStep(Generic[T]):
         """Start the task, call the function with the context, and return what it returns; all else is as of `start`."""
         with self.start(task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from) as ctx:
             result = function(ctx)
-        return result
+        return result  # noqa: RET504 - in the block it would leave before the success is recorded, to a type checker
 
     def todo(
         self, *, since: datetime | None = None, until: datetime | None = None, limit: int | None = None

@@ -44,7 +44,7 @@ class Table:
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[TaskRow]) -> None:
-        """Let `model` be the class of a use case; a second class is a DefinitionError, the same one anew replaces it."""
+        """Let `model` be the class of a use case; a second one is a DefinitionError, the same one anew replaces it."""
         other = self.use_cases.get(name)
         if other is not None and not _is_redefinition(other, model):
             del other

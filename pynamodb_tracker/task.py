@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
-
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.update import Action
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import check_task_id, check_threads, check_time, did_you_mean
 from pynamodb_tracker.batch import in_threads
 from pynamodb_tracker.declaration import TaskMeta
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.guarded import GuardedRow
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import Status
@@ -22,17 +19,15 @@ from pynamodb_tracker.step import BoundStep
 
 __all__ = ["Task"]
 
-T = TypeVar("T", bound="Task")
 
-
-class Task(TaskRow, metaclass=TaskMeta):
+class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks: derive a class with a Meta from it, the table, and from that the use cases.
 
     A row in hand is what was read; only a run that holds the lock, and the orders of this class, change it.
     """
 
     if TYPE_CHECKING:
-        Meta: Any
+        Meta: Any  # a user's own Meta is no subclass of PynamoDB's protocol
 
     _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]]
     _states: ClassVar[Mapping[int, State[Any]]]
@@ -44,7 +39,8 @@ class Task(TaskRow, metaclass=TaskMeta):
 
     @classmethod
     def _state_of(cls, code: int) -> State[Self]:
-        return cls._states.get(code) or State(cls, "", None, code)
+        known = cls._states.get(code)
+        return State(cls, "", None, code) if known is None else known
 
     @classmethod
     def create(
@@ -57,13 +53,14 @@ class Task(TaskRow, metaclass=TaskMeta):
         """
         check_task_id(task_id)
         check_time("due_time", due_time)
-        return transitions.create(cls, task_id, cls._first_code(state, due_time), due_time, cls._own(attributes))
+        cls._check_own(attributes)
+        code = cls.tracker.first_code if state is None else cls._code_to_begin_in(state, due_time)
+        return transitions.create(cls, task_id, code, due_time, attributes)
 
     @classmethod
-    def _first_code(cls, state: State[Any] | None, due_time: datetime | None) -> int:
-        if state is None:
-            return cls.tracker.first_code
-        if not isinstance(state, State) or cls._states.get(state.code) != state:
+    def _code_to_begin_in(cls, state: State[Any], due_time: datetime | None) -> int:
+        known: object = cls._states.get(getattr(state, "code", -1))
+        if known is None or known != state:
             raise ValueError(f"{state!r} is no state of {cls.__name__}")
         if state.status is Status.IN_PROGRESS:
             raise ValueError(f"a task cannot be created as {state}: only a worker that holds its lock is in progress")
@@ -72,13 +69,12 @@ class Task(TaskRow, metaclass=TaskMeta):
         return state.code
 
     @classmethod
-    def _own(cls, attributes: Mapping[str, object]) -> dict[str, Any]:
+    def _check_own(cls, attributes: Iterable[str]) -> None:
         own = dict(cls.tracker.own_attributes())
         for name in attributes:
             if name not in own:
                 reserved = " is the tracker's own" if name in cls.tracker_attributes else " is not declared"
                 raise TypeError(f"{cls.__name__}.{name}{reserved}{did_you_mean(name, own)}")
-        return dict(attributes)
 
     @classmethod
     def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
@@ -157,68 +153,3 @@ class Task(TaskRow, metaclass=TaskMeta):
 
         in_threads(delete, query.task_ids(cls), threads)
         return report
-
-    def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
-        """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others."""
-        return super().update(actions, self._updatable(actions, condition), **options)
-
-    def get_update_kwargs_from_instance(
-        self, actions: list[Action], condition: Condition | None = None, *args: Any, **options: Any
-    ) -> dict[str, Any]:
-        """Return the update for a transaction; the user's own attributes of an existing row only."""
-        condition = self._updatable(actions, condition)
-        return super().get_update_kwargs_from_instance(actions, condition, *args, **options)
-
-    def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
-        own = {attribute.attr_name for _, attribute in self.tracker.own_attributes()}
-        for action in actions:
-            name = action.values[0].path[0].partition("[")[0]
-            if name not in own:
-                raise TypeError(
-                    f"{type(self).__name__}.update cannot write {name!r}: it takes your own attributes; a status changes "
-                    f"by start, reopen and ignore of a step{did_you_mean(name, own)}"
-                )
-        exists = TaskRow.task_id.exists()
-        return exists if condition is None else exists & condition
-
-    def delete(self, condition: Condition | None = None, **options: Any) -> None:
-        """Delete this task, as `delete_task` does."""
-        if condition is not None or options:
-            raise TypeError("delete takes no condition: it deletes a task that nobody holds")
-        type(self).delete_task(self.task_id)
-
-    def save(self, *args: Any, **options: Any) -> NoReturn:
-        """Raise a TypeError: a stale row that is saved whole would break the lock."""
-        raise TypeError(
-            f"{type(self).__name__}.save() would overwrite what workers have written since: use create() for a new task, "
-            "ctx.save() or the end of the block in a run, and update([...]) for your own attributes"
-        )
-
-    def get_save_kwargs_from_instance(self, *args: Any, **options: Any) -> NoReturn:
-        """Raise a TypeError, as `save` does."""
-        self.save()
-
-    def get_delete_kwargs_from_instance(self, *args: Any, **options: Any) -> NoReturn:
-        """Raise a TypeError: a delete inside of a transaction could not tell why it was refused."""
-        raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
-
-    @classmethod
-    def batch_write(cls, *args: Any, **options: Any) -> NoReturn:
-        """Raise a TypeError: BatchWriteItem has no conditions, so it would overwrite or delete tasks in progress."""
-        raise TypeError(
-            f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
-        )
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """Assign one of the user's attributes; an AttributeError at this line for any other name."""
-        if "_stored" in vars(self) and not (name.startswith("_") or self._assignable(name)):
-            own = [own for own, _ in self.tracker.own_attributes()]
-            reserved = name in self.tracker_attributes
-            why = "is written by the tracker alone" if reserved else "is not declared"
-            raise AttributeError(f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self)
-        super().__setattr__(name, value)
-
-    def _assignable(self, name: str) -> bool:
-        if name in self.get_attributes():
-            return name not in self.tracker_attributes
-        return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own, with a setter

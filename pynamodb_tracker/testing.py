@@ -64,7 +64,8 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
             os.environ.pop(name, None)
         os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
         stack.enter_context(mock_aws())
-        for each in dict.fromkeys(model.tracker.table for model in (table, *further)):
+        tables: list[type[Task]] = [table, *further]
+        for each in dict.fromkeys(model.tracker.table for model in tables):
             stack.enter_context(mock.patch.object(each.owner.Meta, "host", None))
             stack.callback(each.reconnect, each.reconnect(OneAtATime))
             each.owner.create_table(wait=True)

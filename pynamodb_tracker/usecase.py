@@ -5,8 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import TYPE_CHECKING, Self, overload
 
-from pynamodb.attributes import UnicodeAttribute
+from pynamodb.attributes import AttributeContainer, UnicodeAttribute
 
 __all__ = ["UseCase"]
 
@@ -28,9 +29,21 @@ class UseCase(UnicodeAttribute):
         self.status_shards = status_shards
         self.keep_for = keep_for
 
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # PynamoDB's is of any instance; here only a row reads it as text
+        def __get__(self, instance: AttributeContainer, owner: object) -> str: ...
+
+        @overload
+        def __get__(self, instance: object, owner: object) -> Self: ...
+
+        def __get__(self, instance: object, owner: object) -> Self | str: ...
+
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with the declaration; asked for when the class is known and can be named."""
-        name, shards, keep_for = self.name, self.status_shards, self.keep_for
+        name: object = self.name
+        shards: object = self.status_shards
+        keep_for: object = self.keep_for
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
         elif not name or SEPARATOR in name or len(name.encode(errors="replace")) > _LONGEST:

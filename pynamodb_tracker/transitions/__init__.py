@@ -3,7 +3,7 @@
 | verb | from → to | guarded by |
 | --- | --- | --- |
 | create | nothing → pending, or the state that is asked for | there is no row |
-| claim | pending, failed (due), in_progress (lock over) → in_progress | status, due_time or lock, attempt, a later token |
+| claim | pending, failed (due), in_progress (lock over) → in_progress | status, due or over, attempt, later token |
 | claim from | exactly one further state → in_progress | status, due_time, a later token |
 | spend | waiting or abandoned without an attempt left → ignored | the row as seen |
 | succeed | in_progress → pending of the next step, or the end | the token is mine, still in_progress |

@@ -9,8 +9,8 @@ from typing import TypeVar
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused
 from pynamodb_tracker.exceptions import TaskNotReadyError
-from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import spend

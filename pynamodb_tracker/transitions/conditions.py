@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.transitions.prepared import slot
 
 __all__ = [
     "abandoned",
@@ -27,57 +27,57 @@ __all__ = [
 
 
 def at(*codes: int) -> Condition:
-    """The status is one of these."""
+    """Say that the status is one of these."""
     return TaskRow.status == codes[0] if len(codes) == 1 else TaskRow.status.is_in(*codes)
 
 
 def due() -> Condition:
-    """The task may start: a little early rather than never, because clocks differ."""
+    """Say that the task may start: a little early rather than never, because clocks differ."""
     return TaskRow.due_time <= slot(TaskRow.due_time, "now_plus_margin")
 
 
 def lock_is_over() -> Condition:
-    """The lock has ended for every clock within the margin."""
+    """Say that the lock has ended for every clock within the margin."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "now_minus_margin")
 
 
 def waiting(codes: Codes) -> Condition:
-    """Nobody has it, and it is due."""
+    """Say that nobody has it, and it is due."""
     return at(codes.pending, codes.failed) & due()
 
 
 def abandoned(codes: Codes) -> Condition:
-    """Somebody had it, and its lock is over."""
+    """Say that somebody had it, and its lock is over."""
     return at(codes.in_progress) & lock_is_over()
 
 
 def under_limit() -> Condition:
-    """An attempt is left: in the condition, so that a claim never needs a second write to take it back."""
+    """Say that an attempt is left: in the condition, so that a claim never needs a second write to take it back."""
     return TaskRow.attempt < slot(TaskRow.attempt, "max_attempts")
 
 
 def later_token() -> Condition:
-    """No later order has been given: a late copy of a request that was applied once is refused."""
+    """Say that no later order was given: a late copy of a request that was applied once is refused."""
     return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "token"))
 
 
 def mine(codes: Codes) -> Condition:
-    """The claim of this run still holds the task."""
+    """Say that the claim of this run still holds the task."""
     return (TaskRow.lock == slot(TaskRow.lock, "token")) & at(codes.in_progress)
 
 
 def grows() -> Condition:
-    """The lock becomes longer: a late extension shortens nothing."""
+    """Say that the lock becomes longer: a late extension shortens nothing."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "expire")
 
 
 def later_save() -> Condition:
-    """No later save of this run has been applied: a late copy puts nothing old back."""
+    """Say that no later save of this run was applied: a late copy puts nothing old back."""
     return TaskRow.saves < slot(TaskRow.saves, "saves")
 
 
 def seen() -> Condition:
-    """The row is as it was read."""
+    """Say that the row is as it was read."""
     return (
         (TaskRow.status == slot(TaskRow.status, "seen_status"))
         & (TaskRow.fence == slot(TaskRow.fence, "seen_fence"))
@@ -86,7 +86,7 @@ def seen() -> Condition:
 
 
 def not_in_progress(steps: Iterable[Codes]) -> Condition:
-    """Nobody holds the task at any step: it is in another status, or its lock is over."""
+    """Say that nobody holds the task at any step: it is in another status, or its lock is over."""
     codes = [codes.in_progress for codes in steps]
     free = ~at(*codes) if codes else TaskRow.task_id.exists()
     return TaskRow.task_id.exists() & (free | lock_is_over())

@@ -139,7 +139,7 @@ def _leave(lock: Lock[T], step: str, code: int, error: PynamoDBConnectionError) 
     task = lock.task
     told = (
         f"the end of {step} of {type(task).__name__} {task.task_id!r} (attempt {lock.attempt}) got no answer that says "
-        f"it was recorded as code {code}; it may still be. If it was not, the task is taken over after {lock.expire_time}"
+        f"it was recorded as code {code}; it may still be. If not, the task is taken over after {lock.expire_time}"
     )
     error.add_note(told)
     log.error("%s: %s", told, error, extra={"task_id": task.task_id, "step": step, "attempt": lock.attempt})

@@ -9,8 +9,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import ErrorsAttribute, Failure
-from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
@@ -22,7 +22,7 @@ _TRIES = 4
 
 
 def reopen(writes: StepWrites[T], task_id: str) -> T:
-    """Make a failed or ignored task pending with a fresh set of attempts, and return it; a pending one stays as it is."""
+    """Make a failed or ignored task pending with a fresh set of attempts, and return it; a pending one stays."""
     codes, order, token = writes.codes, f"reopen {writes.codes.step} of", new_token()
     for _ in range(_TRIES):
         now = clock.now()
@@ -42,7 +42,7 @@ def reopen(writes: StepWrites[T], task_id: str) -> T:
 
 
 def ignore(writes: StepWrites[T], task_id: str, reason: str) -> T:
-    """Set a waiting or abandoned task aside, the reason kept in `errors`, and return it; an ignored one stays as it is."""
+    """Set a waiting or abandoned task aside, the reason kept in `errors`, and return it; an ignored one stays."""
     codes, order = writes.codes, f"ignore {writes.codes.step} of"
     for _ in range(_TRIES):
         row, now = get(writes.model, task_id), clock.now()

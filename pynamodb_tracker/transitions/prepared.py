@@ -11,7 +11,7 @@ from pynamodb.constants import EXPRESSION_ATTRIBUTE_VALUES, KEY, TABLE_NAME
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-__all__ = ["PreparedWrite", "Slot", "slot"]
+__all__ = ["PreparedWrite", "Slot", "fill", "slot"]
 
 
 class Slot(str):
@@ -20,9 +20,15 @@ class Slot(str):
     __slots__ = ()
 
 
-def slot(attribute: Attribute[Any], name: str) -> dict[str, Slot]:
+def slot(attribute: Attribute[Any], name: str) -> object:
     """Return an operand for PynamoDB's expressions that holds the place of a value of that attribute."""
     return {attribute.attr_type: Slot(name)}
+
+
+def fill(attribute: Attribute[Any], name: str) -> Action:
+    """Return the action that sets an attribute to the value of a slot."""
+    value: Any = slot(attribute, name)
+    return attribute.set(value)
 
 
 class PreparedWrite:
@@ -43,12 +49,17 @@ class PreparedWrite:
         del rendered[KEY], rendered[TABLE_NAME]
         self._rendered = rendered
         self._fixed = {place: value for place, value in values.items() if not isinstance(_of(value), Slot)}
-        self._open = [(place, *value.items()) for place, value in values.items() if place not in self._fixed]
+        self._open = [
+            (place, kind, name)
+            for place, value in values.items()
+            for kind, name in value.items()
+            if place not in self._fixed
+        ]
 
     def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request for one row; `values` has the stored form of every slot."""
         filled = dict(self._fixed)
-        for place, (kind, name) in self._open:
+        for place, kind, name in self._open:
             filled[place] = {kind: values[name]}
         return {**self._rendered, KEY: key, EXPRESSION_ATTRIBUTE_VALUES: filled}
 

@@ -30,8 +30,8 @@ def is_due(row: TaskRow, now: datetime) -> bool:
 
 def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
     """Tell whether a worker left the task behind, leaning to no by the margin."""
-    expire = row.lock_expire_time
-    return row.status == codes.in_progress and expire is not None and expire < now - row.tracker.margin
+    expire_time: datetime | None = row.lock_expire_time
+    return row.status == codes.in_progress and expire_time is not None and expire_time < now - row.tracker.margin
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:
@@ -70,7 +70,7 @@ def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
         told += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
     elif status == codes.ignored:
         kind = TaskIgnoredError
-        told += f" since {row.update_time} ({row.last_error}); {type(row).__name__}.{codes.step}.reopen(...) gives it a fresh set of attempts"
+        told += f" since {row.update_time} ({row.last_error}); reopen gives it a fresh set of attempts"
     elif status in (codes.pending, codes.failed):
         kind = TaskNotReadyError
         told += f", and due at {row.due_time}; try again then"

@@ -14,8 +14,9 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     ValueNotStorableError,
 )
+from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, load
-from pynamodb_tracker.stored import Stored, check, serialized
+from pynamodb_tracker.stored import Stored, serialized
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.storable import check_size, storing
@@ -60,7 +61,7 @@ def create(model: type[T], task_id: str, code: int, due_time: datetime | None, a
 
 def _item(model: type[T], task_id: str, code: int, now: datetime, due_time: datetime | None) -> Stored:
     use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
-    item = {
+    item: Stored = {
         **model.tracker.key(task_id),
         "status": {"N": str(code)},
         "status_key": {"S": use_case.status_key(code, task_id)},
@@ -100,8 +101,8 @@ def delete(model: type[T], task_id: str) -> None:
         row = get(model, task_id)
         if row is not None:
             raise TaskLockedError(
-                f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, held by {row.worker} until "
-                f"{row.lock_expire_time}; try again after that",
+                f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, held by "
+                f"{row.worker} until {row.lock_expire_time}; try again after that",
                 task_id=task_id,
                 task=row,  # type: ignore[arg-type]  # rows of users are tasks
             ) from None

@@ -9,8 +9,9 @@ from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker.connection import is_invalid
 from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.limits import MAX_ITEM_BYTES, check, item_size, size
 from pynamodb_tracker.model import Changes, TaskRow, changes_of, stored_row
-from pynamodb_tracker.stored import MAX_ITEM_BYTES, Stored, check, item_size, size
+from pynamodb_tracker.stored import Stored
 
 __all__ = ["check_size", "storable_changes", "storing"]
 
@@ -19,7 +20,7 @@ _TRACKER_BYTES = 3000
 
 
 def storable_changes(task: TaskRow) -> Changes:
-    """Return what the block changed, in stored form; raise ValueNotStorableError, also where the row would be too large."""
+    """Return what the block changed, in stored form; raise ValueNotStorableError, also for a row that is too large."""
     try:
         changes = changes_of(task)
         for name, (attribute, value) in changes.items():

@@ -17,7 +17,7 @@ from pynamodb_tracker.connection import send
 from pynamodb_tracker.model import Changes, TaskRow, load
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 
 __all__ = ["StepWrites", "get", "own_values"]
 
@@ -73,12 +73,12 @@ class StepWrites(Generic[T]):
     @cached_property
     def extend(self) -> PreparedWrite:
         """Make the lock longer; touches no indexed attribute."""
-        expire = TaskRow.lock_expire_time.set(slot(TaskRow.lock_expire_time, "expire"))
+        expire = fill(TaskRow.lock_expire_time, "expire")
         return PreparedWrite(self.table, condition=when.mine(self.codes) & when.grows(), actions=[expire])
 
     def save(self, changes: Changes) -> PreparedWrite:
         """Store what the block changed so far; touches no indexed attribute."""
-        saves = TaskRow.saves.set(slot(TaskRow.saves, "saves"))
+        saves = fill(TaskRow.saves, "saves")
         return self._shape(
             ("save", *_shape_of(changes)), when.mine(self.codes) & when.later_save(), saves, *_own(changes)
         )
@@ -97,14 +97,14 @@ class StepWrites(Generic[T]):
     def reopen(self) -> PreparedWrite:
         """Give a task a fresh set of attempts."""
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
-        actions = [*self._moves(self.codes.pending), TaskRow.lock.set(slot(TaskRow.lock, "token"))]
+        actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token")]
         return self._write(condition, *actions, TaskRow.attempt.set(0), TaskRow.expire_time.remove())
 
     @cached_property
     def ignore(self) -> PreparedWrite:
         """Set a task aside on a person's order."""
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        return self._set_aside(when.seen() & free & when.later_token(), TaskRow.lock.set(slot(TaskRow.lock, "token")))
+        return self._set_aside(when.seen() & free & when.later_token(), fill(TaskRow.lock, "token"))
 
     def send(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
         """Send one of these writes; raise Refused, or PynamoDB's UpdateError."""
@@ -131,9 +131,9 @@ class StepWrites(Generic[T]):
         return [
             *self._moves(self.codes.in_progress),
             attempt,
-            TaskRow.lock_expire_time.set(slot(TaskRow.lock_expire_time, "expire")),
-            TaskRow.lock.set(slot(TaskRow.lock, "token")),
-            TaskRow.worker.set(slot(TaskRow.worker, "worker")),
+            fill(TaskRow.lock_expire_time, "expire"),
+            fill(TaskRow.lock, "token"),
+            fill(TaskRow.worker, "worker"),
             TaskRow.fence.set(TaskRow.fence + 1),
             Path(TaskRow.unfinished)[_PAST_THE_END].set(TaskRow.fence + 1),
             TaskRow.saves.set(0),
@@ -145,8 +145,8 @@ class StepWrites(Generic[T]):
             ("finish", code, *_shape_of(changes)),
             when.mine(self.codes),
             *self._moves(code, ends=ends),
-            TaskRow.attempt.set(slot(TaskRow.attempt, "attempt")),
-            TaskRow.unfinished.set(slot(TaskRow.unfinished, "unfinished")),
+            fill(TaskRow.attempt, "attempt"),
+            fill(TaskRow.unfinished, "unfinished"),
             *actions,
             *_own(changes),
         )
@@ -157,12 +157,12 @@ class StepWrites(Generic[T]):
     def _moves(self, code: int, *, ends: bool = False) -> list[Action]:
         actions: list[Action] = [
             TaskRow.status.set(code),
-            TaskRow.status_key.set(slot(TaskRow.status_key, "status_key")),
-            TaskRow.due_time.set(slot(TaskRow.due_time, "due")),
-            TaskRow.update_time.set(slot(TaskRow.update_time, "now")),
+            fill(TaskRow.status_key, "status_key"),
+            fill(TaskRow.due_time, "due"),
+            fill(TaskRow.update_time, "now"),
         ]
         if ends and self.model.tracker.use_case.keep_for:
-            actions.append(TaskRow.expire_time.set(slot(TaskRow.expire_time, "keep_until")))
+            actions.append(fill(TaskRow.expire_time, "keep_until"))
         return actions
 
     def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:
@@ -181,8 +181,8 @@ class StepWrites(Generic[T]):
 
 
 _ERRORS = (
-    TaskRow.errors.set(slot(TaskRow.errors, "errors")),
-    TaskRow.last_error.set(slot(TaskRow.last_error, "last_error")),
+    fill(TaskRow.errors, "errors"),
+    fill(TaskRow.last_error, "last_error"),
 )
 
 
@@ -192,7 +192,7 @@ def _shape_of(changes: Changes) -> list[tuple[str, bool]]:
 
 def _own(changes: Changes) -> list[Action]:
     return [
-        attribute.remove() if value is None else attribute.set(slot(attribute, f"own {name}"))
+        attribute.remove() if value is None else fill(attribute, f"own {name}")
         for name, (attribute, value) in changes.items()
     ]
 

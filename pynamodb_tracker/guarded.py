@@ -1,0 +1,83 @@
+"""PynamoDB's own ways to write a row, guarded or closed: a status is written by transitions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from pynamodb.expressions.condition import And, Condition
+from pynamodb.expressions.update import Action
+
+from pynamodb_tracker import transitions
+from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.model import TaskRow
+
+__all__ = ["GuardedRow"]
+
+
+class GuardedRow(TaskRow):
+    """A row whose inherited methods cannot break the lock, and whose attributes are assigned with care."""
+
+    def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
+        """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others."""
+        return super().update(actions, self._updatable(actions, condition), **options)
+
+    def get_update_kwargs_from_instance(
+        self, actions: list[Action], condition: Condition | None = None, *args: Any, **options: Any
+    ) -> dict[str, Any]:
+        """Return the update for a transaction; the user's own attributes of an existing row only."""
+        return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
+
+    def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
+        own = {attribute.attr_name for _, attribute in self.tracker.own_attributes()}
+        for action in actions:
+            path: Any = action.values[0]  # every action begins with the path that it writes
+            name = path.path[0].partition("[")[0]
+            if name not in own:
+                raise TypeError(
+                    f"{type(self).__name__}.update cannot write {name!r}: it takes your own attributes; a status "
+                    f"changes by start, reopen and ignore of a step{did_you_mean(name, own)}"
+                )
+        exists: Condition = TaskRow.task_id.exists()
+        return exists if condition is None else And(exists, condition)
+
+    def delete(self, condition: Condition | None = None, **options: Any) -> None:
+        """Delete this task, as `delete_task` does; TypeError for a condition."""
+        if condition is not None or options:
+            raise TypeError(f"{type(self).__name__}.delete takes no condition: it deletes a task that nobody holds")
+        transitions.delete(type(self), self.task_id)
+
+    def save(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError: a stale row that is saved whole would break the lock."""
+        raise TypeError(
+            f"{type(self).__name__}.save() would overwrite what workers have written since: use create() for a new "
+            "task, ctx.save() or the end of the block in a run, and update([...]) for your own attributes"
+        )
+
+    def get_save_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError, as `save` does."""
+        self.save()
+
+    def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError: a delete inside of a transaction could not tell why it was refused."""
+        raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
+
+    @classmethod
+    def batch_write(cls, *_args: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError: BatchWriteItem has no conditions, so it would overwrite or delete tasks in progress."""
+        raise TypeError(
+            f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Assign one of the user's attributes; an AttributeError at this line for any other name."""
+        if "_stored" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
+            own = [own for own, _ in self.tracker.own_attributes()]
+            why = "is written by the tracker alone" if name in self.tracker_attributes else "is not declared"
+            raise AttributeError(f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self)
+        super().__setattr__(name, value)
+
+    def _is_assignable(self, name: str) -> bool:
+        if name in self.get_attributes():
+            return name not in self.tracker_attributes
+        return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
