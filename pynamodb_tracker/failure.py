@@ -112,6 +112,10 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
     attr_type = LIST
 
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """Return the failures of a row, none where it has none."""
+        return self if instance is None else instance.attribute_values.get("errors") or []
+
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
         """Return the stored list: the newest whole, the older ones without traceback, within the bounds of a row."""
         kept = [stored(failure) for failure in value[-1:]]

@@ -34,17 +34,22 @@ class Schema:
         """The steps in the order in which they run."""
         self._ends = {END, *(codes.ignored for codes in self.steps)}
 
-    @property
-    def use_case(self) -> UseCase:
-        """The use case; a TypeError on the table class, which has none."""
+    def check_use_case(self) -> UseCase:
+        """Return the use case; a TypeError on the table class, which has none."""
         if self._use_case is None:
             name = self._model.__name__
-            raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
+            raise TypeError(f"{name} is a table, not a use case: call this on a class with use_case_id = UseCase(...)")
         return self._use_case
 
     @property
+    def use_case(self) -> UseCase:
+        """The use case; a TypeError on the table class, which has none."""
+        return self.check_use_case()
+
+    @property
     def first_code(self) -> int:
-        """Pending of the first step of the use case."""
+        """Pending of the first step; a TypeError on the table class, which has none."""
+        self.check_use_case()
         return self.steps[0].pending
 
     @property

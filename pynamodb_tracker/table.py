@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Table:
         self.owner = owner
         self.use_cases: weakref.WeakValueDictionary[str, type[TaskRow]] = weakref.WeakValueDictionary()
         self._connection: TableConnection | None = None
+        self._pid = 0
         self._guard = threading.RLock()
         self._connect: Callable[..., Connection] = SharedConnection
 
@@ -58,11 +60,14 @@ class Table:
         self.use_cases[name] = model
 
     def connection(self) -> TableConnection:
-        """Return the connection that all use cases share, built anew where Meta names another table."""
-        table_name = self.owner.Meta.table_name
+        """Return the connection that all use cases share, built anew where Meta names another table.
+
+        A forked process builds its own: on a socket of its parent's it could read the answer to another request.
+        """
+        table_name, pid = self.owner.Meta.table_name, os.getpid()
         with self._guard:
-            if self._connection is None or self._connection.table_name != table_name:
-                self._connection = self._connected(table_name)
+            if self._connection is None or self._connection.table_name != table_name or self._pid != pid:
+                self._connection, self._pid = self._connected(table_name), pid
             return self._connection
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:

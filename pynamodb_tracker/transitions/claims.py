@@ -11,6 +11,7 @@ from pynamodb_tracker.connection import Refused
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.finishes import release
 from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import spend
@@ -34,7 +35,24 @@ def claim(
     also_from: Collection[int] = (),
 ) -> Lock[T]:
     """Take the task for `lock_for`, or raise why not; `also_from` are codes of further states to take it from."""
-    order, write, tokens = f"start {writes.codes.step} of", writes.claim, [new_token()]
+    tokens = [new_token()]
+    try:
+        return _claim(writes, task_id, tokens, lock_for, detailed=detailed, also_from=also_from)
+    except KeyboardInterrupt:
+        _give_back(writes, task_id, tokens)
+        raise
+
+
+def _claim(
+    writes: StepWrites[T],
+    task_id: str,
+    tokens: list[str],
+    lock_for: timedelta,
+    *,
+    detailed: bool,
+    also_from: Collection[int],
+) -> Lock[T]:
+    order, write = f"start {writes.codes.step} of", writes.claim
     for _ in range(_TRIES):
         try:
             return _entered(writes, _send(writes, write, task_id, tokens[-1], lock_for), lock_for)
@@ -76,6 +94,13 @@ def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[
     if lock.expire_time <= clock.now():
         extend(writes, lock, lock_for)
     return lock
+
+
+def _give_back(writes: StepWrites[T], task_id: str, tokens: Collection[str]) -> None:
+    """Release what a claim may have locked before Ctrl-C cut it short; its answer was not heard."""
+    row = get(writes.model, task_id)
+    if row is not None and row.lock in tokens and row.status == writes.codes.in_progress:
+        release(writes, Lock.won(row, row.lock))
 
 
 def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int]) -> PreparedWrite:

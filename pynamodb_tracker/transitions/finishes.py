@@ -45,7 +45,7 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
     """Record the failure: the next attempt may start after `delay`, or none will where it is `final`."""
     now, task = clock.now(), lock.task
     failure = Failure.of(error, step=writes.codes.step, attempt=lock.attempt, time=now, worker=task.worker)
-    errors = [*(task.errors or []), failure]
+    errors = [*task.errors, failure]
     final = final or lock.attempt >= writes.max_attempts
     moved = _finish(
         writes,

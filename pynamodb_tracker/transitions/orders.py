@@ -11,6 +11,7 @@ from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import ErrorsAttribute, Failure
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
@@ -52,32 +53,33 @@ def ignore(writes: StepWrites[T], task_id: str, reason: str) -> T:
             return row
         if row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
             raise refusal(writes, row, order)
-        if ignored := _set_aside(writes, row, now, reason, token=new_token(above=row.lock)):
+        if ignored := _set_aside(writes, writes.ignore, row, now, reason):
             return ignored
     raise _moving(writes, task_id, order)
 
 
 def spend(writes: StepWrites[T], row: T, now: datetime) -> T | None:
     """Set a task aside whose attempts are used up, and return it; None where it is no longer as it was seen."""
-    ends = "its worker died or lost it" if row.status == writes.codes.in_progress else "no attempt is left"
-    return _set_aside(writes, row, now, f"{row.attempt} of {writes.max_attempts} attempts used, {ends}")
+    abandoned = row.status == writes.codes.in_progress
+    ended = ", the last one by a worker that died or lost its lock" if abandoned else ""
+    reason = f"{row.attempt} of {writes.max_attempts} attempts are used{ended}"
+    return _set_aside(writes, writes.spend_abandoned if abandoned else writes.spend, row, now, reason)
 
 
-def _set_aside(writes: StepWrites[T], row: T, now: datetime, reason: str, token: str | None = None) -> T | None:
+def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetime, reason: str) -> T | None:
     codes = writes.codes
     failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], reason)
-    write = writes.ignore if token else writes.spend_abandoned if row.status == codes.in_progress else writes.spend
     try:
         answer = writes.send(
             write,
             row.task_id,
-            token=token,
+            token=new_token(above=row.lock),
             seen_status=str(row.status),
             seen_fence=str(row.fence),
             seen_attempt=str(row.attempt),
             now_plus_margin=clock.stamp(now + row.tracker.margin),
             now_minus_margin=clock.stamp(now - row.tracker.margin),
-            errors=ErrorsAttribute().serialize([*(row.errors or []), failure]),
+            errors=ErrorsAttribute().serialize([*row.errors, failure]),
             last_error=failure.one_line,
             **writes.moved(codes.ignored, row.task_id, now),
         )

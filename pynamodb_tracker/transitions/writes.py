@@ -104,7 +104,7 @@ class StepWrites(Generic[T]):
     def ignore(self) -> PreparedWrite:
         """Set a task aside on a person's order."""
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        return self._set_aside(when.seen() & free & when.later_token(), fill(TaskRow.lock, "token"))
+        return self._set_aside(when.seen() & free & when.later_token())
 
     def send(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
         """Send one of these writes; raise Refused, or PynamoDB's UpdateError."""
@@ -151,8 +151,9 @@ class StepWrites(Generic[T]):
             *_own(changes),
         )
 
-    def _set_aside(self, condition: Condition, *actions: Action) -> PreparedWrite:
-        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *_ERRORS, *actions)
+    def _set_aside(self, condition: Condition) -> PreparedWrite:
+        token = fill(TaskRow.lock, "token")  # without a later token, the late copy of a refused reopen could undo it
+        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *_ERRORS, token)
 
     def _moves(self, code: int, *, ends: bool = False) -> list[Action]:
         actions: list[Action] = [

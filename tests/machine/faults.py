@@ -1,0 +1,74 @@
+"""A connection that repeats, delays and loses: what a network may do to a write, without waiting for it to happen."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from pynamodb_tracker.testing import OneAtATime
+
+WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
+
+
+@dataclass
+class LateRequest:
+    """A request that is still on its way."""
+
+    operation: str
+    request: dict[str, Any]
+    note: str
+    deliver: Callable[[], bool]
+
+
+@dataclass
+class Network:
+    """What happens to the next write, and what is still on its way."""
+
+    fault: str = "none"
+    note: str = ""
+    late: list[LateRequest] = field(default_factory=list)
+
+
+def faulty(network: Network) -> type[OneAtATime]:
+    """Return a kind of connection whose writes meet the faults of this network."""
+
+    class Faulty(OneAtATime):
+        def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+            fault, network.fault = (network.fault, "none") if operation_name in WRITES else ("none", network.fault)
+            if fault == "none":
+                return super().dispatch(operation_name, operation_kwargs)
+            request = copy.deepcopy(operation_kwargs)
+            if fault == "lost answer":
+                self._unheard(operation_name, request)
+            if fault in ("late copy", "late original"):
+                network.late.append(
+                    LateRequest(operation_name, request, network.note, lambda: self._unheard(operation_name, request))
+                )
+            return self._repeated(operation_name, operation_kwargs, repeated=fault != "late copy")
+
+        def _repeated(self, operation: str, request: dict[str, Any], *, repeated: bool) -> dict[str, Any]:
+            """Send it as the SDK's second try, which says so in the metadata of its answer."""
+            try:
+                answer = super().dispatch(operation, request)
+            except ClientError as error:
+                original: Any = error.__cause__  # botocore's own: PynamoDB's keeps the code alone
+                original.response["ResponseMetadata"]["RetryAttempts"] = int(repeated)
+                raise
+            answer["ResponseMetadata"]["RetryAttempts"] = int(repeated)
+            return answer
+
+        def _unheard(self, operation: str, request: dict[str, Any]) -> bool:
+            """Send it and lose its answer; return whether it was applied."""
+            try:
+                super().dispatch(operation, copy.deepcopy(request))
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                    raise
+                return False
+            return True
+
+    return Faulty

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from pynamodb_tracker import Task
+from pynamodb_tracker.testing import local_table, stopped_clock
+from tests.engine.dynamodb_local import Engine
+from tests.machine.faults import Network, faulty
+from tests.machine.machine import START, Machine, World, order_class
+
+SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+
+
+@contextmanager
+def world(table: type[Task]) -> Iterator[World]:
+    network = Network()
+    with stopped_clock(START) as clock:
+        before = table.tracker.table.reconnect(faulty(network))
+        try:
+            yield World(order_class(table), clock, network)
+        finally:
+            table.tracker.table.reconnect(before)
+
+
+def machine_in(given: World) -> type[Machine]:
+    class MachineHere(Machine):
+        world = given
+
+    return MachineHere
+
+
+class AppTask(Task):
+    class Meta:
+        table_name = "machine"
+        region = "us-east-1"
+
+
+def test_any_order_of_verbs_agrees_with_the_model_on_moto() -> None:
+    with ExitStack() as stack:
+        stack.enter_context(local_table(AppTask))
+        given = stack.enter_context(world(AppTask))
+        run_state_machine_as_test(
+            machine_in(given), settings=settings(SETTINGS, max_examples=120, stateful_step_count=40)
+        )
+
+
+@pytest.mark.engine
+def test_any_order_of_verbs_agrees_with_the_model_on_dynamodb_local(dynamodb_local: Engine) -> None:
+    class EngineTask(Task):
+        class Meta:
+            table_name = "machine"
+            region = "us-east-1"
+            host = dynamodb_local.endpoint
+
+    EngineTask.create_table(wait=True)
+    try:
+        with world(EngineTask) as given:
+            run_state_machine_as_test(
+                machine_in(given), settings=settings(SETTINGS, max_examples=15, stateful_step_count=40)
+            )
+    finally:
+        EngineTask.delete_table()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import inspect
+from importlib import metadata, resources
+
+import pynamodb_tracker
+from pynamodb_tracker import exceptions
+
+NAMES = """
+BoundStep DefinitionError ExecutionContext Failure GiveUp LockLostError Page Report RetryLater State Status Step Task
+TaskAlreadyExistsError TaskAlreadySucceededError TaskIgnoredError TaskLockedError TaskNotFoundError TaskNotReadyError
+TaskNotStartableError TrackerError UseCase ValueNotStorableError
+""".split()
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert sorted(NAMES) == sorted(pynamodb_tracker.__all__)
+
+
+def test_every_public_name_is_there_and_explains_itself() -> None:
+    assert [name for name in NAMES if not inspect.getdoc(getattr(pynamodb_tracker, name))] == []
+
+
+def test_every_public_method_explains_itself() -> None:
+    silent = [
+        f"{name}.{method}"
+        for name in NAMES
+        for method, value in vars(getattr(pynamodb_tracker, name)).items()
+        if not method.startswith("_") and inspect.isroutine(value) and not inspect.getdoc(value)
+    ]
+    assert silent == []
+
+
+def test_every_error_is_under_tracker_error() -> None:
+    errors = [getattr(exceptions, name) for name in exceptions.__all__]
+    assert all(issubclass(error, exceptions.TrackerError) for error in errors)
+
+
+def test_every_error_is_imported_from_the_package() -> None:
+    assert set(exceptions.__all__) <= set(pynamodb_tracker.__all__)
+
+
+def test_the_core_depends_on_pynamodb_and_boto3_alone() -> None:
+    required = metadata.requires("pynamodb-tracker") or []
+    core = [requirement for requirement in required if "extra ==" not in requirement]
+    assert sorted(requirement.split(">")[0].strip() for requirement in core) == ["boto3", "pynamodb"]
+
+
+def test_the_package_is_typed() -> None:
+    assert resources.files("pynamodb_tracker").joinpath("py.typed").is_file()

@@ -1,0 +1,98 @@
+"""The public API as a type checker sees it: mypy reads this file, nothing runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from pynamodb_tracker import BoundStep, ExecutionContext, Page, Report, State, Status, Step, Task, UseCase
+from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
+
+
+class AddressUnknown(Exception):
+    pass
+
+
+class AppTask(Task):
+    class Meta:
+        table_name = "tasks"
+        region = "us-east-1"
+
+
+class Order(AppTask):
+    use_case_id = UseCase("order", status_shards=4, keep_for=timedelta(days=90))
+
+    confirm_payment = Step(10)
+    ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda attempt: timedelta(attempt))
+    deliver = Step(30, give_up_on=(AddressUnknown,), also_from=(confirm_payment.failed, ship.ignored))
+
+    amount = NumberAttribute()
+    tracking_no = UnicodeAttribute(null=True)
+
+
+def print_label(ctx: ExecutionContext[Order]) -> int:
+    assert_type(ctx.task, Order)
+    assert_type(ctx.task.amount, float)
+    assert_type(ctx.task.task_id, str)
+    assert_type(ctx.task.use_case_id, str)
+    assert_type(ctx.task.status, int)
+    assert_type(ctx.task.due_time, datetime)
+    assert_type(ctx.attempt, int)
+    assert_type(ctx.fence, int)
+    assert_type(ctx.lock_expire_time, datetime)
+    ctx.task.data["label"] = "printed"
+    ctx.extend_lock()
+    ctx.save()
+    return 1
+
+
+def use(cursor: str | None) -> int:
+    assert_type(Order.create("o-1001", amount=4200), Order)
+    assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
+    assert_type(Order.get_task("o-1001"), Order)
+    assert_type(Order.get_task("o-1001").state, State[Order])
+    assert_type(Order.get("o-1001"), Order)
+    assert_type(Order.ship, BoundStep[Order])
+    assert_type(Order.ship.failed, State[Order])
+    assert_type(Order.ship.failed.status, Status | None)
+    assert_type(Order.ship.failed.code, int)
+    assert_type(Order.ship.run("o-1001", print_label), int)
+    assert_type(Order.ship.run_all(print_label, threads=8), Report)
+    assert_type(Order.ship.todo(), Iterator[Order])
+    assert_type(Order.ship.reopen("o-1001"), Order)
+    assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
+    since = datetime.now(UTC) - timedelta(days=30)
+    assert_type(Order.ship.failed.query(since=since, latest_first=True, limit=100), Iterator[Order])
+    assert_type(Order.ship.failed.count(since=since), int)
+    assert_type(Order.ship.failed.page(limit=50, cursor=cursor), Page[Order])
+    assert_type(Order.counts(), dict[State[Order], int])
+    assert_type(Order.delete_use_case(), Report)
+    return run_without_skip()
+
+
+def run_without_skip() -> int:
+    with Order.ship.start("o-1001", lock_for=timedelta(minutes=1), also_from=[Order.ship.succeeded]) as ctx:
+        return print_label(ctx)  # nothing is swallowed, so a checker misses no return behind the block
+
+
+def run_with_skip() -> int:
+    with Order.ship.start("o-1001", skip_error=True) as ctx:
+        return print_label(ctx)
+    return 0  # reachable: the block's exception is swallowed
+
+
+def test_with_tables() -> None:
+    with local_table(AppTask) as table, stopped_clock(datetime(2026, 1, 1, tzinfo=UTC)) as clock:
+        assert_type(table, type[AppTask])
+        assert_type(clock, StoppedClock)
+        clock.advance(timedelta(days=1))
+
+
+Order.create(1)  # type: ignore[arg-type]
+Order.ship.failed.query(limit="10")  # type: ignore[arg-type]
+Order.ship.start("o-1001", lock_for=5)  # type: ignore[call-overload]
+Order.ship.run("o-1001", lambda: 1)  # type: ignore[arg-type, misc]
+Step("10")  # type: ignore[arg-type]
