@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-__all__ = ["check_duration", "check_limit", "check_task_id", "check_threads", "check_time", "did_you_mean"]
+__all__ = ["LONGEST", "check_duration", "check_limit", "check_task_id", "check_threads", "check_time", "did_you_mean"]
+
+LONGEST = timedelta(days=36_500)
+"""No lock and no retention lasts longer: beyond, adding to the time now would leave the calendar."""
 
 _LONGEST_ID = 1024
 
@@ -32,15 +35,18 @@ def check_time(name: str, time: object) -> datetime | None:
         raise TypeError(f"{name} is an aware datetime, not {time!r}")
     if time.tzinfo is None or time.utcoffset() is None:
         raise ValueError(f"{name}={time!r} has no time zone: add tzinfo=UTC, or write datetime.now(UTC)")
-    return time
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{name}={time!r} is outside of the years that UTC has") from None
 
 
-def check_duration(name: str, duration: object, *, zero: bool = False) -> timedelta:
-    """Return a duration above zero, or of zero or more."""
+def check_duration(name: str, duration: object) -> timedelta:
+    """Return a duration above zero."""
     if not isinstance(duration, timedelta):
         raise TypeError(f"{name} is a timedelta, not {duration!r}: write timedelta(seconds=...)")
-    if duration < timedelta(0) or not (zero or duration):
-        raise ValueError(f"{name} is {'zero or more' if zero else 'above zero'}, not {duration!r}")
+    if not timedelta(0) < duration <= LONGEST:
+        raise ValueError(f"{name} is above zero and at most {LONGEST.days} days, not {duration!r}")
     return duration
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pynamodb.attributes import Attribute, DiscriminatorAttribute, VersionAttribute
 from pynamodb.indexes import Index
 
+from pynamodb_tracker.arguments import LONGEST
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.step import BoundStep, Step
 from pynamodb_tracker.usecase import UseCase
@@ -109,7 +110,7 @@ def _in_settings(step: Step) -> Iterator[str]:
     delay: object = step.retry_delay
     if type(step.max_attempts) is not int or step.max_attempts < 1:
         yield f"max_attempts={step.max_attempts!r}; write a whole number from 1"
-    if not (isinstance(lock_for, timedelta) and lock_for > timedelta(0)):
+    if not (isinstance(lock_for, timedelta) and timedelta(0) < lock_for <= LONGEST):
         yield f"lock_for={lock_for!r}; write a timedelta above zero"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
         yield f"retry_delay={delay!r}; write a timedelta, or a function of the attempt's number that returns one"

@@ -134,8 +134,7 @@ class State(Generic[T]):
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:
     """Return the checked window of a query."""
-    check_time("since", since)
-    check_time("until", until)
+    since, until = check_time("since", since), check_time("until", until)
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
     return index.Window(since, until)

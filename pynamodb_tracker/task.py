@@ -52,7 +52,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         TaskAlreadyExistsError leaves the task that is there as it is; ValueNotStorableError names the attribute.
         """
         check_task_id(task_id)
-        check_time("due_time", due_time)
+        due_time = check_time("due_time", due_time)
         cls._check_own(attributes)
         code = cls.tracker.first_code if state is None else cls._code_to_begin_in(state, due_time)
         return transitions.create(cls, task_id, code, due_time, attributes)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self, overload
 
 from pynamodb.attributes import AttributeContainer, UnicodeAttribute
 
+from pynamodb_tracker.arguments import LONGEST
+
 __all__ = ["UseCase"]
 
 SEPARATOR = "#"
@@ -50,7 +52,7 @@ class UseCase(UnicodeAttribute):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
         if type(shards) is not int or shards < 1:
             yield f"UseCase({name!r}, status_shards={shards!r}): write a whole number from 1"
-        if keep_for is not None and not (isinstance(keep_for, timedelta) and keep_for > timedelta(0)):
+        if keep_for is not None and not (isinstance(keep_for, timedelta) and timedelta(0) < keep_for <= LONGEST):
             yield f"UseCase({name!r}, keep_for={keep_for!r}): write a timedelta above zero, or leave it out"
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused, backoff, is_passing
+from pynamodb_tracker.connection import Refused, backoff, is_invalid, is_passing
 from pynamodb_tracker.failure import ErrorsAttribute, Failure
 from pynamodb_tracker.model import TaskRow, saved
 from pynamodb_tracker.transitions.lock import Lock
@@ -44,21 +44,29 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
 def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: timedelta, final: bool) -> None:
     """Record the failure: the next attempt may start after `delay`, or none will where it is `final`."""
     now, task = clock.now(), lock.task
-    failure = Failure.of(error, step=writes.codes.step, attempt=lock.attempt, time=now, worker=task.worker)
-    errors = [*task.errors, failure]
     final = final or lock.attempt >= writes.max_attempts
-    moved = _finish(
-        writes,
-        lock,
-        writes.give_up if final else writes.fail,
-        writes.codes.ignored if final else writes.codes.failed,
-        attempt=lock.attempt,
-        due=now if final else _later(now, delay),
-        now=now,
-        errors=ErrorsAttribute().serialize(errors),
-        last_error=failure.one_line,
-    )
-    task.attribute_values.update(moved, errors=errors, last_error=failure.one_line)
+    failure = Failure.of(error, step=writes.codes.step, attempt=lock.attempt, time=now, worker=task.worker)
+
+    def record(errors: list[Failure]) -> None:
+        moved = _finish(
+            writes,
+            lock,
+            writes.give_up if final else writes.fail,
+            writes.codes.ignored if final else writes.codes.failed,
+            attempt=lock.attempt,
+            due=now if final else _later(now, delay),
+            now=now,
+            errors=ErrorsAttribute().serialize(errors),
+            last_error=failure.one_line,
+        )
+        task.attribute_values.update(moved, errors=errors, last_error=failure.one_line)
+
+    try:
+        record([*task.errors, failure])
+    except PynamoDBConnectionError as refused:
+        if not is_invalid(refused):
+            raise
+        record([])  # the row has no room for the record; that the attempt failed is still said
 
 
 def release(writes: StepWrites[T], lock: Lock[T]) -> None:
@@ -106,6 +114,8 @@ def _finish(
             break
         except PynamoDBConnectionError as error:
             left = (lock.expire_time - clock.now()).total_seconds()
+            if is_invalid(error):
+                raise
             if not is_passing(error) or left <= (pause or 0):
                 _leave(lock, writes.codes.step, code, error)
                 raise
