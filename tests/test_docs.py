@@ -1,0 +1,247 @@
+"""The pages say what is true: their examples run, and their links, commands, names and conditions exist.
+
+A page is one module: its python blocks run from top to bottom in one namespace, and pytest runs the tests among them.
+A table that a block declares is in memory for the blocks after it.
+"""
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pynamodb_tracker
+from pynamodb_tracker import Step, Task, UseCase, testing
+from pynamodb_tracker.transitions import StepWrites, delete_condition
+from pynamodb_tracker.transitions.prepared import PreparedWrite
+from tests.pages import ROOT, Page
+
+PAGES = Page.all()
+NAMES = [page.name for page in PAGES]
+LANGUAGES = {"python", "console", "sh", "text", "mermaid"}
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
+
+
+def blocks_of(page: Page, *languages: str) -> list[str]:
+    return [block.text for block in page.blocks() if block.language in languages]
+
+
+def test_every_example_runs(tmp_path: Path) -> None:
+    for page in PAGES:
+        module = tmp_path / page.path.relative_to(ROOT).with_suffix(".py")
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.write_text(page.module(), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
+    command += ["-c", os.devnull, "--rootdir", str(tmp_path), "-o", "python_files=*.py", str(tmp_path)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own pages
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
+    assert not run.stderr, "a worker that an example left behind was closed too late"
+    tests = sum(
+        len(re.findall(r"^def test_", text, re.MULTILINE)) for page in PAGES for text in blocks_of(page, "python")
+    )
+    assert f"{len(PAGES) + tests} passed" in run.stdout
+
+
+@every_page
+def test_every_block_has_a_language_and_stands_at_the_margin(page: Page) -> None:
+    assert {block.language for block in page.blocks()} <= LANGUAGES
+    assert not [line for line in page.lines if re.match(r"\s+(```|~~~)|~~~", line)]
+
+
+@every_page
+def test_every_make_target_of_an_example_exists(page: Page) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    used = {target for text in blocks_of(page, "console", "sh") for target in re.findall(r"\bmake ([a-z]+)", text)}
+    used |= {target for span in page.code() for target in re.findall(r"^make ([a-z]+)", span)}
+    assert used <= targets
+
+
+@every_page
+def test_every_link_leads_somewhere(page: Page) -> None:
+    for target in page.links():
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.path.parent / path).resolve() if path else page.path
+        assert file.is_relative_to(ROOT), target
+        assert file.exists(), target
+        assert not anchor or anchor in Page(file).anchors(), target
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    readme = PAGES[0]
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in readme.links() if "://" not in target}
+    assert {page.path for page in PAGES[1:]} <= linked
+
+
+# The reference has a section per object, and in the first column of its tables a member with its parameters.
+
+REFERENCE = Page(ROOT / "docs" / "reference.md")
+OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
+OBJECTS |= {name: getattr(testing, name) for name in testing.__all__}
+INTERNAL = {
+    *("allow_from", "codes_of", "of"),  # of the library among its own modules
+    *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
+    *(
+        "get_delete_kwargs_from_instance",
+        "get_save_kwargs_from_instance",
+        "get_update_kwargs_from_instance",
+    ),  # PynamoDB's
+}
+
+
+def members() -> Iterator[tuple[Any, str]]:
+    """Yield the rows of the reference's tables: the object of its section, and what its first column quotes."""
+    about: Any = None
+    for line in REFERENCE.prose():
+        if line.startswith("#"):
+            heading = re.match(r"#+ `(\w+)`", line)
+            about = OBJECTS[heading[1]] if heading else None
+        elif about is not None and (row := re.match(r"\| `([^`]+)`", line)):
+            yield about, row[1]
+
+
+def parameters(function: Any) -> str:
+    """Return the parameters of a function as a declaration has them, without annotations."""
+    signature = inspect.signature(function)
+    kept = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
+    text = str(signature.replace(parameters=kept, return_annotation=signature.empty))
+    return re.sub(
+        r"datetime\.timedelta\(seconds=(\d+)\)", lambda match: f"timedelta(minutes={int(match[1]) // 60})", text
+    )
+
+
+def declared(parameters: str) -> str:
+    """Return a parameter list in one form, whatever its spaces."""
+    return ast.unparse(ast.parse(f"def f{parameters}: ..."))
+
+
+@pytest.mark.parametrize(("about", "told"), [pytest.param(*row, id=f"{row[0].__name__}.{row[1]}") for row in members()])
+def test_every_member_of_the_reference_exists_as_it_is_written(about: Any, told: str) -> None:
+    name, bracket, rest = told.partition("(")
+    member = about if name == about.__name__ else getattr(about, name, about)
+    if bracket:
+        assert declared(bracket + rest) == declared(parameters(member))
+    else:
+        assert member is not about or name in {about.__name__, *about.__annotations__}
+        assert not inspect.isroutine(member), "write its parameters"
+
+
+def test_the_reference_names_every_public_object() -> None:
+    quoted = {word for line in REFERENCE.lines for word in re.findall(r"\w+", line)}
+    assert set(OBJECTS) <= quoted
+
+
+@pytest.mark.parametrize("name", ["BoundStep", "ExecutionContext", "Failure", "Page", "Report", "State", "Task"])
+def test_the_reference_has_every_public_member(name: str) -> None:
+    about = OBJECTS[name]
+    ours = [vars(kind) for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]
+    public = {member for names in ours for member in names if not member.startswith("_")} - INTERNAL
+    assert public <= {told.partition("(")[0] for kind, told in members() if kind is about}
+
+
+# What lock.md shows of the protocol is compared with what is sent.
+
+LOCK = Page(ROOT / "docs" / "explanation" / "lock.md")
+MOVE = "status = {}, status_key = :status_key, due_time = :due, update_time = :now"
+
+
+class Named(dict[str, Any]):
+    """Values for a prepared write that are their own names."""
+
+    def __missing__(self, name: str) -> str:
+        return f":{name}"
+
+
+class Flat(ast.NodeTransformer):
+    """Makes `a and (b and c)` and `a and b and c` one."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.BoolOp:
+        self.generic_visit(node)
+        parts = [
+            part.values if isinstance(part, ast.BoolOp) and type(part.op) is type(node.op) else [part]
+            for part in node.values
+        ]
+        return ast.BoolOp(node.op, [value for values in parts for value in values])
+
+
+def condition(text: str) -> str:
+    """Return a condition in one form, whatever its brackets."""
+    text = re.sub(r"\b(AND|OR|NOT|IN)\b", lambda word: word[0].lower(), text)
+    text = re.sub(r"(?<![<>])=", "==", text).replace(":", "value_")
+    return ast.unparse(Flat().visit(ast.parse(" ".join(text.split()), mode="eval")))
+
+
+def told_writes() -> dict[str, dict[str, Any]]:
+    """Return the writes that the page shows, each by its name, as keyword and what stands behind it."""
+    writes = {}
+    for text in blocks_of(LOCK, "text"):
+        for paragraph in text.split("\n\n"):
+            name, _, body = paragraph.partition("\n")
+            if re.fullmatch(r"[a-z ]+", name):
+                writes[name] = dict(re.findall(r"^  (IF|MOVE TO|SET|REMOVE) +((?:.|\n {4})+)", body, re.MULTILINE))
+    return writes
+
+
+def as_told(write: PreparedWrite) -> dict[str, Any]:
+    """Return a prepared write in the same form."""
+    request = write.request({}, Named())
+    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    filled = {
+        key: re.sub(
+            r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
+        )
+        for key in ("ConditionExpression", "UpdateExpression")
+    }
+    update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
+    assert update is not None
+    return {"IF": filled["ConditionExpression"], **{key: text for key, text in update.groupdict().items() if text}}
+
+
+def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
+    class Table(Task):
+        class Meta:
+            table_name = "tasks"
+            region = "us-east-1"
+
+    class Order(Table):
+        use_case_id = UseCase("order")
+        confirm_payment = Step(10)
+        ship = Step(20)
+        deliver = Step(30)
+
+    writes = StepWrites(Order, Order.ship.codes, 3)
+    sent = {
+        "claim": writes.claim,
+        "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
+        "extend": writes.extend,
+        "save": writes.save({}),
+        "succeed": writes.succeed({}),
+        "fail": writes.fail,
+        "give up": writes.give_up,
+        "release": writes.release,
+        "spend": writes.spend,
+        "spend abandoned": writes.spend_abandoned,
+        "reopen": writes.reopen,
+        "ignore": writes.ignore,
+        "delete": delete_condition(Order),
+    }
+    told = told_writes()
+    assert set(told) == set(sent)
+    for name, write in sent.items():
+        shown, real = told[name], as_told(write)
+        assert condition(shown["IF"]) == condition(real["IF"]), name
+        moved = [MOVE.format(shown["MOVE TO"])] if "MOVE TO" in shown else []
+        assert parts(", ".join([*moved, *filter(None, [shown.get("SET")])])) == parts(real.get("SET", "")), name
+        assert parts(shown.get("REMOVE", "")) == parts(real.get("REMOVE", "")), name
+
+
+def parts(text: str) -> set[str]:
+    return {" ".join(part.split()) for part in text.split(",")}
