@@ -20,13 +20,13 @@ __all__ = ["MAX_FAILURES", "ErrorsAttribute", "Failure"]
 MAX_FAILURES = 10
 """How many failures a row keeps, the newest ones."""
 
-MAX_BYTES = 2000
+MAX_BYTES = 1000
 """How many bytes of failures a row keeps: every write of a task costs its whole row, per started KB."""
 
 ONE_LINE = 200
-MESSAGE = 400
-TRACEBACK = 900
-_OLDER_MESSAGE = 80
+MESSAGE = 200
+TRACEBACK = 450
+_OLDER_MESSAGE = 60
 
 _PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pynamodb.expressions.condition import And, Condition
 from pynamodb.expressions.update import Action
@@ -69,13 +69,17 @@ class GuardedRow(TaskRow):
             f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
         )
 
-    def __setattr__(self, name: str, value: object) -> None:
-        """Assign one of the user's attributes; an AttributeError at this line for any other name."""
-        if "_stored" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
-            own = [own for own, _ in self.tracker.own_attributes()]
-            why = "is written by the tracker alone" if name in self.tracker_attributes else "is not declared"
-            raise AttributeError(f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self)
-        super().__setattr__(name, value)
+    if not TYPE_CHECKING:  # type checkers would take it as leave to assign any name
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Assign one of the user's attributes; an AttributeError at this line for any other name."""
+            if "_stored" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
+                own = [own for own, _ in self.tracker.own_attributes()]
+                why = "is written by the tracker alone" if name in self.tracker_attributes else "is not declared"
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self
+                )
+            super().__setattr__(name, value)
 
     def _is_assignable(self, name: str) -> bool:
         if name in self.get_attributes():

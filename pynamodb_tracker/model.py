@@ -40,7 +40,7 @@ class TaskRow(Model):
     task_id = UnicodeAttribute(hash_key=True)
     """Unique within its use case: any text of 1 to 1024 bytes."""
     use_case_id = UnicodeAttribute(range_key=True)
-    """The stored name of the use case; further records of a task lie beside it under `use_case_id#…`."""
+    """The stored name of the use case."""
     status = IntegerAttribute()
     """The code of the state; `state` tells it in words."""
     status_key = UnicodeAttribute()
@@ -60,7 +60,7 @@ class TaskRow(Model):
     lock_expire_time = TimeAttribute(null=True)
     """When the last claim's lock ends, extensions included."""
     worker = UnicodeAttribute(null=True)
-    """Who claimed last: host:pid, or the request id of a Lambda function."""
+    """Who claimed last: host:pid."""
     unfinished = FencesAttribute(null=True)
     """Fences of claims that never finished: how a finish finds out whether it landed."""
     saves = IntegerAttribute(null=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar, overload
@@ -12,9 +12,9 @@ from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import check_duration, check_limit, check_task_id, check_threads
 from pynamodb_tracker.batch import Batch, in_threads
 from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.ending import Ending
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.report import Report
+from pynamodb_tracker.run import Run
 from pynamodb_tracker.state import State, window
 from pynamodb_tracker.status import Codes, Status
 
@@ -174,25 +174,7 @@ class BoundStep(Generic[T]):
         check_task_id(task_id)
         duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
         also = self._also_from | self.codes_of(also_from)
-        return self._started(task_id, duration, also, detailed=detailed_error, skip_error=skip_error)
-
-    @contextmanager
-    def _started(
-        self, task_id: str, lock_for: timedelta, also: Collection[int], *, detailed: bool, skip_error: bool
-    ) -> Iterator[ExecutionContext[T]]:
-        lock = transitions.claim(self._writes, task_id, lock_for=lock_for, detailed=detailed, also_from=also)
-        ending = Ending(self._writes, lock, self.declared)
-        try:
-            yield ExecutionContext(self._writes, lock, lock_for)
-        except KeyboardInterrupt as error:
-            ending.release(error)
-            raise
-        except BaseException as error:
-            recorded = ending.fail(error)
-            if not (skip_error and recorded):
-                raise
-        else:
-            ending.succeed()
+        return Run(self._writes, self.declared, task_id, duration, also, detailed_error, skip_error)
 
     def run(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypeVar
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import (
     LockLostError,
     TaskAlreadySucceededError,
@@ -18,7 +19,7 @@ from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.writes import StepWrites
 
-__all__ = ["is_abandoned", "is_due", "is_startable", "lost", "not_found", "not_startable", "refusal"]
+__all__ = ["holder", "is_abandoned", "is_due", "is_startable", "lost", "not_found", "not_startable", "refusal"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -64,7 +65,7 @@ def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
     kind: type[TaskNotStartableError]
     if status == codes.in_progress:
         kind = TaskLockedError
-        told += f", attempt {row.attempt}, held by {row.worker} until {row.lock_expire_time}; try again after that"
+        told += f", attempt {row.attempt}, {holder(row)}"
     elif status >= codes.succeeded:
         kind = TaskAlreadySucceededError
         told += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
@@ -78,6 +79,13 @@ def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
         kind = TaskNotReadyError
         told += f", and {codes.step} comes after that"
     return kind(told, task_id=row.task_id, task=row)  # type: ignore[arg-type]  # rows of users are tasks
+
+
+def holder(row: TaskRow) -> str:
+    """Return who has the task in progress, and what that means for whoever wants it."""
+    if row.lock_expire_time < clock.now() - row.tracker.margin:
+        return f"left behind by {row.worker}, whose lock ended {row.lock_expire_time}; start takes it over"
+    return f"held by {row.worker} until {row.lock_expire_time}; try again after that"
 
 
 def lost(task: TaskRow, step: str, order: str, found: TaskRow | None) -> LockLostError:

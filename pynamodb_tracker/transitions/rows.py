@@ -19,6 +19,7 @@ from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.stored import Stored, serialized
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
@@ -101,8 +102,7 @@ def delete(model: type[T], task_id: str) -> None:
         row = get(model, task_id)
         if row is not None:
             raise TaskLockedError(
-                f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, held by "
-                f"{row.worker} until {row.lock_expire_time}; try again after that",
+                f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, {holder(row)}",
                 task_id=task_id,
                 task=row,  # type: ignore[arg-type]  # rows of users are tasks
             ) from None

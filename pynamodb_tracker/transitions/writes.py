@@ -23,8 +23,8 @@ __all__ = ["StepWrites", "get", "own_values"]
 
 T = TypeVar("T", bound=TaskRow)
 
-_PAST_THE_END = 99
-"""SET of a list's element beyond its end appends; the list is never that long."""
+_PAST_THE_END = 9999
+"""SET of a list's element beyond its end appends; a finish cuts the list, so it is as long as a row of deaths."""
 
 _MOST_SHAPES = 128
 

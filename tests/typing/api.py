@@ -12,7 +12,7 @@ from pynamodb_tracker import BoundStep, ExecutionContext, Page, Report, State, S
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 
 
-class AddressUnknown(Exception):
+class AddressUnknownError(Exception):
     pass
 
 
@@ -26,8 +26,8 @@ class Order(AppTask):
     use_case_id = UseCase("order", status_shards=4, keep_for=timedelta(days=90))
 
     confirm_payment = Step(10)
-    ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda attempt: timedelta(attempt))
-    deliver = Step(30, give_up_on=(AddressUnknown,), also_from=(confirm_payment.failed, ship.ignored))
+    ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda n: timedelta(minutes=n))
+    deliver = Step(30, give_up_on=(AddressUnknownError,), also_from=(confirm_payment.failed, ship.ignored))
 
     amount = NumberAttribute()
     tracking_no = UnicodeAttribute(null=True)
@@ -44,6 +44,7 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.fence, int)
     assert_type(ctx.lock_expire_time, datetime)
     ctx.task.data["label"] = "printed"
+    ctx.task.amont = 1  # type: ignore[attr-defined]
     ctx.extend_lock()
     ctx.save()
     return 1

@@ -1,0 +1,123 @@
+"""One run: claims the task, runs the user's block, and records how it ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Generic, Protocol, TypeVar
+
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker import transitions
+from pynamodb_tracker.context import ExecutionContext
+from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, ValueNotStorableError
+from pynamodb_tracker.model import TaskRow
+
+__all__ = ["Run"]
+
+T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+class Policy(Protocol):
+    """What a step says about failures."""
+
+    retry_delay: timedelta | Callable[[int], timedelta] | None
+    give_up_on: Sequence[type[BaseException]]
+
+
+@dataclass(slots=True)
+class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
+    """The context manager that `start` returns; it is entered once."""
+
+    writes: transitions.StepWrites[T]
+    policy: Policy
+    task_id: str
+    lock_for: timedelta
+    also_from: Collection[int]
+    detailed_error: bool
+    skip_error: bool
+    lock: transitions.Lock[T] | None = None
+
+    def __enter__(self) -> ExecutionContext[T]:
+        """Claim the task; an error says why it is refused."""
+        if self.lock is not None:
+            raise RuntimeError(f"this run of {self.task_id!r} was entered before: call start() for each run")
+        self.lock = transitions.claim(
+            self.writes,
+            self.task_id,
+            lock_for=self.lock_for,
+            detailed=self.detailed_error,
+            also_from=self.also_from,
+        )
+        return ExecutionContext(self.writes, self.lock, self.lock_for)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Record success, release or failure; the error leaves unless it is recorded and to be skipped."""
+        if self.lock is None:
+            raise RuntimeError(f"this run of {self.task_id!r} was never entered")
+        self.lock.ended = True
+        if error is None:
+            self._succeed(self.lock)
+            return False
+        if isinstance(error, KeyboardInterrupt):
+            self._release(self.lock, error)
+            return False
+        recorded = self._fail(self.lock, error)
+        return recorded and self.skip_error
+
+    def _succeed(self, lock: transitions.Lock[T]) -> None:
+        """Record the success; a value that cannot be stored fails the attempt, nothing else does."""
+        try:
+            transitions.succeed(self.writes, lock)
+        except ValueNotStorableError as error:
+            self._fail(lock, error)
+            raise
+        except KeyboardInterrupt:
+            transitions.succeed(self.writes, lock)  # the work is done: it is recorded before Ctrl-C leaves
+            raise
+
+    def _fail(self, lock: transitions.Lock[T], error: BaseException) -> bool:
+        """Record the failure, and tell whether it is on record."""
+        final = isinstance(error, (GiveUp, *self.policy.give_up_on))
+        delay = timedelta(0) if final else self._delay(lock.attempt, error)
+        return _recorded(error, lambda: transitions.fail(self.writes, lock, error, delay=delay, final=final))
+
+    def _release(self, lock: transitions.Lock[T], error: BaseException) -> None:
+        """Give the attempt back."""
+        _recorded(error, lambda: transitions.release(self.writes, lock))
+
+    def _delay(self, attempt: int, error: BaseException) -> timedelta:
+        """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
+        if isinstance(error, RetryLater):
+            return error.delay
+        retry_delay = self.policy.retry_delay
+        if not callable(retry_delay):
+            return retry_delay or timedelta(0)
+        try:
+            delay: object = retry_delay(attempt)
+        except Exception as broken:
+            error.add_note(f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
+            log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self.writes.codes.step)
+            return timedelta(0)
+        if isinstance(delay, timedelta) and delay >= timedelta(0):
+            return delay
+        error.add_note(f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken")
+        return timedelta(0)
+
+
+def _recorded(error: BaseException, write: Callable[[], None]) -> bool:
+    """Write how the run ended, and tell whether that is on record; where it is not, the error carries a note."""
+    try:
+        write()
+    except (LockLostError, PynamoDBConnectionError) as unrecorded:
+        error.add_note(f"pynamodb_tracker could not record this: {unrecorded}")
+        return False
+    return True
