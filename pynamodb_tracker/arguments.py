@@ -6,7 +6,16 @@ import difflib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["LONGEST", "check_duration", "check_limit", "check_task_id", "check_threads", "check_time", "did_you_mean"]
+__all__ = [
+    "LONGEST",
+    "check_duration",
+    "check_function",
+    "check_limit",
+    "check_task_id",
+    "check_threads",
+    "check_time",
+    "did_you_mean",
+]
 
 LONGEST = timedelta(days=36_500)
 """No lock and no retention lasts longer: beyond, adding to the time now would leave the calendar."""
@@ -48,6 +57,12 @@ def check_duration(name: str, duration: object) -> timedelta:
     if not timedelta(0) < duration <= LONGEST:
         raise ValueError(f"{name} is above zero and at most {LONGEST.days} days, not {duration!r}")
     return duration
+
+
+def check_function(function: object) -> None:
+    """Refuse what cannot be called with a context."""
+    if not callable(function):
+        raise TypeError(f"this takes a function of the context, not {function!r}")
 
 
 def check_limit(name: str, limit: object) -> int | None:

@@ -31,10 +31,11 @@ class TaskMeta(MetaModel):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
         base = cast("type[Task] | None", next((base for base in bases if isinstance(base, TaskMeta)), None))
+        model, declared = cast("type[Task]", cls), _declared(cls, namespace)
         if base is None:  # Task itself
             super().__init__(name, bases, namespace, **options)
+            model.tracker = Schema(model, None)
             return
-        model, declared = cast("type[Task]", cls), _declared(cls, namespace)
         _refuse(model, mistakes.in_names(base, declared))
         if "Meta" in namespace:
             _complete(namespace["Meta"])
@@ -46,9 +47,8 @@ class TaskMeta(MetaModel):
         if "Meta" in namespace:
             _refuse(model, mistakes.in_table(model, declared))
             model.tracker = Schema(model, Table(model))
-        use_case = declared.get("use_case_id")
-        if use_case is not None:
-            _declare_use_case(model, use_case, declared)
+        if "use_case_id" in declared:
+            _declare_use_case(model, declared)
         else:
             _refuse(model, _without_use_case(model))
 
@@ -82,7 +82,8 @@ def _without_use_case(model: type[Task]) -> Iterator[str]:
         yield f".{step.name} is a step of no use case: {write}"
 
 
-def _declare_use_case(model: type[Task], use_case: UseCase, declared: dict[str, Any]) -> None:
+def _declare_use_case(model: type[Task], declared: dict[str, Any]) -> None:
+    use_case = declared["use_case_id"]
     _refuse(model, mistakes.in_use_case(model, use_case, declared))
     steps = sorted(_steps(model), key=lambda step: step.number if type(step.number) is int else 0)
     _refuse(model, mistakes.in_steps(steps))

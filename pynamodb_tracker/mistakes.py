@@ -22,7 +22,7 @@ __all__ = ["in_attributes", "in_names", "in_steps", "in_table", "in_use_case"]
 
 def in_names(base: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield names that the library or PynamoDB needs for themselves."""
-    users = {name for name, _ in base.tracker.own_attributes()} - {"data"} if hasattr(base, "tracker") else set()
+    users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
     for name, value in declared.items():
         taken = getattr(base, name, None)
         is_step = isinstance(taken, BoundStep | Step)
@@ -73,10 +73,13 @@ def in_table(model: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
         yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more"
 
 
-def in_use_case(model: type[Task], use_case: UseCase, declared: Mapping[str, Any]) -> Iterator[str]:
+def in_use_case(model: type[Task], use_case: object, declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a class that has a use case, its steps apart."""
+    if not isinstance(use_case, UseCase):
+        yield f".use_case_id = {use_case!r}: write use_case_id = UseCase({use_case!r})"
+        return
     yield from (f": {mistake}" for mistake in use_case.mistakes())
-    if not hasattr(model, "tracker"):
+    if not model.tracker.has_table:
         yield (
             " has no table: write class AppTask(Task) with class Meta: table_name = ..., and "
             f"class {model.__name__}(AppTask)"

@@ -25,20 +25,32 @@ class Schema:
     """One object per class, so that a class of tasks reserves one name, `tracker`, for all of this."""
 
     def __init__(
-        self, model: type[TaskRow], table: Table, use_case: UseCase | None = None, steps: Iterable[Codes] = ()
+        self, model: type[TaskRow], table: Table | None, use_case: UseCase | None = None, steps: Iterable[Codes] = ()
     ) -> None:
         self._model = model
         self._use_case = use_case
-        self.table = table
+        self._table = table
         self.steps = tuple(steps)
         """The steps in the order in which they run."""
         self._ends = {END, *(codes.ignored for codes in self.steps)}
+
+    @property
+    def has_table(self) -> bool:
+        """Whether a Meta was declared, here or above."""
+        return self._table is not None
+
+    @property
+    def table(self) -> Table:
+        """The table; a TypeError on Task itself, which has none."""
+        if self._table is None:
+            raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
+        return self._table
 
     def check_use_case(self) -> UseCase:
         """Return the use case; a TypeError on the table class, which has none."""
         if self._use_case is None:
             name = self._model.__name__
-            raise TypeError(f"{name} is a table, not a use case: call this on a class with use_case_id = UseCase(...)")
+            raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
         return self._use_case
 
     @property

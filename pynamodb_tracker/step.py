@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from pynamodb_tracker import query, transitions
-from pynamodb_tracker.arguments import check_duration, check_limit, check_task_id, check_threads
+from pynamodb_tracker.arguments import check_duration, check_function, check_limit, check_task_id, check_threads
 from pynamodb_tracker.batch import Batch, in_threads
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
@@ -73,6 +73,11 @@ class Step:
     def pending(self) -> DeclaredState:
         """Pending of this step, for `also_from` of another one."""
         return DeclaredState(self, Status.PENDING)
+
+    @property
+    def in_progress(self) -> DeclaredState:
+        """In progress at this step; no other step may start from it."""
+        return DeclaredState(self, Status.IN_PROGRESS)
 
     @property
     def failed(self) -> DeclaredState:
@@ -186,6 +191,7 @@ class BoundStep(Generic[T]):
         also_from: AlsoFrom = (),
     ) -> R:
         """Start the task, call the function with the context, and return what it returns; all else is as of `start`."""
+        check_function(function)
         with self.start(task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from) as ctx:
             result = function(ctx)
         return result  # noqa: RET504 - in the block it would leave before the success is recorded, to a type checker
@@ -211,6 +217,7 @@ class BoundStep(Generic[T]):
         Errors of the function are recorded with their task and do not leave; Ctrl-C starts nothing more and leaves
         when the running ones have ended.
         """
+        check_function(function)
         check_threads(threads)
         batch = Batch(self.codes, self.start, function)
         todo = self.todo(since=since, until=until, limit=limit)

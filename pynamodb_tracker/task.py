@@ -85,6 +85,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """
         report = Report()
         check_threads(threads)
+        if isinstance(tasks, str | Mapping):
+            raise TypeError(f"create_many takes an iterable of ids or mappings, not one: write [{tasks!r}]")
 
         def create(task: str | Mapping[str, Any]) -> None:
             arguments = {"task_id": task} if isinstance(task, str) else dict(task)

@@ -48,7 +48,7 @@ class UseCase(UnicodeAttribute):
         keep_for: object = self.keep_for
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
-        elif not name or SEPARATOR in name or len(name.encode(errors="replace")) > _LONGEST:
+        elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
         if type(shards) is not int or shards < 1:
             yield f"UseCase({name!r}, status_shards={shards!r}): write a whole number from 1"
@@ -68,3 +68,7 @@ class UseCase(UnicodeAttribute):
     def status_keys(self, code: int) -> list[str]:
         """Return the index's hash keys of a state, one a shard."""
         return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.status_shards)]
+
+
+def _is_utf8(name: str) -> bool:
+    return name == name.encode(errors="ignore").decode()
