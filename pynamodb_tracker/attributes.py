@@ -94,10 +94,12 @@ class DataAttribute(Attribute[dict[str, Any]]):
         try:
             text = _dumped(value)
             faithful = json.loads(text) == value
-        except (TypeError, ValueError, RecursionError):
-            faithful, text = False, ""
+        except (TypeError, ValueError, RecursionError) as error:
+            _refuse(value, "data", ())
+            raise ValueError(f"data cannot be told in JSON: {error}") from error
         if not faithful:
             _refuse(value, "data", ())
+            raise ValueError("data does not read back from JSON as it is")
         return text
 
     def deserialize(self, value: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -63,8 +63,14 @@ def _mistakes(value: Mapping[str, Any]) -> Iterator[str]:
             yield from _text_mistakes(name)
             yield from _mistakes(entry)
     elif kind in SETS:
-        for entry in content:
-            yield from _mistakes({kind[0]: entry})
+        yield from _set_mistakes(kind, content)
+
+
+def _set_mistakes(kind: str, content: Sequence[Any]) -> Iterator[str]:
+    if len(set(content)) < len(content):
+        yield "an entry of the set is there twice"
+    for entry in content:
+        yield from _mistakes({kind[0]: entry})
 
 
 def _text_mistakes(content: object) -> Iterator[str]:

@@ -140,10 +140,17 @@ def changes_of(row: TaskRow) -> Changes:
     """Return what of the user's attributes differs from the stored row; a ValueNotStorableError names the attribute."""
     before, changed = stored_row(row), {}
     for name, attribute in row.tracker.own_attributes():
-        new = serialized(row, name, attribute)
-        if not same(before.get(attribute.attr_name), new):
-            changed[name] = (attribute, new)
+        old, new = before.get(attribute.attr_name), serialized(row, name, attribute, complete=False)
+        if not (same(old, new) or (old is not None and same(_rewritten(type(row), name, attribute, old), new))):
+            changed[name] = (attribute, serialized(row, name, attribute))
     return changed
+
+
+def _rewritten(model: type[TaskRow], name: str, attribute: Attribute[Any], old: dict[str, Any]) -> Stored | None:
+    """Return what a stored value would become if it were read and written: text and numbers of others may differ."""
+    row = load(model, {attribute.attr_name: old})
+    getattr(row, name)  # the dictionary is parsed when it is touched
+    return serialized(row, name, attribute, complete=False)
 
 
 def saved(row: TaskRow, changes: Changes) -> None:

@@ -71,7 +71,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self._release(self.lock, error)
             return False
         recorded = self._fail(self.lock, error)
-        return recorded and self.skip_error
+        return recorded and self.skip_error and isinstance(error, Exception)
 
     def _succeed(self, lock: transitions.Lock[T]) -> None:
         """Record the success; a value that cannot be stored fails the attempt, nothing else does."""

@@ -36,9 +36,11 @@ class State(Generic[T]):
     but none is returned that is no longer in the state.
     """
 
-    __slots__ = ("code", "model", "status", "step")
+    __slots__ = ("code", "model", "status", "step", "use_case_id")
 
-    def __init__(self, model: type[T], step: str, status: Status | None, code: int) -> None:
+    def __init__(
+        self, model: type[T], step: str, status: Status | None, code: int, use_case_id: str | None = None
+    ) -> None:
         self.model = model
         """The class of the use case."""
         self.step = step
@@ -47,11 +49,8 @@ class State(Generic[T]):
         """The status; None for a code that no step declares."""
         self.code = code
         """The integer that is stored."""
-
-    @property
-    def use_case_id(self) -> str:
+        self.use_case_id = model.tracker.use_case.name if use_case_id is None else use_case_id
         """The stored name of the use case."""
-        return self.model.tracker.use_case.name
 
     def query(
         self,

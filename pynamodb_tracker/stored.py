@@ -23,10 +23,13 @@ Stored = dict[str, dict[str, Any]]
 """A row, or a part of one, as DynamoDB's API has it."""
 
 
-def serialized(row: TaskRow, name: str, attribute: Attribute[Any]) -> dict[str, Any] | None:
-    """Return the stored form of one attribute of a row, None where it has none; any failure names the attribute."""
+def serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete: bool = True) -> dict[str, Any] | None:
+    """Return the stored form of one attribute of a row, None where it has none; any failure names the attribute.
+
+    Without `complete`, a map that lacks what it requires is let pass: an older row may.
+    """
     try:
-        stored = _serialized(row, name, attribute)
+        stored = _serialized(row, name, attribute, complete=complete)
     except AttributeNullError as error:
         raise ValueNotStorableError(
             f"{_told(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
@@ -38,16 +41,16 @@ def serialized(row: TaskRow, name: str, attribute: Attribute[Any]) -> dict[str, 
     return None if stored is None else {attribute.attr_type: stored}
 
 
-def _serialized(row: TaskRow, name: str, attribute: Attribute[Any]) -> Any:
+def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete: bool) -> Any:
     value = row.attribute_values.get(name)
     if isinstance(attribute, DataAttribute):
         return attribute.stored(row)
     if value is None:
         return None
-    if isinstance(value, MapAttribute) and not value.validate(null_check=True):
+    if isinstance(value, MapAttribute) and not value.validate(null_check=complete):
         raise ValueError("it is not correctly typed")
     if isinstance(attribute, ListAttribute | MapAttribute):
-        return attribute.serialize(value, null_check=True)
+        return attribute.serialize(value, null_check=complete)
     return attribute.serialize(value)
 
 

@@ -29,18 +29,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
     if TYPE_CHECKING:
         Meta: Any  # a user's own Meta is no subclass of PynamoDB's protocol
 
-    _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]]
-    _states: ClassVar[Mapping[int, State[Any]]]
+    _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]] = {}
+    _states: ClassVar[Mapping[int, State[Any]]] = {}
 
     @property
     def state(self) -> State[Self]:
         """The state of the task; its `status` is None where no step declares the code."""
-        return self._state_of(self.status)
-
-    @classmethod
-    def _state_of(cls, code: int) -> State[Self]:
-        known = cls._states.get(code)
-        return State(cls, "", None, code) if known is None else known
+        known = self._states.get(self.status)
+        return State(type(self), "", None, self.status, self.use_case_id) if known is None else known
 
     @classmethod
     def create(
@@ -127,7 +123,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Reads the whole index once, all use cases of the table included; eventually consistent.
         """
         found = query.counts(cls)
-        return {cls._state_of(code): found.get(code, 0) for code in sorted({*cls._states, *found})}
+        unknown = {code: State(cls, "", None, code) for code in found.keys() - cls._states.keys()}
+        return {state: found.get(code, 0) for code, state in sorted({**cls._states, **unknown}.items())}
 
     @classmethod
     def delete_task(cls, task_id: str) -> None:

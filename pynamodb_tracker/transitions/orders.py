@@ -8,7 +8,7 @@ from typing import TypeVar
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused
 from pynamodb_tracker.exceptions import TaskNotReadyError
-from pynamodb_tracker.failure import ErrorsAttribute, Failure
+from pynamodb_tracker.failure import ErrorsAttribute, Failure, clean
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.prepared import PreparedWrite
@@ -68,7 +68,7 @@ def spend(writes: StepWrites[T], row: T, now: datetime) -> T | None:
 
 def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetime, reason: str) -> T | None:
     codes = writes.codes
-    failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], reason)
+    failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], clean(reason))
     try:
         answer = writes.send(
             write,

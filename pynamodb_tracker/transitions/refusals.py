@@ -71,7 +71,8 @@ def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
         told += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
     elif status == codes.ignored:
         kind = TaskIgnoredError
-        told += f" since {row.update_time} ({row.last_error}); reopen gives it a fresh set of attempts"
+        why = f" ({row.last_error})" if row.last_error else ""
+        told += f" since {row.update_time}{why}; reopen gives it a fresh set of attempts"
     elif status in (codes.pending, codes.failed):
         kind = TaskNotReadyError
         told += f", and due at {row.due_time}; try again then"
