@@ -27,8 +27,8 @@ check: $(READY) ## check format, lint, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY) ## run the benchmarks
-	$(BIN)/python -m pytest tests/benchmarks -s -o python_files='bench_*.py' -o python_functions='bench_*' $(ARGS)
+bench: $(READY) ## run the benchmarks; ARGS="cpu", "cost" or "imports" runs one of them
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 clean: ## remove all that these targets made, .venv included
 	rm -rf .venv .cache .coverage .coverage.* htmlcov build dist .hypothesis .import_linter_cache

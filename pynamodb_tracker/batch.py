@@ -42,25 +42,23 @@ class Batch(Generic[T]):
         }
 
     def run(self, task_id: str) -> None:
-        """Run one task, and note what became of it; Ctrl-C, which released it, leaves."""
+        """Run one task, and note what became of it; an order to end, such as Ctrl-C, is recorded and leaves."""
         ctx: ExecutionContext[T] | None = None
-        error: BaseException | None = None
+        error: Exception | None = None
         try:
             with self._start(task_id) as ctx:
                 self._function(ctx)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as caught:  # noqa: BLE001 - of the function: it is on record, and in the report
+        except Exception as caught:  # noqa: BLE001 - of the function: it is on record, and in the report
             error = caught
         with self._guard:
             self._note(task_id, ctx, error)
 
-    def _note(self, task_id: str, ctx: ExecutionContext[T] | None, error: BaseException | None) -> None:
+    def _note(self, task_id: str, ctx: ExecutionContext[T] | None, error: Exception | None) -> None:
         if ctx is not None and (ids := self._lists.get(ctx.task.status)) is not None:
             ids.append(task_id)
         elif ctx is None and isinstance(error, TaskIgnoredError):
             self.report.ignored.append(task_id)
-        elif isinstance(error, Exception) and (ctx is not None or isinstance(error, TrackerError | PynamoDBException)):
+        elif error is not None and (ctx is not None or isinstance(error, TrackerError | PynamoDBException)):
             self.report.refused[task_id] = error
         elif error is not None:
             raise error

@@ -107,13 +107,13 @@ def is_passing(error: PynamoDBConnectionError) -> bool:
 
 def is_invalid(error: PynamoDBConnectionError) -> bool:
     """Tell whether DynamoDB refused the values themselves."""
-    return error.cause_response_code == "ValidationException"
+    return error.cause is not None and _code(error.cause) == "ValidationException"
 
 
 def _response(error: Exception) -> Mapping[str, Any]:
     """Return botocore's own answer: PynamoDB's error keeps the code of it only, and the original as its cause."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
-    return getattr(original, "response", {})
+    return getattr(original, "response", None) or {}  # of a broken connection, botocore's error has None
 
 
 def _code(error: Exception) -> str:

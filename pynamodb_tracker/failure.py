@@ -20,13 +20,13 @@ __all__ = ["MAX_FAILURES", "ErrorsAttribute", "Failure"]
 MAX_FAILURES = 10
 """How many failures a row keeps, the newest ones."""
 
-MAX_BYTES = 1000
+MAX_BYTES = 500
 """How many bytes of failures a row keeps: every write of a task costs its whole row, per started KB."""
 
 ONE_LINE = 200
 MESSAGE = 200
-TRACEBACK = 450
-_OLDER_MESSAGE = 60
+_OLDER_MESSAGE = 40
+_LEAST_TRACEBACK = 60
 
 _PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
 
@@ -58,9 +58,9 @@ class Failure:
             attempt=attempt,
             time=time,
             worker=worker,
-            type=cut(clean(type(error).__name__), MESSAGE // 4),
+            type=cut(clean(type(error).__name__), 60),
             message=cut(message_of(error), MESSAGE),
-            traceback=cut(_traceback_of(error), TRACEBACK),
+            traceback=cut(_traceback_of(error), MAX_BYTES),
         )
 
     @property
@@ -71,16 +71,18 @@ class Failure:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an exception says, also where its `__str__` raises."""
+    """Return what an exception says, its notes included, also where its `__str__` raises."""
     try:
-        return clean(str(error))
+        return clean("\n".join(map(str, (error, *getattr(error, "__notes__", ())))))
     except Exception as broken:  # noqa: BLE001 - a failure is recorded whatever the user's exception does
         return f"<its str() raised {type(broken).__name__}>"
 
 
 def _traceback_of(error: BaseException) -> str:
+    """Return the traceback without its last lines: those are the type and the message, which are told apart."""
     try:
-        return clean("".join(traceback.format_exception(type(error), error, _outside(error.__traceback__), limit=-20)))
+        told = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
+        return clean("".join(told.format()).removesuffix("".join(told.format_exception_only())))
     except Exception as broken:  # noqa: BLE001 - a failure is recorded whatever the user's exception does
         return f"<its traceback could not be formatted: {type(broken).__name__}>"
 
@@ -117,34 +119,36 @@ class ErrorsAttribute(Attribute[list[Failure]]):
         return self if instance is None else instance.attribute_values.get("errors") or []
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
-        """Return the stored list: the newest whole, the older ones without traceback, within the bounds of a row."""
-        kept = [stored(failure) for failure in value[-1:]]
-        room = MAX_BYTES - sum(map(_size, kept))
-        for failure in reversed(value[-MAX_FAILURES:-1]):
-            entry = stored(failure, message=_OLDER_MESSAGE, trace=0)
+        """Return the stored list: the newest with its traceback, as many older ones as the bounds allow without."""
+        newest = [stored(failure) for failure in value[-1:]]
+        older = [stored(failure, message=_OLDER_MESSAGE) for failure in value[-MAX_FAILURES:-1]]
+        room = MAX_BYTES - sum(map(_size, newest)) - _LEAST_TRACEBACK
+        kept: list[dict[str, Any]] = []
+        for entry in reversed(older):
             room -= _size(entry)
             if room < 0:
                 break
             kept.insert(0, entry)
-        return kept
+        if newest and value[-1].traceback:
+            used = sum(map(_size, kept + newest)) + len("traceback")
+            newest[0][MAP]["traceback"] = {STRING: cut(value[-1].traceback, max(MAX_BYTES - used, _LEAST_TRACEBACK))}
+        return kept + newest
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
         """Return the failures; an entry that lacks a field, from an older version, reads it as empty."""
         return [_loaded(entry[MAP]) for entry in value]
 
 
-def stored(failure: Failure, *, message: int = MESSAGE, trace: int = TRACEBACK) -> dict[str, Any]:
-    """Return one failure as a stored map, its texts cut to the given bytes."""
+def stored(failure: Failure, *, message: int = MESSAGE) -> dict[str, Any]:
+    """Return one failure as a stored map without its traceback, the message cut to the given bytes."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
         "time": {STRING: clock.stamp(failure.time)},
-        "worker": {STRING: cut(clean(failure.worker), 100)},
+        "worker": {STRING: cut(clean(failure.worker), 60)},
         "type": {STRING: failure.type},
         "message": {STRING: cut(clean(failure.message), message)},
     }
-    if trace and failure.traceback:
-        entry["traceback"] = {STRING: cut(failure.traceback, trace)}
     return {MAP: entry}
 
 

@@ -12,7 +12,7 @@
 | extend, save | stays in_progress | the same, and only forward |
 | reopen | failed, ignored → pending | status, a later token |
 | ignore | pending, failed, abandoned → ignored | the row as seen, a later token |
-| delete | anything that nobody holds → nothing | status, lock_expire_time |
+| delete | anything that nobody holds → nothing | the row as seen, its create_time |
 """
 
 from pynamodb_tracker.transitions.claims import claim
@@ -20,7 +20,7 @@ from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import ignore, reopen
-from pynamodb_tracker.transitions.rows import create, delete, delete_condition
+from pynamodb_tracker.transitions.rows import create, delete
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "claim",
     "create",
     "delete",
-    "delete_condition",
     "extend",
     "fail",
     "get",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker.model import TaskRow
@@ -19,7 +17,7 @@ __all__ = [
     "later_token",
     "lock_is_over",
     "mine",
-    "not_in_progress",
+    "same_life",
     "seen",
     "under_limit",
     "waiting",
@@ -85,8 +83,6 @@ def seen() -> Condition:
     )
 
 
-def not_in_progress(steps: Iterable[Codes]) -> Condition:
-    """Say that nobody holds the task at any step: it is in another status, or its lock is over."""
-    codes = [codes.in_progress for codes in steps]
-    free = ~at(*codes) if codes else TaskRow.task_id.exists()
-    return TaskRow.task_id.exists() & (free | lock_is_over())
+def same_life() -> Condition:
+    """Say that the task was not deleted and created again since it was read."""
+    return TaskRow.create_time == slot(TaskRow.create_time, "seen_create_time")

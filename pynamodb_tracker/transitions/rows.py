@@ -23,9 +23,11 @@ from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
-__all__ = ["create", "delete", "delete_condition"]
+__all__ = ["create", "delete"]
 
 T = TypeVar("T", bound=TaskRow)
+
+_TRIES = 4
 
 
 def create(model: type[T], task_id: str, code: int, due_time: datetime | None, attributes: Mapping[str, Any]) -> T:
@@ -85,28 +87,46 @@ def _put(model: type[T], item: Stored) -> None:
     send(table, "PutItem", {**request, "Item": item})
 
 
-def delete_condition(model: type[T]) -> PreparedWrite:
-    """Return the DeleteItem of this use case's rows: nobody holds the task."""
-    table = model.tracker.connection()
-    return PreparedWrite(table, condition=when.not_in_progress(model.tracker.steps))
-
-
 def delete(model: type[T], task_id: str) -> None:
     """Delete the row of a task that nobody holds; TaskLockedError or TaskNotFoundError otherwise."""
-    now = clock.now()
-    values = {"now_minus_margin": clock.stamp(now - model.tracker.margin)}
-    request = delete_condition(model).request(model.tracker.key(task_id), values)
-    try:
-        send(model.tracker.connection(), "DeleteItem", request)
-    except Refused as refused:
-        row = get(model, task_id)
-        if row is not None:
+    repeated = False
+    for _ in range(_TRIES):
+        row, now = get(model, task_id), clock.now()
+        if row is None and repeated:
+            return  # the SDK repeated a request that had deleted it, and whose answer got lost
+        if row is None:
+            raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it is not there", task_id=task_id)
+        held = any(row.status == codes.in_progress for codes in model.tracker.steps)
+        if held and row.lock_expire_time >= now - model.tracker.margin:
             raise TaskLockedError(
                 f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, {holder(row)}",
                 task_id=task_id,
                 task=row,  # type: ignore[arg-type]  # rows of users are tasks
-            ) from None
-        if not refused.repeated:  # repeated: the first one deleted it, and its answer got lost
-            raise TaskNotFoundError(
-                f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
-            ) from None
+            )
+        try:
+            _delete(model, row, now, held=held)
+        except Refused as refused:
+            repeated = refused.repeated
+        else:
+            return
+    raise TaskLockedError(
+        f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
+    )
+
+
+def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
+    """Send the delete of exactly this row: a late copy of it must not delete a task that was created again since."""
+    table = model.tracker.connection()
+    condition = when.seen() & when.same_life()
+    write = PreparedWrite(table, condition=condition & when.lock_is_over() if held else condition)
+    request = write.request(
+        model.tracker.key(row.task_id),
+        {
+            "seen_status": str(row.status),
+            "seen_fence": str(row.fence),
+            "seen_attempt": str(row.attempt),
+            "seen_create_time": clock.stamp(row.create_time),
+            "now_minus_margin": clock.stamp(now - model.tracker.margin),
+        },
+    )
+    send(table, "DeleteItem", request)

@@ -1,0 +1,1 @@
+"""What the library costs: client CPU of a run, requests and capacity units, and the time of its import."""

@@ -1,0 +1,65 @@
+"""The use case that is measured, and a row of it as a claim returns it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.clock import stamp
+
+__all__ = ["LOCK_FOR", "MARGIN", "Order", "OrderTable", "claimed", "data_of"]
+
+LOCK_FOR = timedelta(hours=1)
+MARGIN = timedelta(seconds=2)
+
+
+class OrderTable(Task):
+    class Meta:
+        table_name = "benchmark"
+        region = "us-east-1"
+
+
+class Order(OrderTable):
+    use_case_id = UseCase("order")
+
+    ship = Step(10, lock_for=LOCK_FOR)
+    deliver = Step(20)
+
+
+def data_of(size: int) -> dict[str, Any]:
+    """Return a dictionary whose stored form has that many bytes: many short entries, as data has."""
+    entry = {"sku": "4006381333931", "quantity": 3, "price": 12.95}
+    each = len(text_of({"item-00000": entry})) - 1
+    data: dict[str, Any] = {f"item-{number:05}": entry for number in range((size - 20) // each)}
+    data["note"] = ""
+    data["note"] = "x" * (size - len(text_of(data)))
+    return data
+
+
+def text_of(data: dict[str, Any]) -> str:
+    """Return the stored form of data."""
+    return json.dumps(data, separators=(",", ":"))
+
+
+def claimed(task_id: str, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored row of an order that a worker has just claimed."""
+    now = datetime.now(UTC)
+    return {
+        "task_id": {"S": task_id},
+        "use_case_id": {"S": "order"},
+        "status": {"N": "11"},
+        "status_key": {"S": "order#11#0"},
+        "due_time": {"S": stamp(now + LOCK_FOR)},
+        "create_time": {"S": stamp(now)},
+        "update_time": {"S": stamp(now)},
+        "attempt": {"N": "1"},
+        "fence": {"N": "1"},
+        "lock": {"S": "18b7a3b2c4d5e6f701234567"},
+        "lock_expire_time": {"S": stamp(now + LOCK_FOR)},
+        "worker": {"S": "worker-1:4711"},
+        "unfinished": {"L": [{"N": "1"}]},
+        "saves": {"N": "0"},
+        "data": {"S": text_of(data)},
+    }

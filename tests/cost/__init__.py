@@ -1,0 +1,1 @@
+"""What it costs: write units, requests, the time of an import, clients."""

@@ -1,0 +1,56 @@
+"""What the first line of a program costs: the import, on top of PynamoDB's own, in fresh processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+MOST_MS = 15.0
+MOST_SHARE = 0.15
+RUNS = 11
+"""A busy machine makes any one run slow; what the import itself takes shows in the fastest of enough."""
+
+MEASURE = """
+import json, sys, time
+began = time.perf_counter()
+import pynamodb.models
+between = time.perf_counter()
+import pynamodb_tracker
+ended = time.perf_counter()
+print(json.dumps({"pynamodb": 1000 * (between - began), "tracker": 1000 * (ended - between)}))
+"""
+
+LOADED = """
+import json, sys
+import pynamodb_tracker
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def told(script: str) -> Any:
+    """Return what a script prints, in a process of its own that knows nothing of this one's settings."""
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - this Python, with a script of this file
+    return json.loads(done.stdout)
+
+
+def test_the_import_takes_at_most_15_ms_more_than_that_of_pynamodb() -> None:
+    told(MEASURE)  # writes what Python compiles, once
+    runs = [told(MEASURE) for _ in range(RUNS)]
+
+    # A machine that is busy for all of the runs is slow for both imports.
+    bound = max(MOST_MS, MOST_SHARE * least(runs, "pynamodb"))
+    assert least(runs, "tracker") <= bound, f"beside {least(runs, 'pynamodb'):.1f} ms for PynamoDB"
+
+
+def least(runs: list[dict[str, float]], what: str) -> float:
+    """Return the time of the run that was disturbed least."""
+    return min(run[what] for run in runs)
+
+
+def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
+    top_level = {name.partition(".")[0] for name in told(LOADED)}
+
+    assert "botocore" in top_level
+    assert not top_level & {"boto3", "moto", "rich", "typer", "click", "pytest"}

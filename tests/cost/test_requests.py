@@ -1,0 +1,109 @@
+"""How many requests things take, counted on their way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import TaskNotStartableError
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.dynamodb_local import Engine
+from tests.engine.proxy import Proxy
+from tests.race.fixtures import Frozen
+from tests.race.requests import targets
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
+
+def since(proxy: Proxy, before: int) -> list[str]:
+    return targets(proxy)[before:]
+
+
+def test_a_create_is_1_request_and_a_run_is_2(order: Any, proxy: Proxy) -> None:
+    order.create("o")
+    with order.confirm.start("o") as ctx:
+        ctx.task.note = "confirmed"
+
+    assert targets(proxy) == ["PutItem", "UpdateItem", "UpdateItem"]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_failing_run_is_2_requests_and_so_is_a_released_one(
+    order: Any, proxy: Proxy, error: type[BaseException]
+) -> None:
+    order.create("o")
+    before = len(proxy.log)
+
+    with pytest.raises(error), order.confirm.start("o"):
+        raise error
+
+    assert since(proxy, before) == ["UpdateItem", "UpdateItem"]
+
+
+@pytest.mark.parametrize(("detailed", "requests"), [(True, ["UpdateItem", "GetItem"]), (False, ["UpdateItem"])])
+def test_a_refused_start_is_2_requests_and_1_without_detail(
+    order: Any, proxy: Proxy, freeze: Callable[..., Frozen], *, detailed: bool, requests: list[str]
+) -> None:
+    order.create("o")
+    freeze(order.confirm, "o")
+    before = len(proxy.log)
+
+    with contextlib.suppress(TaskNotStartableError):
+        order.confirm.run("o", lambda _: None, detailed_error=detailed)
+
+    assert since(proxy, before) == requests
+
+
+def test_a_second_create_is_1_request(order: Any, proxy: Proxy) -> None:
+    order.create("o")
+
+    report = order.create_many(["o"])
+
+    assert list(report.refused) == ["o"]
+    assert targets(proxy) == ["PutItem", "PutItem"]
+
+
+def test_a_reopen_is_1_request_and_an_ignore_is_2(order: Any, proxy: Proxy) -> None:
+    order.create("o")
+    before = len(proxy.log)
+
+    order.confirm.ignore("o", reason="cancelled")
+    order.confirm.reopen("o")
+
+    assert since(proxy, before) == ["GetItem", "UpdateItem", "UpdateItem"]
+
+
+def test_the_10_oldest_of_1000_tasks_in_5_shards_are_at_most_6_requests(
+    new_worker: Any, dynamodb_local: Engine, proxy: Proxy, stopped_clock: StoppedClock
+) -> None:
+    options = {"status_shards": 5}
+    direct, counted = (new_worker(each.endpoint, **options) for each in (dynamodb_local, proxy))
+    for number in range(1000):
+        stopped_clock.advance(timedelta(seconds=1))
+        direct.create(f"o-{number}", data={"number": number})
+
+    found = list(counted.confirm.pending.query(limit=10))
+
+    assert [task.data["number"] for task in found] == list(range(10))
+    assert len(proxy.log) <= 6
+    assert sum(read_units(proxy)) <= 20
+
+
+def read_units(proxy: Proxy) -> list[float]:
+    """Return the read units of each request that the proxy has seen."""
+    consumed = [(exchange.answer or {}).get("ConsumedCapacity", []) for exchange in proxy.log]
+    return [each["CapacityUnits"] for answer in consumed for each in (answer if isinstance(answer, list) else [answer])]
+
+
+def test_counting_reads_the_index_and_no_row(order: Any, proxy: Proxy) -> None:
+    order.create_many([f"o-{number}" for number in range(20)])
+    before = len(proxy.log)
+
+    assert order.confirm.pending.count() == 20
+
+    assert since(proxy, before) == ["Query"]
+    assert proxy.log[-1].body["Select"] == "COUNT"

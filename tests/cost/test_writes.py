@@ -1,0 +1,129 @@
+"""What DynamoDB charges for the writes of a task, as the engine itself reports it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pynamodb.connection.base import Connection
+
+from tests.engine.proxy import Proxy
+from tests.race.fixtures import Frozen
+from tests.race.requests import charges, writes
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
+ID = "0e8fdfe2-5d54-4b4d-9d7e-5b8c7a1f0a11"
+
+
+def create_and_run(order: Any, **attributes: Any) -> None:
+    order.create(ID, **attributes)
+    order.confirm.run(ID, lambda ctx: setattr(ctx.task, "amount", 1))
+
+
+def test_create_and_run_cost_8_units_for_a_small_task(order: Any, proxy: Proxy) -> None:
+    create_and_run(order, note="n" * 300)
+
+    assert writes(proxy) == [2, 3, 3]
+
+
+def test_each_write_of_a_run_is_one_unit_of_the_table_and_one_or_two_of_the_index(
+    order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Connection, "get_consumed_capacity_map", lambda *_: {"ReturnConsumedCapacity": "INDEXES"})
+
+    create_and_run(order)
+
+    assert charges(proxy) == [
+        {"table": 1.0, "status-index": 1.0},
+        {"table": 1.0, "status-index": 2.0},
+        {"table": 1.0, "status-index": 2.0},
+    ]
+
+
+@pytest.mark.parametrize("size", [20_000, 200_000])
+def test_the_index_costs_the_same_whatever_the_size_of_the_data(
+    order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(Connection, "get_consumed_capacity_map", lambda *_: {"ReturnConsumedCapacity": "INDEXES"})
+
+    create_and_run(order, data={"scan": "x" * size})
+
+    assert [charge["status-index"] for charge in charges(proxy)] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("hold", ["extend_lock", "save"])
+def test_extending_and_saving_cost_1_unit_each(
+    order: Any, proxy: Proxy, freeze: Callable[..., Frozen], hold: str
+) -> None:
+    order.create(ID)
+    ctx = freeze(order.confirm, ID).ctx
+    ctx.task.note = "half way"
+    before = len(writes(proxy))
+
+    if hold == "save":
+        ctx.save()
+    else:
+        ctx.extend_lock(timedelta(hours=1))
+
+    assert writes(proxy)[before:] == [1]
+
+
+def test_a_save_of_nothing_costs_nothing(order: Any, proxy: Proxy) -> None:
+    order.create(ID)
+
+    with order.confirm.start(ID) as ctx:
+        before = len(writes(proxy))
+        ctx.save()
+
+        assert len(writes(proxy)) == before
+
+
+def test_a_failing_run_costs_what_a_good_one_costs(order: Any, proxy: Proxy) -> None:
+    order.create(ID)
+
+    with contextlib.suppress(ZeroDivisionError):
+        order.confirm.run(ID, lambda _: 1 / 0)
+
+    assert writes(proxy) == [2, 3, 3]
+
+
+def test_failures_on_record_make_no_later_write_of_a_small_task_cost_more(order: Any, proxy: Proxy) -> None:
+    order.create(ID, note="n" * 100)
+
+    for _ in range(2):
+        with contextlib.suppress(ZeroDivisionError):
+            order.confirm.run(ID, lambda _: deep(10))
+    order.confirm.run(ID, lambda _: None)
+
+    assert writes(proxy) == [2] + [3] * 6
+
+
+def deep(calls: int) -> float:
+    """Fail below that many calls."""
+    return deep(calls - 1) if calls else 1 / calls
+
+
+def test_a_release_costs_what_a_success_costs(order: Any, proxy: Proxy) -> None:
+    order.create(ID)
+
+    with pytest.raises(KeyboardInterrupt), order.confirm.start(ID):
+        raise KeyboardInterrupt
+
+    assert writes(proxy) == [2, 3, 3]
+
+
+@pytest.mark.parametrize("order_given", ["reopen", "ignore"])
+def test_reopening_and_ignoring_cost_3_units(order: Any, proxy: Proxy, order_given: str) -> None:
+    order.create(ID, state=order.confirm.failed)
+    before = len(writes(proxy))
+
+    if order_given == "reopen":
+        order.confirm.reopen(ID)
+    else:
+        order.confirm.ignore(ID, reason="cancelled")
+
+    assert writes(proxy)[before:] == [3]

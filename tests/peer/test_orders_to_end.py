@@ -1,0 +1,35 @@
+"""SystemExit, GeneratorExit and CancelledError are orders to end: recorded as a failure, and never swallowed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
+ORDERS = [SystemExit, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, *ORDERS])
+def test_an_order_to_end_leaves_though_errors_are_skipped(rival: Any, kind: type[BaseException]) -> None:
+    rival.create("o")
+
+    with pytest.raises(kind), rival.confirm.start("o", skip_error=True):
+        raise kind
+
+    assert rival.get_task("o").state != rival.confirm.in_progress
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, *ORDERS])
+def test_an_order_to_end_ends_a_batch(rival: Any, kind: type[BaseException]) -> None:
+    rival.create_many(["a", "b", "c"])
+
+    def told_to_end(_: object) -> None:
+        raise kind
+
+    with pytest.raises(kind):
+        rival.confirm.run_all(told_to_end)
+
+    assert sum(rival.get_task(task_id).fence for task_id in "abc") == 1

@@ -1,0 +1,148 @@
+"""The guards of the lock protocol: the trace that each is for, and how a test takes it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import pytest
+from pynamodb.expressions.update import RemoveAction
+
+from pynamodb_tracker import connection, transitions
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.transitions import claims, conditions, finishes, rows
+from pynamodb_tracker.transitions.prepared import slot
+from pynamodb_tracker.transitions.writes import StepWrites
+from tests.race import traces_of_orders as orders
+from tests.race import traces_of_runs as runs
+from tests.race.world import World
+
+__all__ = ["GUARDS", "Guard"]
+
+Patch = pytest.MonkeyPatch
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A guard; `trace` tells whether the promise was broken that it keeps."""
+
+    name: str
+    trace: Callable[[World], bool]
+    remove: Callable[[Patch], None]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.trace.__name__}"
+
+
+def without(part: str) -> Callable[[Patch], None]:
+    """Put a condition that always holds in the place of a named part."""
+
+    def remove(patch: Patch) -> None:
+        assert hasattr(conditions, part)
+        patch.setattr(conditions, part, lambda *_: TaskRow.task_id.exists())
+
+    return remove
+
+
+def any_other_token(patch: Patch) -> None:
+    """Refuse the very same token only."""
+    lock = TaskRow.lock
+    patch.setattr(conditions, "later_token", lambda: lock.does_not_exist() | (lock != slot(lock, "token")))
+
+
+def by_token_and_status(patch: Patch) -> None:
+    """Read a refused finish by the token and the status of the row, as if it had no list of unfinished claims."""
+
+    def landed(lock: Any, row: Any) -> bool:
+        return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
+
+    patch.setattr(finishes, "_landed", landed)
+
+
+def by_status(patch: Patch) -> None:
+    """Read a refused finish by the status of the row alone."""
+    patch.setattr(finishes, "_landed", lambda _, row: not str(row.state).endswith("in_progress"))
+
+
+def attempts_go_on(patch: Patch) -> None:
+    """Count the attempts of a step that starts from another state on from there."""
+    original = type(TaskRow.attempt).set
+
+    def set_to(attribute: Any, value: Any) -> Any:
+        starts_anew = attribute is TaskRow.attempt and type(value) is int and value == 1
+        return original(attribute, attribute + 1 if starts_anew else value)
+
+    patch.setattr(type(TaskRow.attempt), "set", set_to)
+
+
+def keep_the_end(patch: Patch) -> None:
+    """Leave `expire_time` in place where it would be removed."""
+    for name in ("_write", "_shape"):
+        original = getattr(StepWrites, name)
+
+        def kept(self: Any, *given: Any, original: Any = original) -> Any:
+            return original(self, *(part for part in given if not isinstance(part, RemoveAction)))
+
+        patch.setattr(StepWrites, name, kept)
+
+
+def enter_at_once(patch: Patch) -> None:
+    """Enter the block whatever the time is."""
+    patch.setattr(claims, "_entered", lambda _writes, lock, _lock_for: lock)
+
+
+def forget_my_token(patch: Patch) -> None:
+    """Read a refused claim without looking for a token of one's own."""
+
+    def get(model: Any, task_id: str) -> Any:
+        row: Any = transitions.get(model, task_id)
+        row.attribute_values["lock"] = "0" * 24
+        return row
+
+    patch.setattr(claims, "get", get)
+
+
+def forget_repeats(patch: Patch) -> None:
+    """Do not look at how often the SDK sent a request."""
+    patch.setattr(connection, "_attempts", lambda _: 0)
+
+
+def trust_any_row(patch: Patch) -> None:
+    """Take any row for the one that was just created."""
+
+    def get(model: Any, task_id: str) -> Any:
+        row: Any = transitions.get(model, task_id)
+        row.attribute_values["create_time"] = mock.ANY
+        return row
+
+    patch.setattr(rows, "get", get)
+
+
+GUARDS = [
+    Guard("ordered tokens", runs.late_claim, without("later_token")),
+    Guard("ordered tokens", runs.late_claim_after_another_worker, any_other_token),
+    Guard("unfinished", runs.landed_success, by_token_and_status),
+    Guard("unfinished", runs.frozen_success, by_status),
+    Guard("EXTEND only grows", runs.late_extension, without("grows")),
+    Guard("EXTEND only grows", runs.short_extension, without("grows")),
+    Guard("saves", runs.late_save, without("later_save")),
+    Guard("attempt < max", runs.taker_dies, without("under_limit")),
+    Guard("token on REOPEN", orders.late_reopen, without("later_token")),
+    Guard("token on IGNORE", orders.late_ignore, without("later_token")),
+    Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
+    Guard("REMOVE expire_time", orders.reopened_with_an_end, keep_the_end),
+    Guard("REMOVE expire_time", orders.run_again_with_an_end, keep_the_end),
+    Guard("EXTEND before the block", runs.late_answer, enter_at_once),
+    Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
+    Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
+    Guard("CREATE of my own", orders.created_twice, forget_repeats),
+    Guard("CREATE of my own", orders.created_by_another, trust_any_row),
+    Guard("MINE", runs.woken_loser, without("mine")),
+    Guard("SPENT as seen", orders.finished_meanwhile, without("seen")),
+    Guard("IGNORE as seen", orders.failed_meanwhile, without("seen")),
+    Guard("lock is over", runs.taken_while_held, without("lock_is_over")),
+    Guard("DELETE as seen", orders.deleted_while_held, without("seen")),
+    Guard("DELETE of the same life", orders.deleted_in_its_next_life, without("same_life")),
+]

@@ -1,0 +1,110 @@
+"""Every operation that writes, as a short story around the one request of it that a test loses or repeats."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["OPERATIONS", "Arm", "Boom", "row"]
+
+Arm = Callable[[], None]
+"""Called right before the request that is to go wrong."""
+
+
+class Boom(Exception):  # noqa: N818 - what users raise has any name
+    """The block failed."""
+
+
+def _create(order: Any, task_id: str, arm: Arm) -> None:
+    arm()
+    order.create(task_id, amount=1)
+
+
+def _claim(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    arm()
+    with order.confirm.start(task_id) as ctx:
+        assert (ctx.attempt, ctx.fence) == (1, 1)
+        ctx.task.note = "confirmed"
+
+
+def _succeed(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with order.confirm.start(task_id) as ctx:
+        ctx.task.data["receipt"] = 7
+        arm()
+
+
+def _fail(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with contextlib.suppress(Boom), order.confirm.start(task_id):
+        arm()
+        raise Boom
+
+
+def _release(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with contextlib.suppress(KeyboardInterrupt), order.confirm.start(task_id):
+        arm()
+        raise KeyboardInterrupt
+
+
+def _extend(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with order.confirm.start(task_id) as ctx:
+        arm()
+        ctx.extend_lock(timedelta(hours=1))
+        in_an_hour = ctx.task.create_time + timedelta(hours=1)
+        assert ctx.lock_expire_time == order.get_task(task_id).lock_expire_time == in_an_hour
+
+
+def _save(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with contextlib.suppress(Boom), order.confirm.start(task_id) as ctx:
+        ctx.task.note = "half way"
+        arm()
+        ctx.save()
+        ctx.task.note = "not saved"
+        raise Boom
+
+
+def _reopen(order: Any, task_id: str, arm: Arm) -> None:
+    _fail(order, task_id, lambda: None)
+    arm()
+    assert order.confirm.reopen(task_id).attempt == 0
+
+
+def _ignore(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    arm()
+    assert order.confirm.ignore(task_id, reason="cancelled").state == order.confirm.ignored
+
+
+def _delete(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    arm()
+    order.delete_task(task_id)
+
+
+OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
+    "create": ("PutItem", _create),
+    "claim": ("UpdateItem", _claim),
+    "succeed": ("UpdateItem", _succeed),
+    "fail": ("UpdateItem", _fail),
+    "release": ("UpdateItem", _release),
+    "extend": ("UpdateItem", _extend),
+    "save": ("UpdateItem", _save),
+    "reopen": ("UpdateItem", _reopen),
+    "ignore": ("UpdateItem", _ignore),
+    "delete": ("DeleteItem", _delete),
+}
+"""By name: the operation of DynamoDB that goes wrong, and the story."""
+
+
+def row(order: Any, task_id: str) -> dict[str, Any] | None:
+    """Return all that a row says, except for what differs between two tasks of one story; None where it is gone."""
+    answer = order.tracker.connection().get_item(task_id, order.tracker.use_case.name, consistent_read=True)
+    item = answer.get("Item")
+    return item and {name: value for name, value in item.items() if name not in {"task_id", "lock"}}

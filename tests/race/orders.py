@@ -1,0 +1,49 @@
+"""Orders: the use case of these tests, declared anew by every worker that needs a connection of its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from pynamodb_tracker import Step, Task, UseCase
+
+MARGIN = timedelta(seconds=2)
+LOCK = timedelta(minutes=5)
+
+
+def orders(
+    endpoint: str,
+    table: str,
+    *,
+    margin: timedelta = MARGIN,
+    lock_for: timedelta = LOCK,
+    max_attempts: int = 3,
+    name: str = "order",
+    **options: Any,
+) -> Any:
+    """Return a use case with two steps; its conditions are rendered when they are first needed."""
+
+    class ShopTask(Task):
+        class Meta:
+            table_name = table
+            region = "us-east-1"
+            host = endpoint
+            clock_margin = margin
+
+    class Order(ShopTask):
+        use_case_id = UseCase(name, **options)
+
+        confirm = Step(10, max_attempts=max_attempts, lock_for=lock_for)
+        ship = Step(20, max_attempts=2, lock_for=lock_for, also_from=(confirm.failed,))
+
+        amount = NumberAttribute(null=True)
+        note = UnicodeAttribute(null=True)
+
+    return Order
+
+
+def close(order: Any) -> None:
+    """Close the sockets of a use case."""
+    order.tracker.connection().connection.client.close()

@@ -1,0 +1,60 @@
+"""Requests on their way: rules for the proxy that tell a story, and what the proxy has seen of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.engine.actions import PASS, Action, Exchange, Hold, Rule
+from tests.engine.proxy import Proxy
+
+__all__ = ["arrive", "charges", "in_turn", "targets", "writes"]
+
+
+def in_turn(target: str, *turns: Action | Callable[[], object]) -> Rule:
+    """Return a rule for the next requests of a target, one turn each: what is done to it, or what happens before it."""
+    left = list(turns)
+
+    def rule(seen: str, _body: object, _ordinal: int) -> Action:
+        if seen != target or not left:
+            return PASS
+        turn = left.pop(0)
+        if not callable(turn):
+            return turn
+        turn()
+        return PASS
+
+    return rule
+
+
+def arrive(proxy: Proxy, late: Hold) -> Exchange:
+    """Let a request that was held arrive, and return it once the server has answered it."""
+    late.event.set()
+    exchange = next(exchange for exchange in proxy.log if exchange.action is late)
+    assert exchange.done.wait(10)
+    return exchange
+
+
+def targets(proxy: Proxy) -> list[str]:
+    """Return which operations the proxy has seen, in order."""
+    return [exchange.target for exchange in proxy.log]
+
+
+def charges(proxy: Proxy) -> list[dict[str, float]]:
+    """Return what each write took of the table and of each index, where the request asked for INDEXES."""
+    charges = []
+    for consumed in _consumed(proxy):
+        indexes = consumed.get("GlobalSecondaryIndexes", {})
+        by_name = {"table": consumed["Table"], **indexes}
+        charges.append({name: each["CapacityUnits"] for name, each in by_name.items()})
+    return charges
+
+
+def writes(proxy: Proxy) -> list[float]:
+    """Return the write units of each write that the proxy has seen, indexes included."""
+    return [consumed["CapacityUnits"] for consumed in _consumed(proxy)]
+
+
+def _consumed(proxy: Proxy) -> list[dict[str, Any]]:
+    answers = [exchange.answer for exchange in proxy.log if exchange.target in {"PutItem", "UpdateItem", "DeleteItem"}]
+    return [answer["ConsumedCapacity"] for answer in answers if answer is not None and "ConsumedCapacity" in answer]

@@ -1,0 +1,39 @@
+"""Every guard of the lock protocol closes a trace; taken out, the same trace breaks a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.dynamodb_local import Engine
+from tests.engine.proxy import Proxy
+from tests.race.fixtures import Frozen
+from tests.race.guards import GUARDS, Guard
+from tests.race.world import World
+
+
+@pytest.fixture
+def world(
+    new_worker: Any, proxy: Proxy, dynamodb_local: Engine, stopped_clock: StoppedClock, freeze: Callable[..., Frozen]
+) -> World:
+    keep_for = timedelta(days=30)
+    mine, theirs = (new_worker(each.endpoint, keep_for=keep_for) for each in (proxy, dynamodb_local))
+    return World(mine, theirs, proxy, stopped_clock, freeze)
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=str)
+def test_with_its_guard_a_trace_breaks_no_promise(world: World, guard: Guard) -> None:
+    assert not guard.trace(world)
+
+
+@pytest.mark.parametrize("guard", GUARDS, ids=str)
+def test_without_its_guard_a_trace_breaks_a_promise(
+    world: World, guard: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard.remove(monkeypatch)  # conditions are rendered when they are first needed: after this
+
+    assert guard.trace(world)

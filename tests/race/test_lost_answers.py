@@ -1,0 +1,141 @@
+"""A request that is lost, repeated or late leaves the row as if the network had done its work, and nobody an error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import TaskIgnoredError
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold
+from tests.engine.proxy import Proxy
+from tests.race.fixtures import Frozen
+from tests.race.operations import OPERATIONS, Boom, row
+from tests.race.orders import LOCK, MARGIN
+from tests.race.requests import arrive, in_turn
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
+REPEATED: dict[str, Callable[[], Action]] = {
+    "lost": DropRequest,
+    "answer lost": DropAnswer,
+    "twice": Duplicate,
+    "late": Hold,
+}
+
+
+@pytest.mark.parametrize("action", REPEATED.values(), ids=REPEATED)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_request_that_goes_wrong_makes_no_difference(
+    order: Any, proxy: Proxy, operation: str, action: Callable[[], Action]
+) -> None:
+    target, story = OPERATIONS[operation]
+    wrong = action()
+
+    story(order, "calm", lambda: None)
+    story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, wrong)))
+    if isinstance(wrong, Hold):
+        arrive(proxy, wrong)
+
+    assert row(order, "stormy") == row(order, "calm")
+    assert [exchange.action for exchange in proxy.log].count(wrong) == 1
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS.keys() - {"create", "delete"}))
+def test_the_answer_to_a_copy_is_understood_though_the_sdk_knows_of_no_copy(
+    order: Any, proxy: Proxy, operation: str
+) -> None:
+    target, story = OPERATIONS[operation]
+
+    story(order, "calm", lambda: None)
+    story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, Duplicate("second"))))
+
+    assert row(order, "stormy") == row(order, "calm")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_lost_answers_to_all_but_the_last_try_of_the_sdk_make_no_difference(
+    order: Any, proxy: Proxy, operation: str
+) -> None:
+    target, story = OPERATIONS[operation]
+
+    story(order, "calm", lambda: None)
+    story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, *[DropAnswer()] * 3)))
+
+    assert row(order, "stormy") == row(order, "calm")
+
+
+@pytest.mark.parametrize(
+    ("ends", "ended_as", "claimed"),
+    [
+        (None, "ship pending", "ship"),
+        (Boom, "confirm failed", "confirm"),
+        (KeyboardInterrupt, "confirm pending", "confirm"),
+    ],
+)
+def test_a_finish_whose_answer_was_lost_is_no_lost_lock_though_another_worker_has_the_task_by_then(
+    order: Any,
+    rival: Any,
+    proxy: Proxy,
+    freeze: Callable[..., Frozen],
+    *,
+    ends: type[BaseException] | None,
+    ended_as: str,
+    claimed: str,
+) -> None:
+    order.create("o")
+
+    with contextlib.suppress(ends or Boom), order.confirm.start("o") as ctx:
+        proxy.rule = in_turn("UpdateItem", DropAnswer(), lambda: freeze(getattr(rival, claimed), "o"))
+        if ends is not None:
+            raise ends
+
+    assert (str(ctx.task.state), str(rival.get_task("o").state)) == (ended_as, f"{claimed} in_progress")
+
+
+def test_a_create_whose_answer_was_lost_is_no_duplicate_though_a_worker_has_the_task_by_then(
+    order: Any, rival: Any, proxy: Proxy
+) -> None:
+    proxy.rule = in_turn("PutItem", DropAnswer(), lambda: rival.confirm.run("o", lambda _: None))
+
+    assert order.create("o", amount=3).amount == 3
+
+    assert rival.get_task("o").state == rival.ship.pending
+
+
+def test_a_delete_whose_answer_was_lost_is_no_missing_task(order: Any, proxy: Proxy) -> None:
+    order.create("o")
+    proxy.rule = in_turn("DeleteItem", DropAnswer())
+
+    order.delete_task("o")
+
+    assert [exchange.status for exchange in proxy.log if exchange.target == "DeleteItem"] == [200, 400]
+
+
+def test_a_step_that_starts_from_another_state_understands_its_lost_answer(order: Any, proxy: Proxy) -> None:
+    OPERATIONS["fail"][1](order, "o", lambda: None)
+    proxy.rule = in_turn("UpdateItem", PASS, DropAnswer())
+
+    with order.ship.start("o") as ctx:
+        assert (ctx.attempt, ctx.fence) == (1, 2)
+
+    assert order.get_task("o").state == order.ship.succeeded
+
+
+def test_a_task_that_is_set_aside_for_its_last_attempt_is_set_aside_once(
+    order: Any, proxy: Proxy, freeze: Callable[..., Frozen], stopped_clock: StoppedClock
+) -> None:
+    order.create("o")
+    for _ in range(3):
+        freeze(order.confirm, "o")
+        stopped_clock.advance(LOCK + 2 * MARGIN)
+    proxy.rule = in_turn("UpdateItem", PASS, DropAnswer())
+
+    with pytest.raises(TaskIgnoredError):
+        order.confirm.run("o", lambda _: None)
+
+    task = order.get_task("o")
+    assert (task.state, task.attempt, len(task.errors)) == (order.confirm.ignored, 3, 1)

@@ -1,0 +1,162 @@
+"""Real processes and threads race for tasks on DynamoDB Local: nothing runs twice, nothing is left."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import TaskLockedError, TaskNotStartableError
+from tests.engine.actions import Delay
+from tests.engine.dynamodb_local import Engine
+from tests.engine.proxy import Proxy
+from tests.race.processes import Crew, crew, until
+from tests.race.requests import in_turn
+
+pytestmark = pytest.mark.race
+
+LOCK = timedelta(seconds=1.5)
+MARGIN = timedelta(seconds=0.2)
+
+
+@pytest.fixture
+def order(new_worker: Any, dynamodb_local: Engine) -> Any:
+    return new_worker(dynamodb_local.endpoint, lock_for=LOCK, margin=MARGIN)
+
+
+@pytest.fixture
+def workers(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
+    with crew(dynamodb_local.endpoint, table, name, LOCK, MARGIN) as workers:
+        yield workers
+
+
+@pytest.fixture
+def patient(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
+    """Return a crew whose locks outlast the slowest machine."""
+    with crew(dynamodb_local.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
+        yield workers
+
+
+def test_16_processes_run_each_of_200_tasks_exactly_once(order: Any, patient: Crew) -> None:
+    ids = [f"o-{number}" for number in range(200)]
+    order.create_many(ids, threads=4)
+
+    reports = patient.race([["run_some"]] * 16)
+
+    assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
+    assert order.confirm.succeeded.count() == 200
+
+
+def test_4_processes_that_run_all_run_each_of_40_tasks_exactly_once(order: Any, patient: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(40)]
+
+    reports = patient.race([["run_all"]] * 4)
+
+    assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
+    assert order.confirm.succeeded.count() == 40
+
+
+def test_16_threads_that_want_one_task_make_one_winner_in_every_round(order: Any) -> None:
+    rounds, threads = 25, 16
+    barrier = threading.Barrier(threads)
+
+    def wants(task_id: str) -> int:
+        barrier.wait(30)
+        try:
+            with order.confirm.start(task_id, detailed_error=False, lock_for=timedelta(minutes=5)) as ctx:
+                assert (ctx.attempt, ctx.fence) == (1, 1)
+                return 1
+        except TaskNotStartableError:
+            return 0
+
+    with ThreadPoolExecutor(threads) as pool:
+        for number in range(rounds):
+            task_id = order.create(f"o-{number}").task_id
+            assert sum(pool.map(wants, [task_id] * threads)) == 1
+
+
+def test_an_abandoned_task_is_taken_over_by_one_of_many(order: Any, workers: Crew, patient: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(4)]
+    holders = [workers.start("hold", task_id) for task_id in ids]
+    for holder in holders:
+        holder.hear()
+        holder.go()
+    for holder in holders:
+        assert holder.hear() == "inside"
+        holder.end()
+    until(lambda: sum(1 for _ in order.confirm.todo()) == len(ids))
+
+    won = [each for report in patient.race([["take", *ids]] * 8) for each in report]
+
+    assert sorted(won) == sorted([task_id, 2, 2] for task_id in ids)
+
+
+def test_processes_that_reopen_at_once_make_one_fresh_set_of_attempts(order: Any, patient: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(30)]
+    for task_id in ids:
+        with pytest.raises(ZeroDivisionError):
+            order.confirm.run(task_id, lambda _: 1 / 0)
+
+    reports = patient.race([["reopen", *ids]] * 4)
+
+    assert reports == [["confirm pending"] * len(ids)] * 4
+    assert {order.get_task(task_id).attempt for task_id in ids} == {0}
+
+
+def test_processes_that_ignore_at_once_leave_one_reason_on_record(order: Any, patient: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(30)]
+
+    reports = patient.race([["ignore", *ids]] * 4)
+
+    assert reports == [["confirm ignored"] * len(ids)] * 4
+    assert {len(order.get_task(task_id).errors) for task_id in ids} == {1}
+
+
+def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: Any, patient: Crew) -> None:
+    ids = [order.create(f"o-{number}").task_id for number in range(30)]
+    for task_id in ids:
+        order.confirm.ignore(task_id, reason="a first time")
+
+    reports = patient.race([["reopen", *ids], ["ignore", *ids]] * 2)
+
+    assert {each for report in reports for each in report} <= {"confirm pending", "confirm ignored"}
+    assert all(len(order.get_task(task_id).errors) <= 3 for task_id in ids)  # once, and once for each who ignores
+    assert order.confirm.pending.count() + order.confirm.ignored.count() == len(ids)
+
+
+def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_gives_the_task_back(
+    order: Any, proxy: Proxy, table: str, name: str
+) -> None:
+    order.create("o")
+    with crew(proxy.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
+        worker = workers.start("hold", "o")
+        assert worker.hear() == "ready"
+        interrupt = in_turn("UpdateItem", lambda: worker.process.send_signal(signal.SIGINT))
+        # Its look at the row arrives when the claim, which nobody waits for any more, has been carried out.
+        proxy.rule = lambda target, *seen: Delay(0.3) if target == "GetItem" else interrupt(target, *seen)
+        worker.go()
+        assert worker.process.wait(30) != 0
+
+    assert order.get_task("o").fence == 1
+    assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
+
+
+def test_ctrl_c_inside_of_a_run_gives_the_task_back_at_once(order: Any, patient: Crew) -> None:
+    order.create("o")
+    worker = patient.start("hold", "o")
+    worker.hear()
+    worker.go()
+    assert worker.hear() == "inside"
+    with pytest.raises(TaskLockedError):
+        order.confirm.run("o", lambda _: None)
+
+    worker.process.send_signal(signal.SIGINT)
+    worker.process.wait(30)
+
+    assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)

@@ -1,0 +1,154 @@
+"""The traces of claims and finishes: each tells whether a promise was broken."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+
+from pynamodb_tracker import LockLostError, TaskNotStartableError
+from tests.engine.actions import DropAnswer, Hold
+from tests.race.orders import LOCK
+from tests.race.requests import arrive
+from tests.race.world import OVER, World, fail, taken
+
+
+def late_claim(world: World) -> bool:
+    """Tell whether a claim that arrives after its copy, whose run failed since, takes the task for nobody."""
+    late = Hold()
+    world.mine.create("o")
+    world.goes_wrong(late)
+    fail(world.mine.confirm)
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.in_progress and world.task.attempt == 2)
+
+
+def late_claim_after_another_worker(world: World) -> bool:
+    """Tell whether it does so after a second worker's failure: a token that is merely another one is not later."""
+    late = Hold()
+    world.mine.create("o")
+    world.goes_wrong(late)
+    fail(world.mine.confirm)
+    fail(world.theirs.confirm)
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.in_progress)
+
+
+def landed_success(world: World) -> bool:
+    """Tell whether a success that landed is called lost, its answer lost and the next step claimed since."""
+    world.mine.create("o")
+    try:
+        with world.mine.confirm.start("o"):
+            world.goes_wrong(DropAnswer(), lambda: world.freeze(world.theirs.ship, "o"))
+    except LockLostError:
+        return True
+    return False
+
+
+def frozen_success(world: World) -> bool:
+    """Tell whether a success counts that never landed: its worker stood still until the task was set aside."""
+    world.mine.create("o")
+    for _ in range(2):
+        fail(world.mine.confirm)
+    frozen = world.freeze(world.mine.confirm, "o")
+    world.clock.advance(OVER)
+    assert not taken(world.theirs.confirm)
+    with contextlib.suppress(LockLostError):
+        frozen.wake()
+        return True
+    return False
+
+
+def woken_loser(world: World) -> bool:
+    """Tell whether the success of a worker that was frozen ends the run of the one that took over."""
+    world.mine.create("o")
+    frozen = world.freeze(world.mine.confirm, "o")
+    world.clock.advance(OVER)
+    world.freeze(world.theirs.confirm, "o")
+    with contextlib.suppress(LockLostError):
+        frozen.wake()
+    return bool(world.task.state != world.mine.confirm.in_progress)
+
+
+def late_extension(world: World) -> bool:
+    """Tell whether a short extension that arrives after a long one lets another worker take the task."""
+    late = Hold()
+    world.mine.create("o")
+    run = world.freeze(world.mine.confirm, "o")
+    world.goes_wrong(late)
+    run.ctx.extend_lock(timedelta(minutes=6))
+    run.ctx.extend_lock(timedelta(hours=1))
+    arrive(world.proxy, late)
+    world.clock.advance(2 * OVER)
+    return taken(world.theirs.confirm)
+
+
+def short_extension(world: World) -> bool:
+    """Tell whether an extension by less than what is left lets another worker take the task."""
+    world.mine.create("o")
+    world.freeze(world.mine.confirm, "o").ctx.extend_lock(timedelta(seconds=1))
+    world.clock.advance(LOCK / 2)
+    return taken(world.theirs.confirm)
+
+
+def late_save(world: World) -> bool:
+    """Tell whether the older value wins where the first of two saves arrives after the second."""
+    late = Hold()
+    world.mine.create("o")
+    with world.mine.confirm.start("o") as ctx:
+        ctx.task.note = "first"
+        world.goes_wrong(late)
+        ctx.save()
+        ctx.task.note = "second"
+        ctx.save()
+        arrive(world.proxy, late)
+        return bool(world.task.note == "first")
+
+
+def taker_dies(world: World) -> bool:
+    """Tell whether attempts grow beyond the limit where all workers die, those who find no attempt left included."""
+    world.mine.create("o")
+    for _ in range(5):
+        with contextlib.suppress(TaskNotStartableError):
+            world.freeze(world.mine.confirm, "o")
+        world.clock.advance(OVER)
+    return bool(world.task.attempt > world.mine.confirm.declared.max_attempts)
+
+
+def inherited_attempts(world: World) -> bool:
+    """Tell whether a step that starts from another step's failed state begins with the attempts of that one."""
+    world.mine.create("o")
+    for _ in range(2):
+        fail(world.mine.confirm)
+    with world.mine.ship.start("o") as ctx:
+        return bool(ctx.attempt != 1)
+
+
+def late_answer(world: World) -> bool:
+    """Tell whether the block begins, the answer to the claim late, while another worker may take the task."""
+    world.mine.create("o")
+    world.goes_wrong(lambda: world.clock.advance(OVER))
+    world.freeze(world.mine.confirm, "o")
+    return taken(world.theirs.confirm)
+
+
+def locked_out(world: World, *, detailed: bool = True) -> bool:
+    """Tell whether a worker locks itself out where the answer to its claim was lost."""
+    world.mine.create("o")
+    world.goes_wrong(DropAnswer())
+    try:
+        world.mine.confirm.run("o", lambda _: None, detailed_error=detailed)
+    except TaskNotStartableError:
+        return bool(world.task.state == world.mine.confirm.in_progress)
+    return False
+
+
+def locked_out_without_detail(world: World) -> bool:
+    """Tell whether it does so where nobody asked for the reason of a refusal."""
+    return locked_out(world, detailed=False)
+
+
+def taken_while_held(world: World) -> bool:
+    """Tell whether a second worker takes a task that is held."""
+    world.mine.create("o")
+    world.freeze(world.mine.confirm, "o")
+    return taken(world.theirs.confirm)

@@ -1,0 +1,54 @@
+"""Two workers on one task, a bad network between one of them and the table, and a clock that stands still."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb_tracker import TaskNotStartableError
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.proxy import Proxy
+from tests.race.fixtures import Frozen
+from tests.race.operations import Boom
+from tests.race.orders import LOCK, MARGIN
+from tests.race.requests import in_turn
+
+__all__ = ["OVER", "World", "fail", "taken"]
+
+OVER = LOCK + 2 * MARGIN
+"""After that long a lock is over for every clock."""
+
+
+@dataclass
+class World:
+    """Two workers on one task, one of them behind a bad network, and the time."""
+
+    mine: Any
+    theirs: Any
+    proxy: Proxy
+    clock: StoppedClock
+    freeze: Callable[..., Frozen]
+
+    def goes_wrong(self, *turns: Any, target: str = "UpdateItem") -> None:
+        """Let this happen to the next requests of the first worker."""
+        self.proxy.rule = in_turn(target, *turns)
+
+    @property
+    def task(self) -> Any:
+        """The row as it is."""
+        return self.theirs.get_task("o")
+
+
+def fail(step: Any) -> None:
+    """Fail one attempt."""
+    with contextlib.suppress(Boom), step.start("o"):
+        raise Boom
+
+
+def taken(step: Any) -> bool:
+    """Tell whether a worker gets the task."""
+    with contextlib.suppress(TaskNotStartableError), step.start("o"):
+        return True
+    return False
