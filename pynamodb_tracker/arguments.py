@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -85,5 +84,7 @@ def check_threads(threads: object) -> int:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint at the known name that is nearest, or nothing."""
+    import difflib  # noqa: PLC0415 - needed by errors alone, and a cold start pays for every import
+
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -83,6 +83,11 @@ class DataAttribute(Attribute[dict[str, Any]]):
         value = instance.attribute_values.get("data")
         return str(value) if isinstance(value, _Unread) else self.serialize(value)
 
+    def rewritten(self, instance: Any, text: str) -> str:
+        """Return stored text as this attribute would write it, where it still means what the row's dictionary says."""
+        before = json.loads(text)
+        return _dumped(before) if before == instance.attribute_values.get("data") else text
+
     def serialize(self, value: dict[str, Any] | None) -> str | None:
         """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""
         if not value:

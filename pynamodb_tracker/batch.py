@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
@@ -70,6 +69,8 @@ def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads:
         for item in items:
             function(item)
         return
+    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
+
     with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
         running: set[Future[None]] = set()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
-from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import Attribute, ListAttribute, MapAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
@@ -13,7 +13,7 @@ from pynamodb.models import Model
 from pynamodb_tracker.attributes import DataAttribute, FencesAttribute, IntegerAttribute, TimeAttribute
 from pynamodb_tracker.failure import ErrorsAttribute
 from pynamodb_tracker.schema import Schema
-from pynamodb_tracker.stored import Stored, same, serialized
+from pynamodb_tracker.stored import Stored, rewritten, same, serialized
 
 __all__ = ["Changes", "StatusIndex", "TaskRow", "changes_of", "load", "saved", "stored_row"]
 
@@ -141,16 +141,11 @@ def changes_of(row: TaskRow) -> Changes:
     before, changed = stored_row(row), {}
     for name, attribute in row.tracker.own_attributes():
         old, new = before.get(attribute.attr_name), serialized(row, name, attribute, complete=False)
-        if not (same(old, new) or (old is not None and same(_rewritten(type(row), name, attribute, old), new))):
-            changed[name] = (attribute, serialized(row, name, attribute))
+        if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
+            if isinstance(attribute, ListAttribute | MapAttribute):
+                new = serialized(row, name, attribute)
+            changed[name] = (attribute, new)
     return changed
-
-
-def _rewritten(model: type[TaskRow], name: str, attribute: Attribute[Any], old: dict[str, Any]) -> Stored | None:
-    """Return what a stored value would become if it were read and written: text and numbers of others may differ."""
-    row = load(model, {attribute.attr_name: old})
-    getattr(row, name)  # the dictionary is parsed when it is touched
-    return serialized(row, name, attribute, complete=False)
 
 
 def saved(row: TaskRow, changes: Changes) -> None:

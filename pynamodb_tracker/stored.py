@@ -17,7 +17,7 @@ from pynamodb_tracker.limits import SETS
 if TYPE_CHECKING:
     from pynamodb_tracker.model import TaskRow
 
-__all__ = ["Stored", "same", "serialized"]
+__all__ = ["Stored", "rewritten", "same", "serialized"]
 
 Stored = dict[str, dict[str, Any]]
 """A row, or a part of one, as DynamoDB's API has it."""
@@ -52,6 +52,16 @@ def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete:
     if isinstance(attribute, ListAttribute | MapAttribute):
         return attribute.serialize(value, null_check=complete)
     return attribute.serialize(value)
+
+
+def rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a stored value would become if it were read and written: text and numbers of others may differ."""
+    if isinstance(attribute, DataAttribute):
+        return {attribute.attr_type: attribute.rewritten(row, old[attribute.attr_type])}
+    copy = type(row).__new__(type(row))
+    vars(copy)["attribute_values"] = {}
+    attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
+    return serialized(copy, name, attribute, complete=False)
 
 
 def _told(row: TaskRow, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -47,28 +48,37 @@ class StepWrites(Generic[T]):
 
     def claim_from(self, code: int) -> PreparedWrite:
         """Take a task from exactly that state, as the first attempt of this step."""
-        condition = when.at(code) & when.due() & when.later_token()
-        return self._shape(("claim_from", code), condition, *self._taking(TaskRow.attempt.set(1)))
+
+        def render() -> PreparedWrite:
+            attempt = TaskRow.attempt.set(1)
+            return self._write(when.at(code) & when.due() & when.later_token(), *self._taking(attempt))
+
+        return self._shape(("claim_from", code), render)
 
     def succeed(self, changes: Changes) -> PreparedWrite:
         """Finish with success, together with what the block changed."""
-        ends = self.model.tracker.ends_at(self.codes.succeeded)
-        return self._finish(self.codes.succeeded, changes, TaskRow.last_error.remove(), ends=ends)
+
+        def render() -> PreparedWrite:
+            code = self.codes.succeeded
+            ends = self.model.tracker.ends_at(code)
+            return self._finish(code, TaskRow.last_error.remove(), *_own(changes), ends=ends)
+
+        return self._shape(("succeed", *_shape_of(changes)), render)
 
     @cached_property
     def fail(self) -> PreparedWrite:
         """Finish with a failure that another attempt may mend."""
-        return self._finish(self.codes.failed, {}, *_ERRORS)
+        return self._finish(self.codes.failed, *_ERRORS)
 
     @cached_property
     def give_up(self) -> PreparedWrite:
         """Finish with a failure after which nothing more is tried."""
-        return self._finish(self.codes.ignored, {}, *_ERRORS, ends=True)
+        return self._finish(self.codes.ignored, *_ERRORS, ends=True)
 
     @cached_property
     def release(self) -> PreparedWrite:
         """Finish without a result, as if the attempt had not begun."""
-        return self._finish(self.codes.pending, {})
+        return self._finish(self.codes.pending)
 
     @cached_property
     def extend(self) -> PreparedWrite:
@@ -78,10 +88,14 @@ class StepWrites(Generic[T]):
 
     def save(self, changes: Changes) -> PreparedWrite:
         """Store what the block changed so far; touches no indexed attribute."""
-        saves = fill(TaskRow.saves, "saves")
-        return self._shape(
-            ("save", *_shape_of(changes)), when.mine(self.codes) & when.later_save(), saves, *_own(changes)
-        )
+
+        def render() -> PreparedWrite:
+            condition = when.mine(self.codes) & when.later_save()
+            return PreparedWrite(
+                self.table, condition=condition, actions=[fill(TaskRow.saves, "saves"), *_own(changes)]
+            )
+
+        return self._shape(("save", *_shape_of(changes)), render)
 
     @cached_property
     def spend(self) -> PreparedWrite:
@@ -140,16 +154,13 @@ class StepWrites(Generic[T]):
             TaskRow.expire_time.remove(),
         ]
 
-    def _finish(self, code: int, changes: Changes, *actions: Action, ends: bool = False) -> PreparedWrite:
-        return self._shape(
-            ("finish", code, *_shape_of(changes)),
-            when.mine(self.codes),
+    def _finish(self, code: int, *actions: Action, ends: bool = False) -> PreparedWrite:
+        moves = [
             *self._moves(code, ends=ends),
             fill(TaskRow.attempt, "attempt"),
             fill(TaskRow.unfinished, "unfinished"),
-            *actions,
-            *_own(changes),
-        )
+        ]
+        return PreparedWrite(self.table, condition=when.mine(self.codes), actions=[*moves, *actions])
 
     def _set_aside(self, condition: Condition) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # without a later token, the late copy of a refused reopen could undo it
@@ -169,15 +180,13 @@ class StepWrites(Generic[T]):
     def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:
         return PreparedWrite(self.table, condition=condition, actions=actions, return_values=ALL_NEW)
 
-    def _shape(self, key: tuple[object, ...], condition: Condition, *actions: Action) -> PreparedWrite:
+    def _shape(self, key: tuple[object, ...], render: Callable[[], PreparedWrite]) -> PreparedWrite:
         """Return the write of that shape, rendered when it is first wanted: blocks change few sets of attributes."""
         write = self._shapes.get(key)
         if write is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            all_new = ALL_NEW if key[0] == "claim_from" else None
-            write = PreparedWrite(self.table, condition=condition, actions=actions, return_values=all_new)
-            self._shapes[key] = write
+            write = self._shapes[key] = render()
         return write
 
 
