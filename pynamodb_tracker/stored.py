@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Stored", "rewritten", "same", "serialized"]
 
+_SHORT = 200
+"""Characters of a text, or bits of a whole number, that an error shows."""
+
 Stored = dict[str, dict[str, Any]]
 """A row, or a part of one, as DynamoDB's API has it."""
 
@@ -66,8 +69,9 @@ def rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str,
 
 def _told(row: TaskRow, name: str) -> str:
     value = row.attribute_values.get(name)
-    shown = repr(value) if isinstance(value, str | int | float | None) else f"of type {type(value).__name__}"
-    return f"{type(row).__name__}.{name} = {shown[:80]}"
+    short = isinstance(value, float | None) or (isinstance(value, int) and value.bit_length() < _SHORT)
+    shown = repr(value) if short else repr(value[:_SHORT]) if isinstance(value, str) else f"a {type(value).__name__}"
+    return f"{type(row).__name__}.{name} = {shown}"
 
 
 def same(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:

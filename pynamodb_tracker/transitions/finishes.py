@@ -47,7 +47,7 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
     final = final or lock.attempt >= writes.max_attempts
     failure = Failure.of(error, step=writes.codes.step, attempt=lock.attempt, time=now, worker=task.worker)
 
-    def record(errors: list[Failure]) -> None:
+    def record(errors: list[Failure], last_error: str) -> None:
         moved = _finish(
             writes,
             lock,
@@ -57,16 +57,16 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
             due=now if final else _later(now, delay),
             now=now,
             errors=ErrorsAttribute().serialize(errors),
-            last_error=failure.one_line,
+            last_error=last_error,
         )
-        task.attribute_values.update(moved, errors=errors, last_error=failure.one_line)
+        task.attribute_values.update(moved, errors=errors, last_error=last_error)
 
     try:
-        record([*task.errors, failure])
+        record([*task.errors, failure], failure.one_line)
     except PynamoDBConnectionError as refused:
         if not is_invalid(refused):
             raise
-        record([])  # the row has no room for the record; that the attempt failed is still said
+        record([], failure.type)  # the row has no room for the record; that the attempt failed is still said
 
 
 def release(writes: StepWrites[T], lock: Lock[T]) -> None:

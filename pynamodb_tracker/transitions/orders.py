@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused
+from pynamodb_tracker.connection import Refused, is_invalid
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import ErrorsAttribute, Failure, clean
 from pynamodb_tracker.model import TaskRow, load
@@ -69,23 +72,30 @@ def spend(writes: StepWrites[T], row: T, now: datetime) -> T | None:
 def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetime, reason: str) -> T | None:
     codes = writes.codes
     failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], clean(reason))
+    request = {
+        "token": new_token(above=row.lock),
+        "seen_status": str(row.status),
+        "seen_fence": str(row.fence),
+        "seen_attempt": str(row.attempt),
+        "now_plus_margin": clock.stamp(now + row.tracker.margin),
+        "now_minus_margin": clock.stamp(now - row.tracker.margin),
+        "errors": ErrorsAttribute().serialize([*row.errors, failure]),
+        "last_error": failure.one_line,
+        **writes.moved(codes.ignored, row.task_id, now),
+    }
     try:
-        answer = writes.send(
-            write,
-            row.task_id,
-            token=new_token(above=row.lock),
-            seen_status=str(row.status),
-            seen_fence=str(row.fence),
-            seen_attempt=str(row.attempt),
-            now_plus_margin=clock.stamp(now + row.tracker.margin),
-            now_minus_margin=clock.stamp(now - row.tracker.margin),
-            errors=ErrorsAttribute().serialize([*row.errors, failure]),
-            last_error=failure.one_line,
-            **writes.moved(codes.ignored, row.task_id, now),
-        )
+        return _applied(writes, write, row, request)
+    except PynamoDBConnectionError as refused:
+        if not is_invalid(refused):
+            raise
+    return _applied(writes, write, row, request | {"errors": [], "last_error": failure.type})  # the row has no room
+
+
+def _applied(writes: StepWrites[T], write: PreparedWrite, row: T, request: Mapping[str, Any]) -> T | None:
+    try:
+        return load(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
     except Refused:
         return None
-    return load(writes.model, answer["Attributes"])
 
 
 def _moving(writes: StepWrites[T], task_id: str, order: str) -> TaskNotReadyError:
