@@ -18,7 +18,7 @@ import pytest
 
 import pynamodb_tracker
 from pynamodb_tracker import Step, Task, UseCase, testing
-from pynamodb_tracker.transitions import StepWrites, delete_condition
+from pynamodb_tracker.transitions import StepWrites, deletion
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from tests.pages import ROOT, Page
 
@@ -231,7 +231,8 @@ def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
         "spend abandoned": writes.spend_abandoned,
         "reopen": writes.reopen,
         "ignore": writes.ignore,
-        "delete": delete_condition(Order),
+        "delete": deletion(Order, held=False),
+        "delete abandoned": deletion(Order, held=True),
     }
     told = told_writes()
     assert set(told) == set(sent)

@@ -20,7 +20,7 @@ from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import ignore, reopen
-from pynamodb_tracker.transitions.rows import create, delete
+from pynamodb_tracker.transitions.rows import create, delete, deletion
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "claim",
     "create",
     "delete",
+    "deletion",
     "extend",
     "fail",
     "get",

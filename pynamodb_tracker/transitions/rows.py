@@ -23,7 +23,7 @@ from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
-__all__ = ["create", "delete"]
+__all__ = ["create", "delete", "deletion"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -114,19 +114,20 @@ def delete(model: type[T], task_id: str) -> None:
     )
 
 
+def deletion(model: type[T], *, held: bool) -> PreparedWrite:
+    """Return the delete of exactly the row that was read: a late copy must not delete one that was created since."""
+    as_read = when.seen() & when.same_life()
+    condition = as_read & when.lock_is_over() if held else as_read
+    return PreparedWrite(model.tracker.connection(), condition=condition)
+
+
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
-    """Send the delete of exactly this row: a late copy of it must not delete a task that was created again since."""
-    table = model.tracker.connection()
-    condition = when.seen() & when.same_life()
-    write = PreparedWrite(table, condition=condition & when.lock_is_over() if held else condition)
-    request = write.request(
-        model.tracker.key(row.task_id),
-        {
-            "seen_status": str(row.status),
-            "seen_fence": str(row.fence),
-            "seen_attempt": str(row.attempt),
-            "seen_create_time": clock.stamp(row.create_time),
-            "now_minus_margin": clock.stamp(now - model.tracker.margin),
-        },
-    )
-    send(table, "DeleteItem", request)
+    values = {
+        "seen_status": str(row.status),
+        "seen_fence": str(row.fence),
+        "seen_attempt": str(row.attempt),
+        "seen_create_time": clock.stamp(row.create_time),
+        "now_minus_margin": clock.stamp(now - model.tracker.margin),
+    }
+    request = deletion(model, held=held).request(model.tracker.key(row.task_id), values)
+    send(model.tracker.connection(), "DeleteItem", request)
