@@ -6,7 +6,7 @@ import os
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
@@ -160,5 +160,5 @@ def _loaded(entry: Mapping[str, Any]) -> Failure:
     texts = {name: next(iter(value.values())) for name, value in entry.items()}
     known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
     known["attempt"] = int(known["attempt"] or 0)
-    known["time"] = datetime.strptime(known["time"], "%Y-%m-%dT%H:%M:%S.%f%z")
+    known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)
     return Failure(**known)

@@ -104,12 +104,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             delay: object = retry_delay(attempt)
         except Exception as broken:
-            error.add_note(f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
+            _note(error, f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
             log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self.writes.codes.step)
             return timedelta(0)
         if isinstance(delay, timedelta) and delay >= timedelta(0):
             return delay
-        error.add_note(f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken")
+        _note(error, f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken")
         return timedelta(0)
 
 
@@ -118,6 +118,14 @@ def _recorded(error: BaseException, write: Callable[[], None]) -> bool:
     try:
         write()
     except (LockLostError, PynamoDBConnectionError) as unrecorded:
-        error.add_note(f"pynamodb_tracker could not record this: {unrecorded}")
+        _note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False
     return True
+
+
+def _note(error: BaseException, note: str) -> None:
+    """Let the user's exception carry a note; one that takes none, a frozen dataclass say, leaves as it is."""
+    try:
+        error.add_note(note)
+    except Exception:
+        log.exception("%s takes no note: %s", type(error).__name__, note)
