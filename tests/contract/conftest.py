@@ -1,0 +1,40 @@
+"""The fixtures of the contract: the engines, and the clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.engines import DynamoDBLocal, Engine, Moto
+from tests.contract.orders import AppTask
+
+if TYPE_CHECKING:
+    from pynamodb_tracker import Task
+    from pynamodb_tracker.clock import StoppedClock
+
+
+@pytest.fixture(scope="module", params=["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Open the tables of the module, `TABLES` or the one of orders.py, on each engine in turn."""
+    tables = getattr(request.module, "TABLES", [AppTask])
+    if request.param == "moto":
+        with Moto.of(tables) as engine:
+            yield engine
+    else:
+        with DynamoDBLocal.of(tables, request.getfixturevalue("dynamodb_local").endpoint) as engine:
+            yield engine
+
+
+@pytest.fixture
+def clock(stopped_clock: StoppedClock) -> StoppedClock:
+    """Stop the time; a test that wants it to pass moves it."""
+    return stopped_clock
+
+
+@pytest.fixture
+def table(engine: Engine, clock: StoppedClock) -> Iterator[type[Task]]:  # noqa: ARG001 - it is to stand
+    """Give the test empty tables on each engine, and a stopped clock."""
+    yield engine.tables[0]
+    engine.empty()

@@ -1,0 +1,85 @@
+"""Two engines that look alike to a test: moto, and DynamoDB Local."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
+
+from pynamodb_tracker import Task
+from pynamodb_tracker.testing import local_table
+from tests.contract.rows import client, keys
+
+__all__ = ["DynamoDBLocal", "Engine", "Moto"]
+
+_MOST_WRITES = 25
+
+
+class Engine(ABC):
+    """The tables of a test module on one engine."""
+
+    def __init__(self, tables: Sequence[type[Task]]) -> None:
+        self.tables = tables
+
+    @abstractmethod
+    def empty(self) -> None:
+        """Delete every row of every table."""
+
+
+class Moto(Engine):
+    """In this process: quick, and good for what one thread does."""
+
+    @classmethod
+    @contextmanager
+    def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
+        """Have the tables in memory."""
+        with local_table(*tables), ExitStack() as stack:
+            for table in tables:
+                stack.callback(_close, table)
+            yield cls(tables)
+
+    def empty(self) -> None:
+        """Forget the rows, without a request: a request to moto takes milliseconds."""
+        backend = dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"]
+        for table in self.tables:
+            backend.tables[table.Meta.table_name].items.clear()
+
+
+class DynamoDBLocal(Engine):
+    """In a process of its own: it decides what is right."""
+
+    @classmethod
+    @contextmanager
+    def of(cls, tables: Sequence[type[Task]], endpoint: str) -> Iterator[Engine]:
+        """Have the tables there, under names that nobody else has."""
+        with ExitStack() as stack:
+            for table in tables:
+                name = f"{table.Meta.table_name}-{uuid.uuid4().hex}"
+                stack.enter_context(mock.patch.multiple(table.Meta, host=endpoint, table_name=name))
+                stack.callback(table.tracker.table.reconnect)
+                table.tracker.table.reconnect()
+                table.create_table(wait=True)
+                stack.callback(_close, table)
+                stack.callback(table.delete_table)
+            yield cls(tables)
+
+    def empty(self) -> None:
+        """Delete the rows, or the whole table where there are many."""
+        for table in self.tables:
+            rows = list(keys(table))
+            if len(rows) > _MOST_WRITES:
+                table.delete_table()
+                table.create_table(wait=True)
+            elif rows:
+                writes = [{"DeleteRequest": {"Key": key}} for key in rows]
+                client(table).batch_write_item(RequestItems={table.Meta.table_name: writes})
+
+
+def _close(table: type[Task]) -> None:
+    """Close the connections of the client, so that none is left to the garbage collector."""
+    client(table).close()

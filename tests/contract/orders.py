@@ -1,0 +1,72 @@
+"""The table and the use cases that most of the contract is told with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from pynamodb_tracker import Step, Task, UseCase
+
+__all__ = ["AddressUnknown", "AppTask", "Ord", "Order", "Order2", "Parcel", "Receipt"]
+
+
+class AddressUnknown(Exception):  # noqa: N818 - a user's own, as the README has it
+    """No further attempt would mend it."""
+
+
+class AppTask(Task):
+    """The table."""
+
+    class Meta:
+        """Its name and its endpoint are those of the engine, while a test runs."""
+
+        table_name = "contract"
+        region = "us-east-1"
+
+
+class Order(AppTask):
+    """Three steps: one with the defaults, one with settings of its own, one that gives up."""
+
+    use_case_id = UseCase("order")
+
+    confirm_payment = Step(10)
+    ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=timedelta(minutes=1))
+    deliver = Step(30, give_up_on=(AddressUnknown,))
+
+    amount = NumberAttribute(null=True)
+    tracking_no = UnicodeAttribute(null=True)
+
+
+class Parcel(AppTask):
+    """One step, each of its states on five shards of the index, and an attribute that is required."""
+
+    use_case_id = UseCase("parcel", status_shards=5)
+
+    sort = Step(10)
+
+    weight = NumberAttribute(default=1)
+
+
+class Receipt(AppTask):
+    """Finished ones are kept for a month."""
+
+    use_case_id = UseCase("receipt", keep_for=timedelta(days=30))
+
+    send = Step(10, max_attempts=1)
+
+
+class Ord(AppTask):
+    """Its name is the beginning of another one's."""
+
+    use_case_id = UseCase("ord")
+
+    work = Step(10)
+
+
+class Order2(AppTask):
+    """Its name begins with another one."""
+
+    use_case_id = UseCase("order2")
+
+    work = Step(10)

@@ -1,0 +1,72 @@
+"""The requests that a piece of a test sends, and what was answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pynamodb_tracker import Task
+from tests.contract.orders import AppTask
+from tests.contract.rows import client
+
+__all__ = ["Request", "Requests", "recorded"]
+
+
+@dataclass
+class Request:
+    """One request; repeats of the SDK are not counted."""
+
+    operation: str
+    body: dict[str, Any]
+    answer: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        """The attributes that its expressions name."""
+        return set(self.body.get("ExpressionAttributeNames", {}).values())
+
+    @property
+    def written(self) -> set[str]:
+        """The attributes that its update writes."""
+        names = self.body.get("ExpressionAttributeNames", {})
+        expression = self.body.get("UpdateExpression", "").replace(",", " ").replace("[", " ").split()
+        return {names[word] for word in expression if word in names}
+
+
+class Requests(list[Request]):
+    """Requests in the order in which they were sent."""
+
+    @property
+    def operations(self) -> list[str]:
+        """What they were."""
+        return [request.operation for request in self]
+
+    @property
+    def entries_read(self) -> int:
+        """How many entries of the index were read, and paid for, by queries."""
+        return sum(request.answer["ScannedCount"] for request in self if request.operation == "Query")
+
+
+@contextmanager
+def recorded(table: type[Task] = AppTask) -> Iterator[Requests]:
+    """Yield the list of the requests that are sent to a table meanwhile."""
+    requests = Requests()
+
+    def before(model: Any, params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["recorded"] = Request(model.name, json.loads(params["body"]))
+        requests.append(context["recorded"])
+
+    def after(parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["recorded"].answer = parsed
+
+    events = client(table).meta.events
+    events.register("before-call.dynamodb", before)
+    events.register("after-call.dynamodb", after)
+    try:
+        yield requests
+    finally:
+        events.unregister("before-call.dynamodb", before)
+        events.unregister("after-call.dynamodb", after)

@@ -1,0 +1,71 @@
+"""Rows as they are stored, past the library: to see what it wrote, and to write what it never would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pynamodb_tracker import Task
+
+__all__ = ["change", "client", "index_entries", "item_bytes", "keys", "put", "stored"]
+
+Item = dict[str, Any]
+
+
+def client(table: type[Task]) -> Any:
+    """Return the botocore client of the table."""
+    return table._get_connection().connection.client
+
+
+def keys(table: type[Task]) -> Iterator[Item]:
+    """Yield the key of every row."""
+    request: Item = {"TableName": table.Meta.table_name, "ConsistentRead": True}
+    while True:
+        answer = client(table).scan(**request)
+        yield from ({name: item[name] for name in ("task_id", "use_case_id")} for item in answer["Items"])
+        if not (start := answer.get("LastEvaluatedKey")):
+            return
+        request["ExclusiveStartKey"] = start
+
+
+def stored(use_case: type[Task], task_id: str) -> Item:
+    """Return a row as it is stored."""
+    answer = client(use_case).get_item(
+        TableName=use_case.Meta.table_name, Key=_key(use_case, task_id), ConsistentRead=True
+    )
+    item: Item = answer["Item"]
+    return item
+
+
+def put(table: type[Task], item: Item) -> None:
+    """Store a row."""
+    client(table).put_item(TableName=table.Meta.table_name, Item=item)
+
+
+def change(use_case: type[Task], task_id: str, **attributes: Item | None) -> None:
+    """Store other values in a row; None removes one."""
+    item = {**stored(use_case, task_id), **attributes}
+    put(use_case, {name: value for name, value in item.items() if value is not None})
+
+
+def index_entries(use_case: type[Task]) -> list[Item]:
+    """Return what the index has of the whole table."""
+    answer = client(use_case).scan(TableName=use_case.Meta.table_name, IndexName="status-index")
+    entries: list[Item] = answer["Items"]
+    return entries
+
+
+def item_bytes(item: Item) -> int:
+    """Return about how large an item is: its names, texts and digits."""
+    total = 0
+    for name, value in item.items():
+        ((kind, content),) = value.items()
+        total += len(name.encode())
+        total += sum(item_bytes({"": entry}) for entry in content) if kind == "L" else 0
+        total += item_bytes(content) if kind == "M" else 0
+        total += len(content.encode()) if isinstance(content, str) else 0
+    return total
+
+
+def _key(use_case: type[Task], task_id: str) -> Item:
+    return {"task_id": {"S": task_id}, "use_case_id": {"S": use_case.tracker.use_case.name}}

@@ -1,0 +1,209 @@
+"""Attempts and fences: what counts, what does not, and what happens when no attempt is left."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import LockLostError, Step, TaskIgnoredError, UseCase
+from tests.contract.orders import AppTask, Order, Receipt
+from tests.contract.recorder import recorded
+from tests.contract.rows import change
+from tests.contract.workers import Broken, die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+OVER = timedelta(minutes=5, seconds=3)
+"""From the claim until the lock of a dead worker is over for everybody."""
+
+
+class Strict(AppTask):
+    use_case_id = UseCase("strict")
+
+    check = Step(10, max_attempts=1)
+    double_check = Step(20, max_attempts=2)
+
+
+class Patient(AppTask):
+    use_case_id = UseCase("patient")
+
+    wait = Step(10, max_attempts=1000)
+
+
+def killed(task_id: str, clock: StoppedClock, times: int) -> None:
+    for _ in range(times):
+        die(Order.confirm_payment, task_id)
+        clock.advance(OVER)
+
+
+def test_attempts_are_counted_from_one() -> None:
+    Order.create("o-1")
+    assert Order.get_task("o-1").attempt == 0
+    fail(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").attempt == 1
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 2
+
+
+def test_the_last_attempt_ends_ignored() -> None:
+    Order.create("o-1")
+    for expected in (Order.confirm_payment.failed, Order.confirm_payment.failed, Order.confirm_payment.ignored):
+        fail(Order.confirm_payment, "o-1")
+        assert Order.get_task("o-1").state == expected
+
+
+def test_a_single_attempt_ends_ignored_when_it_fails() -> None:
+    Strict.create("s-1")
+    fail(Strict.check, "s-1")
+    assert Strict.get_task("s-1").state == Strict.check.ignored
+
+
+def test_the_last_attempt_may_succeed() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1")
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_the_next_step_begins_with_its_first_attempt() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    succeed(Order.confirm_payment, "o-1")
+    with Order.ship.start("o-1") as ctx:
+        assert ctx.attempt == 1
+
+
+def test_a_released_attempt_does_not_count() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 1
+
+
+def test_the_attempt_of_a_dead_worker_counts(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    killed("o-1", clock, 1)
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 2
+
+
+def test_a_task_that_kills_its_workers_ends_ignored(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    killed("o-1", clock, 3)
+    with pytest.raises(TaskIgnoredError), Order.confirm_payment.start("o-1"):
+        pytest.fail("no attempt is left")
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_what_killed_its_workers_says_so_in_its_errors(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    killed("o-1", clock, 3)
+    with pytest.raises(TaskIgnoredError) as caught, Order.confirm_payment.start("o-1"):
+        pytest.fail("no attempt is left")
+    failure = Order.get_task("o-1").errors[-1]
+    assert (failure.step, failure.attempt) == ("confirm_payment", 3)
+    assert "3 of 3 attempts" in failure.message
+    assert failure.message in str(caught.value)
+
+
+def test_a_task_may_lose_more_than_a_hundred_workers(clock: StoppedClock) -> None:
+    Patient.create("p-1")
+    with pytest.raises(LockLostError), Patient.wait.start("p-1"):
+        for _ in range(104):
+            clock.advance(OVER)
+            die(Patient.wait, "p-1")
+        clock.advance(OVER)
+        with Patient.wait.start("p-1") as ctx:
+            assert (ctx.attempt, ctx.fence) == (106, 106)
+    assert Patient.get_task("p-1").state == Patient.wait.succeeded
+
+
+def test_deaths_and_failures_count_together(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    killed("o-1", clock, 2)
+    fail(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_a_limit_that_was_lowered_since_ignores_a_waiting_task() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    change(Order, "o-1", attempt={"N": "3"})  # as when max_attempts was 5
+    with pytest.raises(TaskIgnoredError), Order.confirm_payment.start("o-1"):
+        pytest.fail("no attempt is left")
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_a_task_without_an_attempt_left_is_not_set_aside_before_its_lock_is_over() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 3
+        with pytest.raises(Exception, match="held by"), Order.confirm_payment.start("o-1"):
+            pytest.fail("it is locked")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_without_detail_a_used_up_task_costs_one_request(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    killed("o-1", clock, 3)
+    with (
+        recorded() as requests,
+        pytest.raises(Exception, match="refused"),
+        Order.confirm_payment.start("o-1", detailed_error=False),
+    ):
+        pytest.fail("no attempt is left")
+    assert requests.operations == ["UpdateItem"]
+
+
+def test_each_claim_has_a_higher_fence_whatever_happens_between(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    fences = []
+
+    def claim() -> None:
+        with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
+            fences.append(ctx.fence)
+            raise Broken
+
+    claim()
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+    claim()
+    Order.confirm_payment.ignore("o-1", reason="wait")
+    Order.confirm_payment.reopen("o-1")
+    claim()
+    die(Order.confirm_payment, "o-1")
+    clock.advance(OVER)
+    claim()
+    assert fences == [1, 3, 4, 6]
+    assert Order.get_task("o-1").fence == 6
+
+
+def test_the_fence_goes_on_from_step_to_step() -> None:
+    Order.create("o-1")
+    succeed(Order.confirm_payment, "o-1")
+    with Order.ship.start("o-1") as ctx:
+        assert ctx.fence == 2
+
+
+def test_a_refused_start_changes_neither_attempt_nor_fence() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1"):
+        with pytest.raises(Exception, match="held by"), Order.confirm_payment.start("o-1"):
+            pytest.fail("it is locked")
+        task = Order.get_task("o-1")
+        assert (task.attempt, task.fence) == (1, 1)
+
+
+def test_an_ignored_receipt_is_kept_for_a_month(clock: StoppedClock) -> None:
+    Receipt.create("r-1")
+    fail(Receipt.send, "r-1")
+    assert int(Receipt.get_task("r-1").expire_time.timestamp()) == int((clock.now() + timedelta(days=30)).timestamp())

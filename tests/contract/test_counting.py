@@ -1,0 +1,119 @@
+"""Counting tasks: of one state, of every state, and of codes that no step declares any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.contract.orders import Ord, Order, Parcel
+from tests.contract.recorder import recorded
+from tests.contract.rows import change
+from tests.contract.workers import die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+STATES = [
+    Order.confirm_payment.pending,
+    Order.confirm_payment.in_progress,
+    Order.confirm_payment.failed,
+    Order.confirm_payment.ignored,
+    Order.ship.pending,
+    Order.ship.in_progress,
+    Order.ship.failed,
+    Order.ship.ignored,
+    Order.deliver.pending,
+    Order.deliver.in_progress,
+    Order.deliver.failed,
+    Order.deliver.ignored,
+    Order.deliver.succeeded,
+]
+
+
+def test_count_counts_the_tasks_in_a_state() -> None:
+    Parcel.create_many(f"p-{number}" for number in range(7))
+    fail(Parcel.sort, "p-3")
+    assert (Parcel.sort.pending.count(), Parcel.sort.failed.count(), Parcel.sort.succeeded.count()) == (6, 1, 0)
+
+
+def test_count_counts_what_is_not_due_as_well(clock: StoppedClock) -> None:
+    Order.create("o-1", due_time=clock.now() + timedelta(days=1))
+    assert Order.confirm_payment.pending.count() == 1
+
+
+def test_count_takes_a_window(clock: StoppedClock) -> None:
+    begin = clock.now()
+    for number in range(6):
+        Parcel.create(f"p-{number}", due_time=clock.now() + timedelta(days=number))
+        clock.advance(timedelta(minutes=1))
+    window: dict[str, Any] = {"since": begin + timedelta(minutes=2), "until": begin + timedelta(minutes=5)}
+    assert Parcel.sort.pending.count(**window) == 3
+
+
+def test_count_reads_no_rows() -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        Order.confirm_payment.pending.count()
+    assert requests.operations == ["Query"]
+    assert requests[0].body["Select"] == "COUNT"
+
+
+def test_counts_has_every_state_of_the_use_case_in_order() -> None:
+    assert list(Order.counts().items()) == [(state, 0) for state in STATES]
+
+
+def test_counts_counts_every_state() -> None:
+    for number, state in enumerate(STATES):
+        for copy in range(number % 3):
+            if "in_progress" not in str(state):
+                Order.create(f"{state} {copy}", state=state)
+    Order.create("running")
+    die(Order.confirm_payment, "running")
+    expected = {state: number % 3 if "in_progress" not in str(state) else 0 for number, state in enumerate(STATES)}
+    assert Order.counts() == {**expected, Order.confirm_payment.in_progress: 1}
+
+
+def test_counts_counts_all_shards() -> None:
+    Parcel.create_many(f"p-{number}" for number in range(12))
+    assert Parcel.counts()[Parcel.sort.pending] == 12
+
+
+def test_counts_leaves_out_use_cases_whose_names_begin_alike() -> None:
+    Ord.create("x")
+    Order.create("x")
+    Order.create("y")
+    assert sum(Ord.counts().values()) == 1
+    assert sum(Order.counts().values()) == 2
+
+
+def test_counts_shows_codes_of_steps_that_are_no_longer_declared() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", status={"N": "42"}, status_key={"S": "order#42#0"})
+    unknown = {state: count for state, count in Order.counts().items() if state.status is None}
+    assert [(state.code, str(state), count) for state, count in unknown.items()] == [(42, "unknown 42", 1)]
+
+
+def test_the_state_of_a_task_in_an_unknown_code_is_told() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", status={"N": "42"}, status_key={"S": "order#42#0"})
+    task = Order.get_task("o-1")
+    assert (task.state.code, task.state.status, str(task.state)) == (42, None, "unknown 42")
+
+
+def test_tasks_in_an_unknown_code_can_be_queried() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", status={"N": "42"}, status_key={"S": "order#42#0"})
+    (unknown,) = [state for state in Order.counts() if state.status is None]
+    assert [task.task_id for task in unknown.query()] == ["o-1"]
+
+
+def test_counts_follows_a_task() -> None:
+    Order.create("o-1")
+    succeed(Order.confirm_payment, "o-1")
+    counts = Order.counts()
+    assert {state: count for state, count in counts.items() if count} == {Order.ship.pending: 1}
+    assert counts[Order.confirm_payment.succeeded] == 1

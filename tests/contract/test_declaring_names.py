@@ -1,0 +1,153 @@
+"""Names of steps and attributes that clash: with the model, with what is stored, and with each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pynamodb.attributes import (
+    Attribute,
+    DiscriminatorAttribute,
+    NumberAttribute,
+    TTLAttribute,
+    UnicodeAttribute,
+    VersionAttribute,
+)
+
+from pynamodb_tracker import Step, Task, UseCase
+from tests.contract.declaring import declare, new_table, refusal
+
+PUBLIC = sorted(name for name in dir(new_table()) if not name.startswith("_") and name not in {"use_case_id", "Meta"})
+"""All that a class of tasks has by itself, PynamoDB's part included."""
+
+STORED = sorted(attribute.attr_name for attribute in Task.get_attributes().values())
+
+
+def test_the_names_that_the_design_speaks_of_are_among_them() -> None:
+    assert {"save", "query", "status", "data", "state", "create", "task_id", "tracker"} <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_step_named_like_something_of_the_model_is_refused(name: str) -> None:
+    told = refusal(**{name: Step(10)})
+    assert told.startswith(f"Order.{name}")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_an_attribute_named_like_something_of_the_model_is_refused(name: str) -> None:
+    told = refusal(**{name: UnicodeAttribute(null=True)})
+    assert told.startswith(f"Order.{name}")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_an_attribute_of_the_table_named_like_something_of_the_model_is_refused(name: str) -> None:
+    meta = type("Meta", (), {"table_name": "shop"})
+    told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta, **{name: UnicodeAttribute(null=True)})
+    assert told.startswith(f"Shop.{name}")
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_an_attribute_that_would_be_stored_under_a_name_of_the_tracker_is_refused(name: str) -> None:
+    told = refusal(mine=UnicodeAttribute(attr_name=name))
+    assert told.startswith("Order.mine")
+    assert repr(name) in told
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_such_an_attribute_of_the_table_is_refused(name: str) -> None:
+    meta = type("Meta", (), {"table_name": "shop"})
+    told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta, mine=UnicodeAttribute(attr_name=name))
+    assert told.startswith("Shop.mine")
+
+
+def test_two_attributes_that_would_be_stored_under_one_name_are_refused() -> None:
+    told = refusal(amount=NumberAttribute(), total=NumberAttribute(attr_name="amount"))
+    assert told.startswith("Order.")
+    assert "amount" in told
+    assert "total" in told
+
+
+def test_an_attribute_of_the_use_case_stored_like_one_of_the_table_is_refused() -> None:
+    shop = new_table()
+    shop = declare("Shop2", shop, use_case_id=None, pack=None, customer=UnicodeAttribute(null=True))
+    told = refusal("Order", shop, buyer=UnicodeAttribute(attr_name="customer"))
+    assert told.startswith("Order.")
+    assert "buyer" in told
+    assert "customer" in told
+
+
+def test_an_attribute_of_the_table_may_be_declared_anew_by_a_use_case() -> None:
+    meta = type("Meta", (), {"table_name": "shop"})
+    shop = declare("Shop", Task, use_case_id=None, pack=None, Meta=meta, customer=UnicodeAttribute(null=True))
+    order = declare("Order", shop, customer=UnicodeAttribute())
+    assert order.customer.null is False
+
+
+def test_an_attribute_of_a_class_between_table_and_use_case_may_be_declared_anew() -> None:
+    between = declare("Between", new_table(), use_case_id=None, pack=None, customer=UnicodeAttribute(null=True))
+    order = declare("Order", between, customer=UnicodeAttribute())
+    assert order.customer.null is False
+
+
+def test_an_attribute_of_another_use_case_may_be_declared_anew_by_a_subclass() -> None:
+    order = declare(customer=UnicodeAttribute(null=True))
+    express = declare("Express", order, use_case_id=UseCase("express"), customer=UnicodeAttribute())
+    assert express.customer.null is False
+
+
+def test_a_step_named_like_an_attribute_of_the_table_is_refused() -> None:
+    shop = declare("Shop2", new_table(), use_case_id=None, pack=None, ship=UnicodeAttribute(null=True))
+    assert refusal("Order", shop, ship=Step(10)).startswith("Order.ship")
+
+
+def test_an_attribute_named_like_a_step_of_the_base_is_refused() -> None:
+    order = declare()
+    told = refusal("Express", order, use_case_id=UseCase("express"), pack=UnicodeAttribute(null=True))
+    assert told.startswith("Express.pack")
+
+
+@pytest.mark.parametrize("name", ["_private", "__dunder__", "_states", "_"])
+@pytest.mark.parametrize("make", [lambda: Step(10), UnicodeAttribute], ids=["step", "attribute"])
+def test_a_name_that_begins_with_an_underscore_is_refused(name: str, make: Any) -> None:
+    assert refusal(**{name: make()}).startswith(f"Order.{name}")
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        UnicodeAttribute(hash_key=True),
+        UnicodeAttribute(range_key=True),
+        DiscriminatorAttribute(),
+        VersionAttribute(),
+        TTLAttribute(null=True),
+    ],
+    ids=["hash key", "range key", "discriminator", "version", "time to live"],
+)
+def test_an_attribute_that_would_take_over_a_part_of_the_tracker_is_refused(attribute: Attribute[Any]) -> None:
+    told = refusal(mine=attribute)
+    assert told.startswith("Order")
+    assert "mine" in told
+
+
+def test_a_stored_name_may_differ_from_the_name_in_python() -> None:
+    order = declare(amount=NumberAttribute(attr_name="a"))
+    assert order.amount.attr_name == "a"
+
+
+def test_ordinary_names_are_fine() -> None:
+    declare(amount=NumberAttribute(), result=UnicodeAttribute(), pending=Step(10), failed=Step(20), done=Step(30))
+
+
+def test_methods_and_properties_of_the_users_own_are_fine() -> None:
+    order = declare(total=property(lambda self: self.amount * 2), amount=NumberAttribute(), helper=lambda self: self)
+    assert order.total is not None
+
+
+def test_a_step_of_a_mixin_named_like_something_of_the_model_is_refused() -> None:
+    mixin = type("Saving", (), {"save": Step(10)})
+    assert "save" in refusal("Order", mixin, new_table())
+
+
+def test_an_attribute_of_a_mixin_named_like_something_of_the_model_is_refused() -> None:
+    mixin = type("Saving", (), {"query": UnicodeAttribute(null=True)})
+    assert "query" in refusal("Order", mixin, new_table())

@@ -1,0 +1,222 @@
+"""Steps that are declared rightly, and wrongly: a DefinitionError that names the class and says what to write."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import BoundStep, DefinitionError, State, Status, Step, UseCase
+from tests.contract.declaring import declare, new_table, refusal
+
+
+class Shop(new_table()):  # type: ignore[misc]  # made on the spot
+    """A table of this file."""
+
+
+class Order(Shop):
+    use_case_id = UseCase("order")
+
+    confirm_payment = Step(10)
+    ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=timedelta(minutes=1))
+    deliver = Step(30)
+
+
+def test_the_codes_of_a_step_are_its_number_and_the_three_that_follow() -> None:
+    ship = Order.ship
+    assert [state.code for state in (ship.pending, ship.in_progress, ship.failed, ship.ignored)] == [20, 21, 22, 23]
+
+
+def test_succeeded_of_a_step_is_pending_of_the_next_one() -> None:
+    assert Order.confirm_payment.succeeded == Order.ship.pending
+    assert Order.confirm_payment.succeeded.code == 20
+
+
+def test_succeeded_of_the_last_step_is_1000() -> None:
+    assert Order.deliver.succeeded.code == 1000
+    assert Order.deliver.succeeded.status is Status.SUCCEEDED
+
+
+def test_a_state_tells_its_step_its_status_and_its_use_case() -> None:
+    state = Order.ship.failed
+    assert (state.step, state.status, state.use_case_id) == ("ship", Status.FAILED, "order")
+    assert state.status == "failed"
+
+
+def test_a_state_is_told_in_words() -> None:
+    assert str(Order.ship.pending) == str(Order.confirm_payment.succeeded) == "ship pending"
+    assert [str(state) for state in (Order.ship.in_progress, Order.deliver.succeeded)] == [
+        "ship in_progress",
+        "deliver succeeded",
+    ]
+
+
+def test_states_are_equal_by_use_case_and_code() -> None:
+    other = declare("Other", use_case_id=UseCase("other"), ship=Step(20), pack=None)
+    same_again = declare("Again", ship=Step(20), pack=None)
+    assert Order.ship.pending == Order.ship.pending
+    assert Order.ship.pending == same_again.ship.pending
+    assert Order.ship.pending != Order.ship.failed
+    assert Order.ship.pending != other.ship.pending
+    assert Order.ship.pending != 20
+    assert Order.ship.pending != "ship pending"
+
+
+def test_states_can_be_keys_of_a_dictionary() -> None:
+    names: dict[State[Any], str] = {Order.ship.pending: "waits"}
+    assert names[Order.confirm_payment.succeeded] == "waits"
+    assert len({Order.ship.pending, Order.confirm_payment.succeeded, Order.ship.failed}) == 2
+
+
+def test_a_step_on_the_class_is_bound_to_it() -> None:
+    assert isinstance(Order.ship, BoundStep)
+    assert Order.ship is Order.ship
+    assert (Order.ship.name, Order.ship.number, str(Order.ship)) == ("ship", 20, "ship")
+
+
+@pytest.mark.parametrize("number", [1, 10, 500, 990])
+def test_numbers_go_from_1_to_990(number: int) -> None:
+    assert declare(pack=Step(number)).pack.pending.code == number
+
+
+def test_steps_run_in_the_order_of_their_numbers_not_of_their_lines() -> None:
+    order = declare(last=Step(30), first=Step(10), pack=Step(20))
+    assert (order.first.succeeded, order.pack.succeeded) == (order.pack.pending, order.last.pending)
+    assert order.last.succeeded.code == 1000
+
+
+@pytest.mark.parametrize(
+    "number", [0, -10, 991, 1000, 10.0, 10.5, "10", True, None, float("nan"), 10**9, b"10", (10,)], ids=repr
+)
+def test_another_number_is_refused(number: Any) -> None:
+    told = refusal(ship=Step(number))
+    assert told.startswith("Order.ship")
+    assert "write a whole number from 1 to 990" in told
+
+
+def test_a_step_too_close_to_the_one_before_is_refused_with_the_number_to_write() -> None:
+    told = refusal(pack=None, ship=Step(20), deliver=Step(25))
+    assert told == ("Order.deliver = Step(25) is 5 after ship = Step(20); steps need 10 codes each: write Step(30)")
+
+
+@pytest.mark.parametrize("second", [10, 11, 19])
+def test_steps_are_at_least_10_apart(second: int) -> None:
+    assert "write Step(20)" in refusal(pack=None, one=Step(10), two=Step(second))
+
+
+def test_steps_of_just_10_apart_are_fine() -> None:
+    order = declare(pack=None, one=Step(980), two=Step(990))
+    assert order.one.succeeded == order.two.pending
+
+
+def test_the_later_step_is_the_one_that_is_told_whatever_the_order_of_the_lines() -> None:
+    assert refusal(pack=None, deliver=Step(25), ship=Step(20)).startswith("Order.deliver = Step(25) is 5 after ship")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("max_attempts", 0),
+        ("max_attempts", -1),
+        ("max_attempts", 2.5),
+        ("max_attempts", "3"),
+        ("max_attempts", True),
+        ("max_attempts", None),
+        ("lock_for", 300),
+        ("lock_for", "5m"),
+        ("lock_for", None),
+        ("lock_for", timedelta(0)),
+        ("lock_for", timedelta(seconds=-1)),
+        ("lock_for", timedelta.max),
+        ("retry_delay", 60),
+        ("retry_delay", "1m"),
+        ("retry_delay", timedelta(seconds=-1)),
+        ("retry_delay", (timedelta(1),)),
+        ("give_up_on", ValueError),
+        ("give_up_on", "ValueError"),
+        ("give_up_on", (ValueError("x"),)),
+        ("give_up_on", ("ValueError",)),
+        ("give_up_on", (str,)),
+        ("give_up_on", None),
+        ("also_from", "failed"),
+        ("also_from", ("failed",)),
+        ("also_from", (12,)),
+        ("also_from", (None,)),
+        ("also_from", None),
+        ("also_from", Order.ship.failed),
+        ("also_from", (Order.ship,)),
+    ],
+    ids=repr,
+)
+def test_a_setting_that_cannot_work_is_refused_by_its_name(setting: str, value: Any) -> None:
+    settings: dict[str, Any] = {setting: value}
+    told = refusal(ship=Step(10, **settings))
+    assert told.startswith("Order.ship")
+    assert setting in told
+    assert "write" in told or "name states as in" in told
+
+
+def test_settings_that_work_are_taken() -> None:
+    declare(
+        ship=Step(
+            10,
+            max_attempts=1,
+            lock_for=timedelta(microseconds=1),
+            retry_delay=timedelta(0),
+            give_up_on=[ValueError, KeyboardInterrupt],
+            also_from=[],
+        ),
+        deliver=Step(20, max_attempts=10**6, lock_for=timedelta(days=365), retry_delay=timedelta),
+    )
+
+
+def test_settings_are_given_by_name() -> None:
+    step: Any = Step
+    with pytest.raises(TypeError):
+        step(10, 5)
+    with pytest.raises(TypeError):
+        step()
+
+
+def test_also_from_names_states_of_steps_above() -> None:
+    class Document(Shop):
+        use_case_id = UseCase("document")
+
+        translate = Step(10)
+        archive = Step(20, also_from=(translate.failed, translate.ignored))
+
+    assert Document.archive.pending == Document.translate.succeeded
+
+
+def test_also_from_of_a_state_of_another_class_is_refused() -> None:
+    stranger = Step(10)
+    stranger.__set_name__(object, "ship")
+    told = refusal(ship=Step(10), deliver=Step(20, also_from=(stranger.failed,)))
+    assert told.startswith("Order.deliver")
+
+
+def test_also_from_of_a_state_of_another_use_case_is_refused() -> None:
+    other = declare("Other", use_case_id=UseCase("other"))
+    assert refusal(deliver=Step(20, also_from=(other.pack.failed,))).startswith("Order.deliver")
+
+
+def test_also_from_of_a_task_in_progress_is_refused() -> None:
+    def declare_it() -> None:
+        class Document(Shop):
+            use_case_id = UseCase("document in progress")
+
+            translate = Step(10)
+            archive = Step(20, also_from=(translate.in_progress,))  # type: ignore[attr-defined]  # it is wrong
+
+    with pytest.raises(DefinitionError, match="progress"):
+        declare_it()
+
+
+def test_also_from_of_a_bound_state_in_progress_is_refused() -> None:
+    assert "progress" in refusal(ship=Step(20), deliver=Step(30, also_from=(Order.ship.in_progress,)))
+
+
+def test_also_from_of_the_same_use_case_as_it_was_declared_before_is_fine() -> None:
+    order = declare(ship=Step(20), deliver=Step(30, also_from=(Order.ship.failed,)))
+    assert order.ship.failed == Order.ship.failed

@@ -1,0 +1,315 @@
+"""Use cases: their names, their table, and that each belongs to one class."""
+
+from __future__ import annotations
+
+import gc
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, LocalSecondaryIndex
+
+from pynamodb_tracker import Step, Task, UseCase
+from tests.contract.declaring import declare, new_table, refusal
+
+
+class ByCustomer(GlobalSecondaryIndex[Task]):
+    class Meta:
+        index_name = "by-customer"
+        projection = AllProjection()
+
+    customer = UnicodeAttribute(hash_key=True)
+
+
+class ByAmount(LocalSecondaryIndex[Task]):
+    class Meta:
+        index_name = "by-amount"
+        projection = AllProjection()
+
+    task_id = UnicodeAttribute(hash_key=True)
+    amount = NumberAttribute(range_key=True)
+
+
+@pytest.mark.parametrize("name", ["order", "Order 2", "o", "道", "a/b:c.d-e_f", " ", "x" * 255])
+def test_a_name_may_be_any_short_text(name: str) -> None:
+    assert declare(use_case_id=UseCase(name)).pack.pending.use_case_id == name
+
+
+@pytest.mark.parametrize("name", ["", "#", "a#b", "order#", None, 5, b"order", "x" * 256, "\ud800"], ids=ascii)
+def test_another_name_is_refused(name: Any) -> None:
+    told = refusal(use_case_id=UseCase(name))
+    assert told.startswith("Order")
+    assert "UseCase(" in told
+
+
+@pytest.mark.parametrize("shards", [0, -1, 1.5, "5", True, None])
+def test_status_shards_is_a_whole_number_from_1(shards: Any) -> None:
+    told = refusal(use_case_id=UseCase("order", status_shards=shards))
+    assert told.startswith("Order")
+    assert "status_shards" in told
+
+
+@pytest.mark.parametrize("keep_for", [30, "30d", timedelta(0), timedelta(days=-1), timedelta.max])
+def test_keep_for_is_a_duration_above_zero_within_the_calendar(keep_for: Any) -> None:
+    told = refusal(use_case_id=UseCase("order", keep_for=keep_for))
+    assert told.startswith("Order")
+    assert "keep_for" in told
+
+
+def test_options_of_a_use_case_are_given_by_name() -> None:
+    use_case: Any = UseCase
+    with pytest.raises(TypeError):
+        use_case("order", 5)
+
+
+def test_a_use_case_without_a_step_is_refused() -> None:
+    told = refusal(pack=None)
+    assert told.startswith("Order")
+    assert "Step(" in told
+
+
+def test_a_step_without_a_use_case_is_refused() -> None:
+    told = refusal(use_case_id=None)
+    assert told.startswith("Order.pack")
+    assert "use_case_id = UseCase(" in told
+
+
+def test_a_step_on_the_table_class_is_refused() -> None:
+    meta = type("Meta", (), {"table_name": "shop"})
+    told = refusal("Shop", Task, use_case_id=None, Meta=meta)
+    assert told.startswith("Shop.pack")
+
+
+@pytest.mark.parametrize(
+    "value", ["order", UnicodeAttribute(range_key=True), UnicodeAttribute(default="order"), UseCase]
+)
+def test_a_use_case_that_is_declared_as_something_else_is_refused(value: Any) -> None:
+    told = refusal(use_case_id=value)
+    assert told.startswith("Order")
+    assert "use_case_id = UseCase(" in told
+
+
+def test_a_use_case_under_another_name_is_refused() -> None:
+    told = refusal(use_case_id=None, kind=UseCase("order"))
+    assert told.startswith("Order.kind")
+    assert "use_case_id = UseCase('order')" in told
+
+
+def test_a_use_case_without_a_table_is_refused() -> None:
+    told = refusal("Order", Task)
+    assert told.startswith("Order")
+    assert "class Meta" in told
+
+
+def test_a_meta_on_a_use_case_is_refused() -> None:
+    told = refusal(Meta=type("Meta", (), {"table_name": "orders"}))
+    assert told.startswith("Order")
+    assert "Meta" in told
+
+
+def test_a_meta_on_a_use_case_that_derives_from_task_itself_is_refused() -> None:
+    told = refusal("Order", Task, Meta=type("Meta", (), {"table_name": "orders"}))
+    assert told.startswith("Order")
+    assert "Meta" in told
+
+
+@pytest.mark.parametrize("index", [ByCustomer(), ByAmount()], ids=["global", "local"])
+def test_an_index_on_a_use_case_is_refused_and_belongs_to_the_table(index: Any) -> None:
+    told = refusal("Order", new_table("Shop"), by_it=index, customer=UnicodeAttribute(), amount=NumberAttribute())
+    assert told.startswith("Order.by_it")
+    assert "Shop" in told
+
+
+@pytest.mark.parametrize("name", [None, "", 5])
+def test_a_meta_without_a_table_name_is_refused(name: Any) -> None:
+    meta = type("Meta", (), {"region": "us-east-1"} | ({} if name is None else {"table_name": name}))
+    told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta)
+    assert told.startswith("Shop")
+    assert "table_name" in told
+
+
+@pytest.mark.parametrize("margin", [2, "2s", None, timedelta(seconds=-1)])
+def test_a_clock_margin_that_is_no_duration_is_refused(margin: Any) -> None:
+    meta = type("Meta", (), {"table_name": "shop", "clock_margin": margin})
+    told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta)
+    assert told.startswith("Shop")
+    assert "clock_margin" in told
+
+
+def test_two_classes_with_one_use_case_on_one_table_are_refused() -> None:
+    shop = new_table("Shop")
+    order = declare("Order", shop)
+    told = refusal("Purchase", shop)
+    assert told.startswith("Purchase")
+    assert "'order'" in told
+    assert order.__qualname__ in told
+
+
+def test_a_refused_class_takes_nothing_away_from_the_first_one() -> None:
+    shop = new_table()
+    order = declare("Order", shop)
+    refusal("Purchase", shop)
+    assert type(shop.from_raw_data({"task_id": {"S": "x"}, "use_case_id": {"S": "order"}})) is order
+
+
+def test_a_class_that_was_refused_claims_nothing() -> None:
+    shop = new_table()
+    refusal("Order", shop, ship=Step(505))
+    declare("Purchase", shop)
+
+
+def test_the_same_class_defined_anew_replaces_the_first_one() -> None:
+    shop = new_table()
+    first = declare("Order", shop)
+    second = declare("Order", shop, ship=Step(10))
+    assert first is not second
+    assert type(shop.from_raw_data({"task_id": {"S": "x"}, "use_case_id": {"S": "order"}})) is second
+
+
+def test_a_class_that_was_replaced_still_works_as_what_it_was() -> None:
+    shop = new_table()
+    first = declare("Order", shop)
+    second = declare("Order", shop, ship=Step(10))
+    assert first.pack.pending.code == second.pack.pending.code == 500
+    assert first.pack.pending == second.pack.pending
+
+
+def test_a_class_that_went_out_of_scope_gives_its_use_case_free() -> None:
+    shop = new_table()
+
+    def within_a_function() -> None:
+        declare("Order", shop)
+
+    gc.disable()
+    try:
+        within_a_function()
+        declare("Purchase", shop)
+    finally:
+        gc.enable()
+
+
+def test_the_same_use_case_on_another_table_is_fine() -> None:
+    first, second = declare("Order", new_table("Shop")), declare("Purchase", new_table("Store", table_name="store"))
+    assert first.tracker.table is not second.tracker.table
+
+
+def test_the_same_table_name_in_another_class_is_another_table_to_the_library() -> None:
+    declare("Order", new_table("Shop"))
+    declare("Purchase", new_table("Store"))
+
+
+def test_a_subclass_of_a_use_case_needs_a_use_case_of_its_own() -> None:
+    order = declare()
+    told = refusal("Express", order, use_case_id=None, pack=None)
+    assert told.startswith("Express")
+    assert "use_case_id = UseCase(" in told
+
+
+def test_a_subclass_with_a_use_case_of_its_own_inherits_steps_and_attributes() -> None:
+    order = declare(amount=NumberAttribute())
+    express = declare("Express", order, use_case_id=UseCase("express"), pack=None, fly=Step(900))
+    assert express.pack.succeeded == express.fly.pending
+    assert "amount" in express.get_attributes()
+    assert order.pack.succeeded.code == 1000
+    assert express.pack.pending != order.pack.pending
+
+
+def test_a_subclass_may_not_put_a_step_too_close_to_an_inherited_one() -> None:
+    told = refusal("Express", declare(), use_case_id=UseCase("express"), pack=None, fly=Step(505))
+    assert told.startswith("Express.fly = Step(505) is 5 after pack = Step(500)")
+
+
+def test_a_subclass_may_declare_a_step_anew() -> None:
+    express = declare("Express", declare(), use_case_id=UseCase("express"), pack=Step(700))
+    assert express.pack.pending.code == 700
+
+
+def test_steps_of_a_mixin_are_steps_of_each_class_that_takes_it() -> None:
+    class Shipping:
+        ship = Step(20)
+        deliver = Step(30, also_from=(ship.failed,))
+
+    shop = new_table()
+    order = declare("Order", Shipping, shop)
+    parcel = declare("Parcel", Shipping, shop, use_case_id=UseCase("parcel"))
+    assert order.ship.succeeded == order.deliver.pending
+    assert (order.ship.model, parcel.ship.model) == (order, parcel)
+    assert order.deliver.succeeded == order.pack.pending
+
+
+def test_attributes_of_a_mixin_are_attributes_of_the_class() -> None:
+    class Priced:
+        amount = NumberAttribute(null=True)
+
+    order = declare("Order", Priced, new_table())
+    assert "amount" in order.get_attributes()
+    assert order.amount.attr_name == "amount"
+
+
+def test_a_mixin_after_the_table_works_as_well() -> None:
+    class Shipping:
+        ship = Step(20)
+
+    assert declare("Order", new_table(), Shipping).ship.pending.code == 20
+
+
+def test_a_use_case_of_a_mixin_is_that_of_the_class() -> None:
+    class Ordering:
+        use_case_id = UseCase("order")
+        ship = Step(20)
+
+    order = declare("Order", Ordering, new_table(), use_case_id=None)
+    assert order.ship.pending.use_case_id == "order"
+
+
+def test_a_second_class_with_the_use_case_of_a_mixin_is_refused() -> None:
+    class Ordering:
+        use_case_id = UseCase("order")
+
+    shop = new_table()
+    order = declare("Order", Ordering, shop, use_case_id=None)
+    assert order.__qualname__ in refusal("Purchase", Ordering, shop, use_case_id=None)
+
+
+def test_attributes_of_a_mixin_may_come_by_the_table() -> None:
+    class Priced:
+        amount = NumberAttribute(null=True)
+
+    meta = type("Meta", (), {"table_name": "shop"})
+    shop = declare("Shop", Priced, Task, use_case_id=None, pack=None, Meta=meta)
+    assert "amount" in declare("Order", shop).get_attributes()
+
+
+def test_attributes_of_a_mixin_may_come_by_a_class_between_table_and_use_case() -> None:
+    class Priced:
+        amount = NumberAttribute(null=True)
+
+    between = declare("Between", Priced, new_table(), use_case_id=None, pack=None)
+    assert "amount" in declare("Order", between).get_attributes()
+
+
+def test_attributes_of_a_mixin_may_come_by_a_class_between_task_and_table() -> None:
+    class Priced:
+        amount = NumberAttribute(null=True)
+
+    base = declare("Base", Priced, Task, use_case_id=None, pack=None)
+    shop = declare("Shop", base, use_case_id=None, pack=None, Meta=type("Meta", (), {"table_name": "shop"}))
+    assert "amount" in declare("Order", shop).get_attributes()
+
+
+def test_a_subclass_of_a_use_case_with_mixins_inherits_what_they_bring() -> None:
+    class Shipping:
+        ship = Step(20)
+        amount = NumberAttribute(null=True)
+
+    order = declare("Order", Shipping, new_table())
+    express = declare("Express", order, use_case_id=UseCase("express"))
+    assert express.ship.succeeded == express.pack.pending
+    assert "amount" in express.get_attributes()
+
+
+def test_a_class_between_task_and_table_may_bring_attributes() -> None:
+    base = declare("Base", Task, use_case_id=None, pack=None, customer=UnicodeAttribute(null=True))
+    shop = declare("Shop", base, use_case_id=None, pack=None, Meta=type("Meta", (), {"table_name": "shop"}))
+    assert "customer" in declare("Order", shop).get_attributes()

@@ -1,0 +1,118 @@
+"""A run that fails: what leaves the block, and what is recorded."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import GiveUp, TaskIgnoredError
+from tests.contract.orders import Order
+from tests.contract.workers import Broken, FrozenError, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def test_the_exception_of_the_block_leaves_unchanged() -> None:
+    Order.create("o-1")
+    error, cause = Broken("it broke", 5), KeyError("because")
+    error.__cause__ = cause
+    with pytest.raises(Broken) as caught, Order.confirm_payment.start("o-1"):
+        raise error
+    assert caught.value is error
+    assert (error.args, error.__cause__, error.__context__) == (("it broke", 5), cause, None)
+    assert not hasattr(error, "__notes__")
+
+
+@pytest.mark.parametrize("error", [StopIteration(3), StopAsyncIteration(), RuntimeError("generator didn't stop")])
+def test_exceptions_that_generators_live_by_leave_unchanged_too(error: Exception) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", error)
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_a_frozen_exception_leaves_unchanged_and_is_recorded() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", FrozenError("it broke"))
+    assert Order.get_task("o-1").errors[-1].type == "FrozenError"
+
+
+def test_skip_error_swallows_the_exception_once_it_is_recorded() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", skip_error=True):
+        raise Broken("swallowed")
+    task = Order.get_task("o-1")
+    assert task.state == Order.confirm_payment.failed
+    assert task.errors[-1].message == "swallowed"
+
+
+def test_skip_error_swallows_give_up_too() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", skip_error=True):
+        raise GiveUp("no such customer")
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_skip_error_does_not_hide_a_refusal() -> None:
+    Order.create("o-1", state=Order.confirm_payment.ignored)
+    with pytest.raises(TaskIgnoredError), Order.confirm_payment.start("o-1", skip_error=True):
+        pytest.fail("the block runs")
+
+
+def test_skip_error_does_not_hide_a_refusal_within_another_block() -> None:
+    Order.create("o-1")
+    Order.create("o-2", state=Order.ship.ignored)
+    with (
+        Order.confirm_payment.start("o-1"),
+        pytest.raises(TaskIgnoredError),
+        Order.ship.start("o-2", skip_error=True),
+    ):
+        pytest.fail("the block runs")
+
+
+def test_a_failure_can_be_tried_again() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_nothing_that_the_block_assigned_is_saved() -> None:
+    Order.create("o-1", amount=1, data={"a": 1})
+    with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 2
+        ctx.task.data["a"] = 2
+        raise Broken
+    task = Order.get_task("o-1")
+    assert (task.amount, task.data) == (1, {"a": 1})
+
+
+def test_the_record_says_what_when_where_and_who(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken("the gateway is down"))
+    task = Order.get_task("o-1")
+    (failure,) = task.errors
+    assert (failure.step, failure.attempt, failure.type) == ("confirm_payment", 1, "Broken")
+    assert (failure.message, failure.time, failure.worker) == ("the gateway is down", clock.now(), task.worker)
+    assert "raise error" in failure.traceback
+
+
+def test_the_records_of_several_attempts_are_kept_oldest_first() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken("first"))
+    fail(Order.confirm_payment, "o-1", Broken("second"))
+    task = Order.get_task("o-1")
+    assert [(failure.attempt, failure.message) for failure in task.errors] == [(1, "first"), (2, "second")]
+
+
+def test_the_row_in_the_context_shows_the_failure_afterwards() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
+        raise Broken("it broke")
+    assert ctx.task.state == Order.confirm_payment.failed
+    assert ctx.task.errors[-1].message == "it broke"

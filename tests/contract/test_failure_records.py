@@ -1,0 +1,214 @@
+"""Whatever a block fails with, the failure is recorded, and the record stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import pytest
+
+from pynamodb_tracker import Step, UseCase
+from tests.contract.orders import AppTask, Order
+from tests.contract.rows import change, index_entries, item_bytes, stored
+from tests.contract.workers import Broken, fail
+
+pytestmark = pytest.mark.usefixtures("table")
+
+MOST_BYTES = 4096
+"""Of a row with little data, whatever became of it: 4 write units."""
+
+
+class Tireless(AppTask):
+    use_case_id = UseCase("tireless")
+
+    try_it = Step(10, max_attempts=25)
+
+
+class Unsayable(Exception):  # noqa: N818 - users name theirs as they like
+    def __str__(self) -> NoReturn:
+        raise RuntimeError("even this fails")
+
+
+class NotText(Exception):  # noqa: N818 - users name theirs as they like
+    def __str__(self) -> Any:
+        return 5  # noqa: PLE0307 - that is what is odd about it
+
+
+class Unshowable(Exception):  # noqa: N818 - users name theirs as they like
+    def __repr__(self) -> NoReturn:
+        raise RuntimeError("even this fails")
+
+
+class OddNotes(Exception):  # noqa: N818 - users name theirs as they like
+    __notes__: Any = 5
+
+
+def chained(depth: int) -> Exception:
+    error = Broken("the first of all")
+    for number in range(depth):
+        after = Broken(f"number {number}")
+        after.__cause__ = error
+        error = after
+    return error
+
+
+def in_a_circle() -> Exception:
+    first, second = Broken("first"), Broken("second")
+    first.__cause__, second.__cause__ = second, first
+    return first
+
+
+def nested_groups(depth: int) -> Exception:
+    error: Exception = Broken("innermost")
+    for _ in range(depth):
+        error = ExceptionGroup("a group", [error])
+    return error
+
+
+def recursion() -> Exception:
+    def forever(n: int) -> int:
+        return forever(n + 1) + 1
+
+    try:
+        forever(0)
+    except RecursionError as error:
+        return error
+    raise AssertionError
+
+
+FAILURES: list[Callable[[], BaseException]] = [
+    Broken,
+    lambda: Broken("x" * 450_000),
+    lambda: Broken("ä€😀" * 100_000),
+    lambda: Broken("a\nb\r\n\tc" * 1000),
+    lambda: Broken("with a \0 in it"),
+    lambda: Broken("with a lone \ud800 surrogate"),
+    lambda: Broken(b"\xff", None, {"a": object()}),
+    lambda: Unsayable("x"),
+    lambda: NotText("x"),
+    lambda: Unshowable("x"),
+    lambda: OddNotes("x"),
+    lambda: type("N" * 5000, (Exception,), {})("x"),
+    lambda: ExceptionGroup("many", [ValueError("y" * 1000)] * 500),
+    lambda: BaseExceptionGroup("mixed", [SystemExit(3), ValueError("y")]),
+    lambda: nested_groups(60),
+    lambda: chained(500),
+    in_a_circle,
+    recursion,
+    lambda: UnicodeDecodeError("utf-8", b"\xff" * 100_000, 0, 1, "no"),
+    lambda: OSError(2, "No such file", "\udcff"),
+    lambda: KeyError("k" * 10_000),
+    MemoryError,
+    AssertionError,
+]
+
+
+@pytest.mark.parametrize("make", FAILURES, ids=lambda make: str(FAILURES.index(make)))
+def test_any_failure_is_recorded_in_little_room(make: Callable[[], BaseException]) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", make())
+    task = Order.get_task("o-1")
+    assert (task.state, task.errors[-1].attempt) == (Order.confirm_payment.failed, 1)
+    assert item_bytes(stored(Order, "o-1")) < MOST_BYTES
+
+
+@pytest.mark.parametrize("make", FAILURES, ids=lambda make: str(FAILURES.index(make)))
+def test_any_failure_is_one_short_line_in_the_index(make: Callable[[], BaseException]) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", make())
+    (entry,) = index_entries(AppTask)
+    line = entry["last_error"]["S"]
+    assert 0 < len(line.encode()) <= 200
+    assert "\n" not in line
+
+
+def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken("begins" + "x" * 450_000 + "ends"))
+    message = Order.get_task("o-1").errors[-1].message
+    assert message.startswith("begins")
+    assert message.endswith("ends")
+
+
+def test_a_long_traceback_keeps_its_end() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", recursion())
+    failure = Order.get_task("o-1").errors[-1]
+    assert failure.type == "RecursionError"
+    assert "return forever(n + 1) + 1" in failure.traceback[-200:]
+
+
+def test_a_short_message_is_kept_as_it_is() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken("die Straße, 道, 😀\n\tnext line"))
+    assert Order.get_task("o-1").errors[-1].message == "die Straße, 道, 😀\n\tnext line"
+
+
+def test_a_lone_surrogate_is_escaped() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken("\ud800"))
+    assert Order.get_task("o-1").errors[-1].message == "\\ud800"
+
+
+def test_an_exception_that_cannot_say_what_it_is_is_known_by_its_type() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Unsayable())
+    assert Order.get_task("o-1").errors[-1].type == "Unsayable"
+
+
+def test_the_traceback_begins_in_the_block_and_not_in_the_library() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    assert "step.py" not in Order.get_task("o-1").errors[-1].traceback
+
+
+def test_the_traceback_tells_the_causes() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", chained(1))
+    assert "the first of all" in Order.get_task("o-1").errors[-1].traceback
+
+
+def test_errors_stay_bounded_however_often_a_task_fails_and_is_reopened() -> None:
+    Tireless.create("t-1")
+    for _ in range(6):
+        for attempt in range(25):
+            fail(Tireless.try_it, "t-1", Broken(f"failure {attempt} " + "x" * 1000))
+        Tireless.try_it.reopen("t-1")
+    task = Tireless.get_task("t-1")
+    assert 2 <= len(task.errors) <= 20
+    assert task.errors[-1].message.startswith("failure 24 ")
+    assert item_bytes(stored(Tireless, "t-1")) < MOST_BYTES
+
+
+def test_the_newest_failures_are_those_that_are_kept() -> None:
+    Tireless.create("t-1")
+    for attempt in range(15):
+        fail(Tireless.try_it, "t-1", Broken(f"failure {attempt}"))
+    kept = [failure.message for failure in Tireless.get_task("t-1").errors]
+    assert kept == [f"failure {attempt}" for attempt in range(15 - len(kept), 15)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"message": {"S": "old"}},
+        {"time": {"S": "2026-01-01T00:00:00.000000+0000"}, "colour": {"S": "of a newer version"}},
+    ],
+    ids=["nothing", "a message", "a time and more"],
+)
+def test_a_record_of_another_version_that_lacks_fields_or_has_more_is_read(entry: dict[str, Any]) -> None:
+    Order.create("o-1")
+    change(Order, "o-1", errors={"L": [{"M": entry}]})
+    fail(Order.confirm_payment, "o-1")
+    assert [failure.type for failure in Order.get_task("o-1").errors] == ["", "Broken"]
+
+
+def test_errors_that_an_older_version_wrote_too_large_are_cut() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    ((entry),) = stored(Order, "o-1")["errors"]["L"]
+    entry["M"]["message"] = {"S": "x" * 10_000}
+    change(Order, "o-1", errors={"L": [entry] * 30})
+    fail(Order.confirm_payment, "o-1")
+    assert item_bytes(stored(Order, "o-1")) < MOST_BYTES

@@ -1,0 +1,133 @@
+"""Blocks that end by something else than an Exception: Ctrl-C gives the attempt back, the rest counts as a failure."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext
+from tests.contract.orders import Order
+from tests.contract.workers import fail
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+ENDS = [SystemExit(3), GeneratorExit(), asyncio.CancelledError()]
+
+
+def test_ctrl_c_makes_the_task_pending_again_at_once(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+    task = Order.get_task("o-1")
+    assert (task.state, task.due_time) == (Order.confirm_payment.pending, clock.now())
+
+
+def test_ctrl_c_gives_the_attempt_back_and_records_no_error() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+    task = Order.get_task("o-1")
+    assert task.attempt == 1
+    assert [failure.type for failure in task.errors] == ["Broken"]
+
+
+def test_ctrl_c_at_the_last_attempt_leaves_that_attempt() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 3
+
+
+def test_ctrl_c_saves_nothing_that_the_block_assigned() -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 2
+        raise KeyboardInterrupt
+    assert Order.get_task("o-1").amount == 1
+
+
+def test_ctrl_c_is_not_swallowed_by_skip_error() -> None:
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1", skip_error=True):
+        raise KeyboardInterrupt
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
+
+
+def test_the_row_in_the_context_shows_the_release_afterwards() -> None:
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
+        raise KeyboardInterrupt
+    assert (ctx.task.state, ctx.task.attempt) == (Order.confirm_payment.pending, 0)
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
+def test_another_end_leaves_unchanged(end: BaseException) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", end)
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
+def test_another_end_is_recorded_as_a_failure_that_counts(end: BaseException) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", end)
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm_payment.failed, 1)
+    assert task.errors[-1].type == type(end).__name__
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
+def test_another_end_leaves_even_where_errors_are_skipped(end: BaseException) -> None:
+    Order.create("o-1")
+    with pytest.raises(type(end)), Order.confirm_payment.start("o-1", skip_error=True):
+        raise end
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_a_block_that_calls_sys_exit_ends_ignored_at_last() -> None:
+    def leave(_: ExecutionContext[Order]) -> None:
+        sys.exit("enough")
+
+    Order.create("o-1")
+    for _ in range(3):
+        with pytest.raises(SystemExit, match="enough"):
+            Order.confirm_payment.run("o-1", leave)
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_a_generator_that_is_closed_inside_of_the_block_fails_the_attempt() -> None:
+    def halfway() -> Iterator[str]:
+        with Order.confirm_payment.start("o-1"):
+            yield "in the block"
+
+    Order.create("o-1")
+    generator = halfway()
+    next(generator)
+    generator.close()  # type: ignore[attr-defined]  # an Iterator to the annotation, a generator in fact
+    assert Order.get_task("o-1").errors[-1].type == "GeneratorExit"
+
+
+def test_a_coroutine_that_is_cancelled_in_the_block_fails_the_attempt() -> None:
+    async def hang() -> None:
+        with Order.confirm_payment.start("o-1"):
+            await asyncio.Event().wait()
+
+    async def cancel() -> None:
+        task = asyncio.create_task(hang())
+        await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    Order.create("o-1")
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancel())
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed

@@ -1,0 +1,210 @@
+"""Locks: when one is taken over, and how its holder makes it longer."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import LockLostError, Step, Task, TaskLockedError, TaskNotReadyError, UseCase
+from tests.contract.orders import AppTask, Order
+from tests.contract.recorder import recorded
+from tests.contract.rows import index_entries, stored
+from tests.contract.workers import Broken, die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+LOCK = timedelta(minutes=5)
+MARGIN = timedelta(seconds=2)
+MOMENT = timedelta(microseconds=1)
+
+
+class ExactTask(Task):
+    """The table of workers whose clocks agree."""
+
+    class Meta:
+        table_name = "exact"
+        region = "us-east-1"
+        clock_margin = timedelta(0)
+
+
+class Exact(ExactTask):
+    use_case_id = UseCase("exact")
+
+    work = Step(10)
+
+
+TABLES = [AppTask, ExactTask]
+
+
+def test_a_lock_is_not_taken_over_while_it_holds(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(LOCK)
+    with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
+        pytest.fail("it is locked")
+
+
+def test_a_lock_is_not_taken_over_within_the_margin_after_its_end(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(LOCK + MARGIN)
+    with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
+        pytest.fail("it is locked")
+
+
+def test_a_lock_is_taken_over_after_the_margin(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(LOCK + MARGIN + MOMENT)
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_takeover_is_one_request(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(LOCK + MARGIN + MOMENT)
+    with recorded() as requests, Order.confirm_payment.start("o-1"):
+        assert requests.operations == ["UpdateItem"]
+
+
+def test_a_task_may_start_within_the_margin_before_it_is_due(clock: StoppedClock) -> None:
+    Order.create("o-1", due_time=clock.now() + MARGIN)
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_task_does_not_start_earlier_than_the_margin(clock: StoppedClock) -> None:
+    Order.create("o-1", due_time=clock.now() + MARGIN + MOMENT)
+    with pytest.raises(TaskNotReadyError), Order.confirm_payment.start("o-1"):
+        pytest.fail("it is not due")
+
+
+def test_a_task_of_a_machine_whose_clock_is_ahead_may_start(clock: StoppedClock) -> None:
+    clock.advance(MARGIN)
+    Order.create("o-1")
+    clock.advance(-MARGIN)
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_meta_sets_the_margin_for_due_tasks(clock: StoppedClock) -> None:
+    Exact.create("e-1", due_time=clock.now() + MOMENT)
+    with pytest.raises(TaskNotReadyError), Exact.work.start("e-1"):
+        pytest.fail("it is not due")
+    clock.advance(MOMENT)
+    succeed(Exact.work, "e-1")
+
+
+def test_meta_sets_the_margin_for_locks(clock: StoppedClock) -> None:
+    Exact.create("e-1")
+    die(Exact.work, "e-1")
+    clock.advance(LOCK)
+    with pytest.raises(TaskLockedError), Exact.work.start("e-1"):
+        pytest.fail("it is locked")
+    clock.advance(MOMENT)
+    succeed(Exact.work, "e-1")
+
+
+def test_extend_lock_holds_the_task_for_as_long_again(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        clock.advance(timedelta(minutes=4))
+        ctx.extend_lock()
+        assert ctx.lock_expire_time == clock.now() + LOCK == Order.get_task("o-1").lock_expire_time
+
+
+def test_extend_lock_takes_as_long_as_start_was_given(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", lock_for=timedelta(hours=1)) as ctx:
+        clock.advance(timedelta(minutes=30))
+        ctx.extend_lock()
+        assert ctx.lock_expire_time == clock.now() + timedelta(hours=1)
+
+
+def test_extend_lock_can_say_for_how_long(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.extend_lock(timedelta(hours=2))
+        assert ctx.lock_expire_time == clock.now() + timedelta(hours=2)
+
+
+def test_a_lock_never_becomes_shorter(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.extend_lock(timedelta(minutes=1))
+        assert ctx.lock_expire_time == clock.now() + LOCK == Order.get_task("o-1").lock_expire_time
+
+
+def test_an_extended_lock_is_not_taken_over_when_it_would_have_ended(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.extend_lock(timedelta(hours=1))
+        clock.advance(timedelta(minutes=30))
+        with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
+            pytest.fail("it is locked")
+
+
+def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
+        before = index_entries(AppTask)
+        requests.clear()
+        ctx.extend_lock(timedelta(hours=1))
+        assert requests.operations == ["UpdateItem"]
+        assert requests[0].written == {"lock_expire_time"}
+        assert index_entries(AppTask) == before
+
+
+def test_a_lock_that_is_over_can_be_extended_while_nobody_has_taken_the_task(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        clock.advance(timedelta(hours=1))
+        ctx.extend_lock()
+        with pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
+            pytest.fail("it is locked")
+
+
+def test_a_lock_cannot_be_extended_after_the_block() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        pass
+    with pytest.raises(LockLostError, match="o-1"):
+        ctx.extend_lock()
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@pytest.mark.parametrize("end", [None, Broken(), KeyboardInterrupt()], ids=lambda end: type(end).__name__)
+def test_however_a_block_ends_its_lock_ends(end: BaseException | None) -> None:
+    Order.create("o-1")
+    if end is None:
+        succeed(Order.confirm_payment, "o-1")
+    else:
+        fail(Order.confirm_payment, "o-1", end)
+    step = Order.ship if end is None else Order.confirm_payment
+    succeed(step, "o-1")
+
+
+def test_the_token_of_the_last_claim_is_never_removed() -> None:
+    Order.create("o-1")
+    succeed(Order.confirm_payment, "o-1")
+    assert stored(Order, "o-1")["lock"]["S"]
+
+
+def test_tokens_of_a_row_only_grow() -> None:
+    Order.create("o-1")
+    tokens = []
+    for order in (
+        lambda: fail(Order.confirm_payment, "o-1"),
+        lambda: Order.confirm_payment.ignore("o-1", reason="wait"),
+        lambda: Order.confirm_payment.reopen("o-1"),
+        lambda: succeed(Order.confirm_payment, "o-1"),
+    ):
+        order()
+        tokens.append(stored(Order, "o-1")["lock"]["S"])
+    assert tokens == sorted(set(tokens))

@@ -1,0 +1,239 @@
+"""A block that outlived its lock: what it is told, and that nothing of it is stored."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, LockLostError, TaskIgnoredError
+from tests.contract.orders import Order
+from tests.contract.workers import Broken, FrozenError, die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+OVER = timedelta(minutes=5, seconds=3)
+
+Ctx = ExecutionContext[Order]
+
+
+def lost_to_a_success() -> None:
+    succeed(Order.confirm_payment, "o-1")
+
+
+def lost_to_a_failure() -> None:
+    fail(Order.confirm_payment, "o-1")
+
+
+def lost_to_one_that_still_runs() -> None:
+    die(Order.confirm_payment, "o-1")
+
+
+def lost_to_a_release() -> None:
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+
+
+def lost_to_two_others() -> None:
+    succeed(Order.confirm_payment, "o-1")
+    die(Order.ship, "o-1")
+
+
+def lost_to_a_person() -> None:
+    Order.confirm_payment.ignore("o-1", reason="stuck")
+
+
+def lost_to_a_person_who_reopened_it() -> None:
+    Order.confirm_payment.ignore("o-1", reason="stuck")
+    Order.confirm_payment.reopen("o-1")
+
+
+def deleted() -> None:
+    Order.delete_task("o-1")
+
+
+def created_anew() -> None:
+    Order.delete_task("o-1")
+    Order.create("o-1", amount=1)
+
+
+LOSSES = [
+    lost_to_a_success,
+    lost_to_a_failure,
+    lost_to_one_that_still_runs,
+    lost_to_a_release,
+    lost_to_two_others,
+    lost_to_a_person,
+    lost_to_a_person_who_reopened_it,
+    deleted,
+    created_anew,
+]
+
+Loss = Callable[[], None]
+
+
+@pytest.fixture
+def lose(clock: StoppedClock) -> Callable[[Loss], None]:
+    """Call it with a loss, within a block whose lock is then over."""
+
+    def lose(loss: Loss) -> None:
+        clock.advance(OVER)
+        loss()
+
+    return lose
+
+
+Lose = Callable[[Loss], None]
+
+
+def row() -> object:
+    """Return all of the task that anybody could see."""
+    tasks = Order.query("o-1")
+    return [(task.status, task.attempt, task.fence, task.amount, task.data, task.errors) for task in tasks]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_end_of_a_block_that_lost_its_lock_is_an_error(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(LockLostError, match=r"confirm_payment of Order 'o-1'"), Order.confirm_payment.start("o-1"):
+        lose(loss)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nothing_of_a_block_that_lost_its_lock_is_saved(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 2
+        ctx.task.data["late"] = True
+        lose(loss)
+        before = row()
+    assert row() == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_failure_of_a_block_that_lost_its_lock_is_not_recorded(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(Broken), Order.confirm_payment.start("o-1"):
+        lose(loss)
+        before = row()
+        raise Broken
+    assert row() == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_exception_of_a_block_that_lost_its_lock_leaves_with_a_note(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    error = Broken("of the block")
+    with pytest.raises(Broken) as caught, Order.confirm_payment.start("o-1"):
+        lose(loss)
+        raise error
+    assert caught.value is error
+    assert "lost" in error.__notes__[0]
+
+
+def test_an_exception_that_takes_no_note_leaves_a_block_that_lost_its_lock_unchanged(lose: Lose) -> None:
+    Order.create("o-1")
+    error = FrozenError("of the block")
+    with pytest.raises(FrozenError) as caught, Order.confirm_payment.start("o-1"):
+        lose(lost_to_a_success)
+        raise error
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_save_in_a_block_that_lost_its_lock_is_an_error_and_saves_nothing(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 2
+        lose(loss)
+        before = row()
+        ctx.save()
+    assert row() == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_extend_lock_in_a_block_that_lost_its_lock_is_an_error(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
+        lose(loss)
+        before = row()
+        ctx.extend_lock()
+    assert row() == before
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose: Lose) -> None:
+    Order.create("o-1", amount=1)
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
+        lose(loss)
+        before = row()
+        raise KeyboardInterrupt
+    assert row() == before
+
+
+def test_a_lost_lock_is_not_swallowed_by_skip_error(lose: Lose) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", skip_error=True):
+        lose(lost_to_a_success)
+
+
+def test_an_exception_that_could_not_be_recorded_is_not_swallowed_by_skip_error(lose: Lose) -> None:
+    Order.create("o-1")
+    with pytest.raises(Broken), Order.confirm_payment.start("o-1", skip_error=True):
+        lose(lost_to_a_success)
+        raise Broken
+
+
+def test_the_error_of_a_lost_lock_carries_the_row_as_it_was_found(lose: Lose) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError) as caught, Order.confirm_payment.start("o-1"):
+        lose(lost_to_one_that_still_runs)
+    assert caught.value.task_id == "o-1"
+    assert caught.value.task is not None
+    assert (caught.value.task.state, caught.value.task.fence) == (Order.confirm_payment.in_progress, 2)
+
+
+def test_the_holder_that_took_over_is_not_disturbed(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as slow:
+        clock.advance(OVER)
+        with Order.confirm_payment.start("o-1") as quick:
+            slow.task.amount = 1
+            quick.task.amount = 2
+            with pytest.raises(LockLostError):
+                slow.save()
+    assert Order.get_task("o-1").amount == 2
+
+
+def test_a_success_after_the_lock_was_over_is_good_while_nobody_took_the_task(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        clock.advance(timedelta(hours=1))
+        ctx.task.amount = 2
+    task = Order.get_task("o-1")
+    assert (task.state, task.amount) == (Order.ship.pending, 2)
+
+
+def test_a_failure_after_the_lock_was_over_is_recorded_while_nobody_took_the_task(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with pytest.raises(Broken), Order.confirm_payment.start("o-1"):
+        clock.advance(timedelta(hours=1))
+        raise Broken
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_a_success_of_the_last_attempt_is_lost_once_the_task_was_set_aside(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1")
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1"):
+        clock.advance(OVER)
+        with pytest.raises(TaskIgnoredError):
+            succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored

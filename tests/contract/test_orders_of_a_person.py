@@ -1,0 +1,195 @@
+"""Reopening and ignoring: what a person does to a task from outside of a run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import (
+    GiveUp,
+    TaskAlreadySucceededError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+)
+from tests.contract.orders import Order
+from tests.contract.rows import item_bytes, stored
+from tests.contract.workers import die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def test_reopen_makes_an_ignored_task_pending_with_a_fresh_set_of_attempts() -> None:
+    Order.create("o-1")
+    for _ in range(3):
+        fail(Order.confirm_payment, "o-1")
+    task = Order.confirm_payment.reopen("o-1")
+    assert isinstance(task, Order)
+    assert (task.state, task.attempt) == (Order.confirm_payment.pending, 0)
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 1
+
+
+def test_reopen_makes_a_failed_task_pending() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    assert Order.confirm_payment.reopen("o-1").state == Order.confirm_payment.pending
+
+
+def test_reopen_returns_the_row_as_it_is_then() -> None:
+    Order.create("o-1", amount=5)
+    fail(Order.confirm_payment, "o-1")
+    assert Order.confirm_payment.reopen("o-1").to_dynamodb_dict() == Order.get_task("o-1").to_dynamodb_dict()
+
+
+def test_reopen_keeps_the_errors_and_the_data() -> None:
+    Order.create("o-1", data={"a": 1})
+    fail(Order.confirm_payment, "o-1", GiveUp("why"))
+    task = Order.confirm_payment.reopen("o-1")
+    assert ([failure.message for failure in task.errors], task.data) == (["why"], {"a": 1})
+
+
+def test_reopen_leaves_a_pending_task_as_it_is(clock: StoppedClock) -> None:
+    Order.create("o-1", due_time=clock.now() + timedelta(hours=1))
+    before = stored(Order, "o-1")
+    clock.advance(timedelta(minutes=1))
+    assert Order.confirm_payment.reopen("o-1").state == Order.confirm_payment.pending
+    assert stored(Order, "o-1") == before
+
+
+def test_reopen_does_not_find_a_missing_task() -> None:
+    with pytest.raises(TaskNotFoundError, match=r"cannot reopen confirm_payment of Order 'nothing'"):
+        Order.confirm_payment.reopen("nothing")
+
+
+def test_reopen_does_not_create_a_missing_task() -> None:
+    with pytest.raises(TaskNotFoundError):
+        Order.confirm_payment.reopen("nothing")
+    assert list(Order.query("nothing")) == []
+
+
+def test_reopen_refuses_a_running_task() -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    with pytest.raises(TaskLockedError, match="'o-1'") as caught:
+        Order.confirm_payment.reopen("o-1")
+    assert caught.value.task is not None
+    assert caught.value.task.state == Order.confirm_payment.in_progress
+
+
+@pytest.mark.parametrize("state", [Order.ship.pending, Order.ship.ignored, Order.deliver.succeeded], ids=str)
+def test_reopen_refuses_a_task_beyond_the_step(state: object) -> None:
+    Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
+    with pytest.raises(TaskAlreadySucceededError):
+        Order.confirm_payment.reopen("o-1")
+    assert Order.get_task("o-1").state == state
+
+
+def test_reopen_refuses_a_task_before_the_step() -> None:
+    Order.create("o-1", state=Order.confirm_payment.ignored)
+    with pytest.raises(TaskNotReadyError):
+        Order.ship.reopen("o-1")
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_ignore_sets_a_pending_task_aside_and_keeps_the_reason(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    task = Order.confirm_payment.ignore("o-1", reason="cancelled")
+    assert isinstance(task, Order)
+    assert task.state == Order.get_task("o-1").state == Order.confirm_payment.ignored
+    (failure,) = task.errors
+    assert (failure.step, failure.message, failure.time) == ("confirm_payment", "cancelled", clock.now())
+
+
+def test_ignore_sets_a_task_aside_that_is_not_due_yet(clock: StoppedClock) -> None:
+    Order.create("o-1", due_time=clock.now() + timedelta(days=1))
+    assert Order.confirm_payment.ignore("o-1", reason="cancelled").state == Order.confirm_payment.ignored
+
+
+def test_ignore_sets_a_failed_task_aside_and_keeps_its_errors() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    task = Order.confirm_payment.ignore("o-1", reason="cancelled")
+    assert [failure.message for failure in task.errors] == ["it broke", "cancelled"]
+
+
+def test_ignore_sets_an_abandoned_task_aside(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(minutes=5, seconds=3))
+    assert Order.confirm_payment.ignore("o-1", reason="stuck").state == Order.confirm_payment.ignored
+
+
+def test_ignore_returns_the_row_as_it_is_then() -> None:
+    Order.create("o-1", amount=5)
+    assert (
+        Order.confirm_payment.ignore("o-1", reason="x").to_dynamodb_dict() == Order.get_task("o-1").to_dynamodb_dict()
+    )
+
+
+def test_ignore_leaves_an_ignored_task_as_it_is() -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="first")
+    before = stored(Order, "o-1")
+    Order.confirm_payment.ignore("o-1", reason="second")
+    assert stored(Order, "o-1") == before
+
+
+def test_ignore_refuses_a_running_task(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(minutes=5, seconds=2))
+    with pytest.raises(TaskLockedError, match=r"cannot ignore confirm_payment of Order 'o-1'"):
+        Order.confirm_payment.ignore("o-1", reason="stuck")
+
+
+@pytest.mark.parametrize("state", [Order.ship.pending, Order.deliver.succeeded], ids=str)
+def test_ignore_refuses_a_task_beyond_the_step(state: object) -> None:
+    Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
+    with pytest.raises(TaskAlreadySucceededError):
+        Order.confirm_payment.ignore("o-1", reason="x")
+
+
+def test_ignore_refuses_a_task_before_the_step() -> None:
+    Order.create("o-1")
+    with pytest.raises(TaskNotReadyError):
+        Order.ship.ignore("o-1", reason="x")
+
+
+def test_ignore_does_not_find_a_missing_task() -> None:
+    with pytest.raises(TaskNotFoundError):
+        Order.confirm_payment.ignore("nothing", reason="x")
+
+
+def test_a_long_reason_is_cut() -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="x" * 450_000)
+    assert item_bytes(stored(Order, "o-1")) < 2048
+
+
+@pytest.mark.parametrize("reason", ["\ud800", "a\0b", "", "zwei\nZeilen 道"])
+def test_a_reason_of_any_text_is_kept(reason: str) -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason=reason)
+    expected = reason.encode(errors="backslashreplace").decode()
+    assert Order.get_task("o-1").errors[-1].message == expected
+
+
+def test_the_reason_is_in_the_error_of_a_refused_start() -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="the customer called")
+    with pytest.raises(Exception, match="the customer called"), Order.confirm_payment.start("o-1"):
+        pytest.fail("it is ignored")
+
+
+def test_an_ignored_task_can_be_reopened_and_run() -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="wait")
+    Order.confirm_payment.reopen("o-1")
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").state == Order.ship.pending

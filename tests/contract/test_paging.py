@@ -1,0 +1,247 @@
+"""Pages and cursors: a walk that another process can go on with, while tasks come and go."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import Page, State, Step, UseCase
+from tests.contract.orders import AppTask, Order, Parcel
+from tests.contract.recorder import recorded
+from tests.contract.workers import succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+MINUTE = timedelta(minutes=1)
+
+
+def create_in_turn(clock: StoppedClock, first: int, last: int) -> None:
+    for number in range(first, last):
+        Parcel.create(f"t-{number:02}")
+        clock.advance(MINUTE)
+
+
+def names(first: int, last: int) -> list[str]:
+    return [f"t-{number:02}" for number in range(first, last)]
+
+
+def walk(state: State[Any], *, between: Callable[[int], None] | None = None, **arguments: Any) -> list[str]:
+    """Return the ids of all pages, each asked for by the cursor of the one before."""
+    found: list[str] = []
+    cursor: str | None = None
+    number = 0
+    while True:
+        page = state.page(cursor=cursor, **arguments)
+        found += [task.task_id for task in page.tasks]
+        if page.cursor is None:
+            return found
+        cursor = page.cursor
+        number += 1
+        if between is not None:
+            between(number)
+
+
+def test_a_page_has_tasks_and_a_cursor(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 5)
+    page = Parcel.sort.pending.page(limit=3)
+    assert isinstance(page, Page)
+    assert [task.task_id for task in page.tasks] == names(0, 3)
+    assert isinstance(page.cursor, str)
+
+
+def test_the_cursor_gives_the_next_page_and_none_at_the_end(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 5)
+    page = Parcel.sort.pending.page(limit=3, cursor=Parcel.sort.pending.page(limit=3).cursor)
+    assert [task.task_id for task in page.tasks] == names(3, 5)
+    assert page.cursor is None
+
+
+@pytest.mark.parametrize("limit", [1, 5, 11, 12, 13])
+@pytest.mark.parametrize("latest_first", [False, True])
+def test_the_pages_have_every_task_once_in_order(clock: StoppedClock, limit: int, *, latest_first: bool) -> None:
+    create_in_turn(clock, 0, 12)
+    expected = names(0, 12)[:: -1 if latest_first else 1]
+    assert walk(Parcel.sort.pending, limit=limit, latest_first=latest_first) == expected
+
+
+def test_a_page_that_is_just_full_has_no_cursor(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 3)
+    assert Parcel.sort.pending.page(limit=3).cursor is None
+
+
+def test_a_page_of_nothing_is_empty_and_the_last_one() -> None:
+    assert Parcel.sort.pending.page() == Page([], None)
+
+
+def test_a_page_has_at_most_50_tasks_unless_asked() -> None:
+    Parcel.create_many((f"t-{number}" for number in range(51)), threads=4)
+    page = Parcel.sort.pending.page()
+    assert len(page.tasks) == 50
+    assert page.cursor is not None
+
+
+def test_tasks_that_are_due_at_one_moment_come_each_once() -> None:
+    Parcel.create_many(names(0, 12))
+    assert sorted(walk(Parcel.sort.pending, limit=5)) == names(0, 12)
+
+
+def test_tasks_that_are_added_during_the_walk_come_at_its_end(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 6)
+    added = walk(Parcel.sort.pending, limit=2, between=lambda page: create_in_turn(clock, 6, 9) if page == 1 else None)
+    assert added == names(0, 9)
+
+
+def test_tasks_that_leave_the_state_during_the_walk_do_not_disturb_it(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 8)
+
+    def finish(page: int) -> None:
+        if page == 1:
+            succeed(Parcel.sort, "t-01", "t-02")  # the last one of that page, and the first one of the next
+
+    assert walk(Parcel.sort.pending, limit=2, between=finish) == [*names(0, 2), *names(3, 8)]
+
+
+def test_tasks_that_are_deleted_during_the_walk_do_not_disturb_it(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 8)
+
+    def delete(page: int) -> None:
+        if page == 1:
+            Parcel.delete_task("t-01")
+            Parcel.delete_task("t-02")
+
+    assert walk(Parcel.sort.pending, limit=2, between=delete) == [*names(0, 2), *names(3, 8)]
+
+
+def test_a_window_goes_with_the_walk(clock: StoppedClock) -> None:
+    begin = clock.now()
+    create_in_turn(clock, 0, 12)
+    window: dict[str, Any] = {"since": begin + 3 * MINUTE, "until": begin + 8 * MINUTE}
+    assert walk(Parcel.sort.pending, limit=2, **window) == names(3, 8)
+
+
+def test_a_later_page_does_not_read_the_earlier_ones_again(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 12)
+    cursor = Parcel.sort.pending.page(limit=10).cursor
+    with recorded() as requests:
+        assert len(Parcel.sort.pending.page(limit=10, cursor=cursor).tasks) == 2
+    assert requests.entries_read <= 2 + 5
+
+
+def test_the_limit_may_change_from_page_to_page(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 6)
+    first = Parcel.sort.pending.page(limit=1)
+    second = Parcel.sort.pending.page(limit=3, cursor=first.cursor)
+    assert [task.task_id for task in second.tasks] == names(1, 4)
+
+
+def test_a_cursor_is_plain_text_that_fits_an_address(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 12)
+    cursor = Parcel.sort.pending.page(limit=10).cursor
+    assert cursor is not None
+    assert cursor.isascii()
+    assert not set(cursor) & set(" /+?&#")
+
+
+def test_a_cursor_may_be_used_twice(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 6)
+    cursor = Parcel.sort.pending.page(limit=2).cursor
+    pages = [Parcel.sort.pending.page(limit=2, cursor=cursor) for _ in range(2)]
+    assert [[task.task_id for task in page.tasks] for page in pages] == [names(2, 4)] * 2
+
+
+def test_ids_of_any_text_go_through_a_cursor() -> None:
+    task_ids = ["道", "a#b", 'a"b', "a\nb", "\0", "😀", "é"]
+    Order.create_many(task_ids)
+    assert sorted(walk(Order.confirm_payment.pending, limit=1)) == sorted(task_ids)
+
+
+def test_a_walk_goes_on_after_status_shards_grew(clock: StoppedClock) -> None:
+    def letters(shards: int) -> type[Any]:
+        class Letter(AppTask):
+            use_case_id = UseCase("letter", status_shards=shards)
+
+            sort = Step(10)
+
+        return Letter
+
+    letter = letters(1)
+    for number in range(6):
+        letter.create(f"t-{number:02}")
+        clock.advance(MINUTE)
+    page = letter.sort.pending.page(limit=2)
+    letter = letters(5)
+    for number in range(6, 10):
+        letter.create(f"t-{number:02}")
+        clock.advance(MINUTE)
+    rest = []
+    cursor = page.cursor
+    while cursor is not None:
+        page = letter.sort.pending.page(limit=3, cursor=cursor)
+        rest += [task.task_id for task in page.tasks]
+        cursor = page.cursor
+    assert rest == names(2, 10)
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "",
+        "nonsense",
+        "äöü",
+        "e30=",
+        base64.urlsafe_b64encode(b"[]").decode(),
+        base64.urlsafe_b64encode(b"[[], {}]").decode(),
+        base64.urlsafe_b64encode(b"[1, 2]").decode(),
+        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
+        5,
+        b"bytes",
+    ],
+)
+def test_what_is_no_cursor_is_a_value_error_before_any_request(cursor: Any) -> None:
+    with recorded() as requests, pytest.raises((ValueError, TypeError)):
+        Parcel.sort.pending.page(cursor=cursor)
+    assert requests == []
+
+
+@pytest.mark.parametrize("cut", [1, 7, 20])
+def test_a_cursor_that_was_cut_off_is_a_value_error(cut: int, clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 5)
+    cursor = Parcel.sort.pending.page(limit=3).cursor
+    assert cursor is not None
+    with pytest.raises(ValueError, match="cursor"):
+        Parcel.sort.pending.page(limit=3, cursor=cursor[:-cut])
+
+
+def test_a_cursor_of_another_state_use_case_direction_or_window_is_a_value_error(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 5)
+    cursor = Parcel.sort.pending.page(limit=3).cursor
+    with recorded() as requests:
+        for ask in (
+            lambda: Parcel.sort.failed.page(cursor=cursor),
+            lambda: Order.confirm_payment.pending.page(cursor=cursor),
+            lambda: Parcel.sort.pending.page(cursor=cursor, latest_first=True),
+            lambda: Parcel.sort.pending.page(cursor=cursor, since=clock.now()),
+            lambda: Parcel.sort.pending.page(cursor=cursor, until=clock.now()),
+        ):
+            with pytest.raises(ValueError, match="cursor"):
+                ask()
+    assert requests == []
+
+
+def test_a_cursor_that_was_tampered_with_is_a_value_error(clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 5)
+    cursor = Parcel.sort.pending.page(limit=3).cursor
+    assert cursor is not None
+    walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
+    for broken in (dict.fromkeys(positions, "x"), dict.fromkeys(positions, (1, 2, 3)), [1], None):
+        text = base64.urlsafe_b64encode(json.dumps([walk_id, broken]).encode()).decode()
+        with pytest.raises(ValueError, match="cursor"):
+            Parcel.sort.pending.page(limit=3, cursor=text)

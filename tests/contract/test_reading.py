@@ -1,0 +1,156 @@
+"""Reading one task, and rows of the whole table as instances of their classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import TaskNotFoundError
+from tests.contract.orders import AppTask, Order, Parcel
+from tests.contract.recorder import recorded
+from tests.contract.rows import put
+from tests.contract.workers import fail, succeed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def kinds(rows: Iterable[AppTask]) -> set[tuple[type[AppTask], str]]:
+    return {(type(row), row.task_id) for row in rows}
+
+
+def test_get_task_returns_the_whole_task() -> None:
+    Order.create("o-1", amount=4200, data={"a": [1, 2]})
+    task = Order.get_task("o-1")
+    assert isinstance(task, Order)
+    assert (task.task_id, task.use_case_id, task.amount, task.data) == ("o-1", "order", 4200, {"a": [1, 2]})
+
+
+def test_get_task_reads_strongly_consistent() -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        Order.get_task("o-1")
+    assert requests[0].body["ConsistentRead"] is True
+
+
+def test_get_task_does_not_find_a_missing_task() -> None:
+    with pytest.raises(TaskNotFoundError, match="'nothing'") as caught:
+        Order.get_task("nothing")
+    assert (caught.value.task_id, caught.value.task) == ("nothing", None)
+
+
+def test_get_task_does_not_find_a_task_of_another_use_case() -> None:
+    Parcel.create("x")
+    with pytest.raises(TaskNotFoundError):
+        Order.get_task("x")
+
+
+def test_get_is_that_of_pynamodb_with_the_use_case_filled_in() -> None:
+    Order.create("o-1", amount=4200)
+    assert Order.get("o-1").amount == 4200
+    assert Order.get("o-1", consistent_read=True).amount == 4200
+
+
+def test_get_of_a_missing_task_raises_what_pynamodb_raises() -> None:
+    with pytest.raises(Order.DoesNotExist):
+        Order.get("nothing")
+
+
+def test_get_of_the_table_takes_the_use_case_as_range_key() -> None:
+    Order.create("o-1")
+    assert type(AppTask.get("o-1", "order")) is Order
+
+
+def test_get_can_read_some_attributes_only() -> None:
+    Order.create("o-1", amount=4200, tracking_no="T-1")
+    task = Order.get("o-1", attributes_to_get=["tracking_no"])
+    assert (task.tracking_no, task.amount) == ("T-1", None)
+
+
+def test_scan_of_the_table_returns_instances_of_the_classes_that_claim_the_use_cases() -> None:
+    Order.create("x")
+    Parcel.create("x")
+    assert kinds(AppTask.scan()) == {(Order, "x"), (Parcel, "x")}
+
+
+def test_query_of_a_task_id_returns_all_that_the_table_has_of_it() -> None:
+    Order.create("x")
+    Parcel.create("x")
+    Order.create("y")
+    assert kinds(AppTask.query("x")) == kinds(Order.query("x")) == {(Order, "x"), (Parcel, "x")}
+
+
+def test_query_of_a_task_id_can_be_narrowed_to_a_use_case() -> None:
+    Order.create("x")
+    Parcel.create("x")
+    assert kinds(AppTask.query("x", AppTask.use_case_id == "parcel")) == {(Parcel, "x")}
+
+
+def test_batch_get_returns_instances_of_the_classes() -> None:
+    Order.create("x")
+    Parcel.create("x")
+    rows = AppTask.batch_get([("x", "order"), ("x", "parcel"), ("y", "order")])
+    assert kinds(rows) == {(Order, "x"), (Parcel, "x")}
+
+
+def test_a_row_of_a_use_case_that_no_class_claims_is_an_instance_of_the_table() -> None:
+    Order.create("x")
+    beside = Order.get_task("x").to_dynamodb_dict() | {"use_case_id": {"S": "unknown"}}
+    put(AppTask, beside)
+    (row,) = AppTask.query("x", AppTask.use_case_id == "unknown")
+    assert type(row) is AppTask
+    assert row.status == 10
+
+
+def test_the_state_of_a_row_that_no_class_claims_is_its_code() -> None:
+    Order.create("x")
+    put(AppTask, Order.get_task("x").to_dynamodb_dict() | {"use_case_id": {"S": "unknown"}})
+    (row,) = AppTask.query("x", AppTask.use_case_id == "unknown")
+    assert row.state.code == 10
+
+
+def test_a_further_record_of_a_task_is_read_as_what_it_has() -> None:
+    put(AppTask, {"task_id": {"S": "x"}, "use_case_id": {"S": "order#note"}})
+    (row,) = AppTask.query("x")
+    assert (type(row), row.use_case_id) == (AppTask, "order#note")
+
+
+def test_refresh_reads_a_row_again() -> None:
+    task = Order.create("o-1", data={"a": 1})
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data["a"] = 2
+    task.refresh()
+    assert (task.state, task.data) == (Order.ship.pending, {"a": 2})
+
+
+def test_a_row_can_be_turned_into_simple_values() -> None:
+    Order.create("o-1", amount=5, data={"a": 1})
+    simple = Order.get_task("o-1").to_simple_dict()
+    assert (simple["task_id"], simple["status"], simple["amount"], simple["data"]) == ("o-1", 10, 5, '{"a":1}')
+
+
+def test_a_row_can_be_shown() -> None:
+    Order.create("o-1", data={"a": 1})
+    fail(Order.confirm_payment, "o-1")
+    assert "o-1" in repr(Order.get_task("o-1"))
+
+
+def test_the_table_counts_all_its_rows() -> None:
+    Order.create("x")
+    Parcel.create("x")
+    assert AppTask.count() == 2
+
+
+def test_exists_and_describe_are_about_the_table() -> None:
+    assert Order.exists()
+    assert Order.describe_table()["TableName"] == AppTask.Meta.table_name
+
+
+def test_a_row_that_was_read_does_not_change_by_itself() -> None:
+    Order.create("o-1")
+    task = Order.get_task("o-1")
+    succeed(Order.confirm_payment, "o-1")
+    assert task.state == Order.confirm_payment.pending

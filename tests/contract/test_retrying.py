@@ -1,0 +1,178 @@
+"""After a failure: giving up, and when the next attempt may start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import BoundStep, GiveUp, RetryLater, Step, TaskNotReadyError, UseCase
+from tests.contract.orders import AddressUnknown, AppTask, Order
+from tests.contract.workers import Broken, FrozenError, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def backoff(attempt: int) -> timedelta:
+    return timedelta(minutes=10**attempt)
+
+
+def no_delay(attempt: int) -> timedelta:
+    raise LookupError(attempt)
+
+
+def odd_delay(_attempt: int) -> Any:
+    return 60
+
+
+class Retried(AppTask):
+    """A step for each way to say when the next attempt may start."""
+
+    use_case_id = UseCase("retried")
+
+    fixed = Step(10, retry_delay=timedelta(minutes=1))
+    growing = Step(20, retry_delay=backoff)
+    broken = Step(30, retry_delay=no_delay)
+    odd = Step(40, retry_delay=odd_delay)
+    negative = Step(50, retry_delay=lambda _: timedelta(seconds=-1))
+    endless = Step(60, retry_delay=lambda _: timedelta.max)
+
+
+BROKEN = [Retried.broken, Retried.odd, Retried.negative]
+"""Their functions raise, return something else than a duration, and return a negative one."""
+
+
+class Subtle(AddressUnknown):
+    """A kind of what `deliver` gives up on."""
+
+
+def delivered_by(error: Exception) -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    fail(Order.deliver, "o-1", error)
+
+
+def test_give_up_ignores_the_task_at_once() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", GiveUp("no such customer"))
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm_payment.ignored, 1)
+    assert task.errors[-1].message == "no such customer"
+
+
+def test_an_exception_that_the_step_gives_up_on_ignores_the_task_at_once() -> None:
+    delivered_by(AddressUnknown("Nowhere 1"))
+    assert Order.get_task("o-1").state == Order.deliver.ignored
+
+
+def test_a_subclass_of_such_an_exception_does_too() -> None:
+    delivered_by(Subtle("Nowhere 1"))
+    assert Order.get_task("o-1").state == Order.deliver.ignored
+
+
+def test_an_exception_of_another_class_does_not() -> None:
+    delivered_by(Broken("the van"))
+    assert Order.get_task("o-1").state == Order.deliver.failed
+
+
+def test_another_step_does_not_give_up_on_it() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", AddressUnknown("Nowhere 1"))
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_the_next_attempt_may_start_at_once_where_no_delay_is_declared() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 2
+
+
+def test_the_next_attempt_waits_for_the_declared_delay(clock: StoppedClock) -> None:
+    Retried.create("r-1")
+    fail(Retried.fixed, "r-1")
+    assert Retried.get_task("r-1").due_time == clock.now() + timedelta(minutes=1)
+    clock.advance(timedelta(seconds=57))
+    with pytest.raises(TaskNotReadyError), Retried.fixed.start("r-1"):
+        pytest.fail("it is not due")
+    clock.advance(timedelta(seconds=3))
+    succeed(Retried.fixed, "r-1")
+
+
+def test_the_delay_may_grow_with_the_attempt(clock: StoppedClock) -> None:
+    Retried.create("r-1", state=Retried.growing.pending)
+    fail(Retried.growing, "r-1")
+    assert Retried.get_task("r-1").due_time == clock.now() + timedelta(minutes=10)
+    clock.advance(timedelta(minutes=10))
+    fail(Retried.growing, "r-1")
+    assert Retried.get_task("r-1").due_time == clock.now() + timedelta(minutes=100)
+
+
+def test_retry_later_says_how_long(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", RetryLater(timedelta(hours=6)))
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm_payment.failed, 1)
+    assert task.due_time == clock.now() + timedelta(hours=6)
+
+
+def test_retry_later_goes_before_the_declared_delay(clock: StoppedClock) -> None:
+    Retried.create("r-1")
+    fail(Retried.fixed, "r-1", RetryLater(timedelta(0)))
+    assert Retried.get_task("r-1").due_time == clock.now()
+
+
+def test_retry_later_at_the_last_attempt_ignores_the_task() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1")
+    fail(Order.confirm_payment, "o-1", RetryLater(timedelta(0)))
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_retry_later_can_say_why() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", RetryLater(timedelta(hours=1), "the bank is closed"))
+    assert Order.get_task("o-1").errors[-1].message == "the bank is closed"
+
+
+@pytest.mark.parametrize("delay", [timedelta.max, timedelta(days=3_000_000)])
+def test_a_delay_beyond_the_calendar_is_the_end_of_it(delay: timedelta) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", RetryLater(delay))
+    assert Order.get_task("o-1").due_time.year == 9999
+
+
+def test_a_delay_function_may_go_beyond_the_calendar_too() -> None:
+    Retried.create("r-1", state=Retried.endless.pending)
+    fail(Retried.endless, "r-1")
+    assert Retried.get_task("r-1").due_time.year == 9999
+
+
+@pytest.mark.parametrize("step", BROKEN, ids=str)
+def test_a_failure_is_recorded_without_a_delay_where_the_delay_function_is_broken(
+    step: BoundStep[Retried], clock: StoppedClock
+) -> None:
+    Retried.create("r-1", state=step.pending)
+    fail(step, "r-1", Broken("of the block"))
+    task = Retried.get_task("r-1")
+    assert (task.state, task.due_time) == (step.failed, clock.now())
+    assert task.errors[-1].message.startswith("of the block")
+
+
+@pytest.mark.parametrize("step", BROKEN, ids=str)
+def test_an_exception_that_takes_no_note_leaves_and_is_recorded_all_the_same(step: BoundStep[Retried]) -> None:
+    Retried.create("r-1", state=step.pending)
+    fail(step, "r-1", FrozenError("of the block"))
+    assert Retried.get_task("r-1").state == step.failed
+
+
+@pytest.mark.parametrize("step", BROKEN, ids=str)
+def test_the_exception_of_the_block_leaves_with_a_note_about_a_broken_delay_function(step: BoundStep[Retried]) -> None:
+    Retried.create("r-1", state=step.pending)
+    error = Broken("of the block")
+    fail(step, "r-1", error)
+    assert "retry_delay" in error.__notes__[0]

@@ -1,0 +1,136 @@
+"""`ctx.save()`: progress that stays, whatever becomes of the block."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import LockLostError, ValueNotStorableError
+from tests.contract.orders import AppTask, Order
+from tests.contract.recorder import recorded
+from tests.contract.rows import index_entries
+from tests.contract.workers import Broken
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def test_what_was_saved_is_there_while_the_block_still_runs() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data["page"] = 7
+        ctx.save()
+        task = Order.get_task("o-1")
+        assert (task.data, task.state) == ({"page": 7}, Order.confirm_payment.in_progress)
+
+
+def test_what_was_saved_stays_when_the_block_fails() -> None:
+    Order.create("o-1")
+    with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data["page"] = 7
+        ctx.save()
+        ctx.task.data["page"] = 8
+        raise Broken
+    assert Order.get_task("o-1").data == {"page": 7}
+
+
+def test_the_next_attempt_finds_what_was_saved() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
+        ctx.task.data["page"] = 7
+        ctx.save()
+        raise Broken
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.task.data == {"page": 7}
+
+
+def test_a_block_can_save_as_often_as_it_likes() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        for page in range(5):
+            ctx.task.data["page"] = page
+            ctx.save()
+            assert Order.get_task("o-1").data == {"page": page}
+
+
+def test_a_save_writes_only_what_changed_since_the_last_one() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 1
+        ctx.save()
+        ctx.task.tracking_no = "T-1"
+        with recorded() as requests:
+            ctx.save()
+        assert requests.operations == ["UpdateItem"]
+        assert requests[0].written == {"tracking_no", "saves"}
+
+
+def test_the_success_does_not_write_again_what_was_saved() -> None:
+    Order.create("o-1")
+    with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 1
+        ctx.save()
+    assert "amount" not in requests[-1].written
+
+
+def test_a_change_that_is_taken_back_after_a_save_is_written() -> None:
+    Order.create("o-1", amount=1)
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 2
+        ctx.save()
+        ctx.task.amount = 1
+    assert Order.get_task("o-1").amount == 1
+
+
+def test_a_save_without_a_change_sends_nothing() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
+        ctx.save()
+        assert requests == []
+
+
+def test_a_save_touches_no_attribute_of_the_index(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        before = index_entries(AppTask)
+        clock.advance(timedelta(minutes=1))
+        ctx.task.data["page"] = 1
+        ctx.save()
+        assert index_entries(AppTask) == before
+
+
+def test_a_value_that_cannot_be_saved_is_an_error_at_that_line() -> None:
+    Order.create("o-1")
+    with pytest.raises(ValueNotStorableError, match="amount"), Order.confirm_payment.start("o-1") as ctx:
+        task: Any = ctx.task
+        task.amount = "a lot"
+        ctx.save()
+        pytest.fail("it was saved")
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_a_block_that_mends_what_could_not_be_saved_goes_on() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data["when"] = object()
+        with pytest.raises(ValueNotStorableError):
+            ctx.save()
+        ctx.task.data["when"] = "now"
+        ctx.save()
+    assert Order.get_task("o-1").data == {"when": "now"}
+
+
+def test_nothing_can_be_saved_after_the_block() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        pass
+    ctx.task.amount = 5
+    with pytest.raises(LockLostError, match="o-1"):
+        ctx.save()
+    assert Order.get_task("o-1").amount is None

@@ -1,0 +1,276 @@
+"""A run that succeeds: what it stores, and what it leaves alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from pynamodb.attributes import BooleanAttribute, MapAttribute, NumberAttribute, UnicodeAttribute
+
+from pynamodb_tracker import Step, TaskLockedError, UseCase
+from tests.contract.orders import AppTask, Order
+from tests.contract.recorder import recorded
+from tests.contract.rows import change, put, stored
+from tests.contract.workers import fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+class Size(MapAttribute[str, object]):
+    width = NumberAttribute()
+    depth = NumberAttribute()  # think of it as required since yesterday
+
+
+class Shipment(AppTask):
+    use_case_id = UseCase("shipment")
+
+    load = Step(10)
+
+    weight = NumberAttribute()  # and of this one, too
+    fragile = BooleanAttribute(default=False)
+    size = Size(null=True)
+    note = UnicodeAttribute(null=True)
+
+
+def an_old_shipment(task_id: str, *without: str) -> None:
+    """Create one as it was before some of its attributes were declared."""
+    Shipment.create(task_id, weight=1)
+    change(Shipment, task_id, **dict.fromkeys(without))
+
+
+def test_a_success_is_pending_of_the_next_step() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1"):
+        pass
+    assert Order.get_task("o-1").state == Order.confirm_payment.succeeded == Order.ship.pending
+
+
+def test_the_success_of_the_last_step_is_the_end() -> None:
+    Order.create("o-1")
+    for step in (Order.confirm_payment, Order.ship, Order.deliver):
+        succeed(step, "o-1")
+    assert Order.get_task("o-1").state == Order.deliver.succeeded
+    assert stored(Order, "o-1")["status"] == {"N": "1000"}
+
+
+def test_the_task_is_in_progress_while_the_block_runs() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1"):
+        assert Order.get_task("o-1").state == Order.confirm_payment.in_progress
+
+
+def test_nothing_happens_before_the_block_is_entered() -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        Order.confirm_payment.start("o-1")
+    assert requests == []
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
+
+
+def test_the_context_has_the_row_as_it_was_claimed() -> None:
+    Order.create("o-1", amount=4200, data={"colour": "red"})
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert isinstance(ctx.task, Order)
+        assert (ctx.task.task_id, ctx.task.amount, ctx.task.data) == ("o-1", 4200, {"colour": "red"})
+        assert ctx.task.state == Order.confirm_payment.in_progress
+
+
+def test_the_context_tells_the_attempt_the_fence_and_the_end_of_the_lock(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert (ctx.attempt, ctx.fence) == (1, 1)
+        assert ctx.lock_expire_time == clock.now() + timedelta(minutes=5)
+
+
+def test_start_can_lock_for_another_time_than_the_step_says(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", lock_for=timedelta(hours=2)) as ctx:
+        assert ctx.lock_expire_time == clock.now() + timedelta(hours=2)
+        assert Order.get_task("o-1").lock_expire_time == ctx.lock_expire_time
+
+
+def test_the_row_names_its_worker_while_it_runs() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1"):
+        assert Order.get_task("o-1").worker
+
+
+def test_what_the_block_assigns_is_saved_with_the_success() -> None:
+    Order.create("o-1", amount=4200)
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 4300
+        ctx.task.tracking_no = "T-1"
+        assert Order.get_task("o-1").amount == 4200
+    task = Order.get_task("o-1")
+    assert (task.amount, task.tracking_no) == (4300, "T-1")
+
+
+def test_nested_changes_of_data_are_saved() -> None:
+    Order.create("o-1", data={"lines": [{"sku": "a", "n": 1}]})
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data["lines"][0]["n"] += 1
+        ctx.task.data["lines"].append({"sku": "b", "n": 5})
+    assert Order.get_task("o-1").data == {"lines": [{"sku": "a", "n": 2}, {"sku": "b", "n": 5}]}
+
+
+def test_data_of_a_new_task_is_an_empty_dictionary_to_be_filled() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.task.data == {}
+        ctx.task.data["receipt"] = "r-1"
+    assert Order.get_task("o-1").data == {"receipt": "r-1"}
+
+
+def test_data_can_be_replaced_as_a_whole() -> None:
+    Order.create("o-1", data={"a": 1})
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data = {"b": 2}
+    assert Order.get_task("o-1").data == {"b": 2}
+
+
+def test_data_can_be_emptied() -> None:
+    Order.create("o-1", data={"a": 1})
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data.clear()
+    assert Order.get_task("o-1").data == {}
+
+
+def test_none_removes_an_attribute() -> None:
+    Order.create("o-1", tracking_no="T-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.tracking_no = None
+    assert Order.get_task("o-1").tracking_no is None
+    assert "tracking_no" not in stored(Order, "o-1")
+
+
+def test_only_what_changed_is_written() -> None:
+    Order.create("o-1", amount=4200, tracking_no="T-1", data={"a": 1})
+    with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.tracking_no = "T-2"
+    assert requests[-1].written & {"amount", "tracking_no", "data"} == {"tracking_no"}
+
+
+def test_an_attribute_that_is_only_read_is_not_written() -> None:
+    Order.create("o-1", amount=4200, data={"a": [1, {"b": 2}]})
+    with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.task.data["a"][1]["b"] == 2
+        assert ctx.task.amount == 4200
+    assert requests[-1].written & {"amount", "data"} == set()
+
+
+def test_a_value_that_is_assigned_again_is_not_written() -> None:
+    Order.create("o-1", amount=4200, data={"a": 1})
+    with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 4200
+        ctx.task.data = {"a": 1}
+    assert requests[-1].written & {"amount", "data"} == set()
+
+
+def test_what_another_program_changes_meanwhile_stays() -> None:
+    Order.create("o-1", amount=4200)
+    with Order.confirm_payment.start("o-1") as ctx:
+        Order.get_task("o-1").update([Order.amount.set(9900)])
+        ctx.task.tracking_no = "T-1"
+    task = Order.get_task("o-1")
+    assert (task.amount, task.tracking_no) == (9900, "T-1")
+
+
+@pytest.mark.parametrize("assigned", [None, "fragile"])
+def test_an_attribute_required_since_yesterday_does_not_stop_an_old_row(assigned: str | None) -> None:
+    an_old_shipment("s-1", "weight")
+    with Shipment.load.start("s-1") as ctx:
+        if assigned:
+            ctx.task.note = assigned
+    assert Shipment.get_task("s-1").state == Shipment.load.succeeded
+
+
+def test_a_map_that_lacks_an_entry_required_since_yesterday_does_not_stop_an_old_row() -> None:
+    an_old_shipment("s-1")
+    change(Shipment, "s-1", size={"M": {"width": {"N": "3"}}})
+    with Shipment.load.start("s-1") as ctx:
+        ctx.task.note = "the size is left alone"
+    assert Shipment.get_task("s-1").note == "the size is left alone"
+
+
+def test_a_default_declared_since_yesterday_shows_in_an_old_row_and_is_not_written() -> None:
+    an_old_shipment("s-1", "fragile")
+    with Shipment.load.start("s-1") as ctx:
+        assert ctx.task.fragile is False
+    assert "fragile" not in stored(Shipment, "s-1")
+
+
+def test_attributes_that_no_class_declares_any_more_stay_in_the_row() -> None:
+    an_old_shipment("s-1")
+    change(Shipment, "s-1", colour={"S": "red"})
+    with Shipment.load.start("s-1") as ctx:
+        ctx.task.note = "x"
+    assert stored(Shipment, "s-1")["colour"] == {"S": "red"}
+
+
+def test_a_number_with_more_digits_than_python_reads_is_not_rounded_by_a_run_that_leaves_it_alone() -> None:
+    an_old_shipment("s-1")
+    change(Shipment, "s-1", weight={"N": "0.12345678901234567890123456789"})
+    succeed(Shipment.load, "s-1")
+    assert stored(Shipment, "s-1")["weight"] == {"N": "0.12345678901234567890123456789"}
+
+
+def test_data_that_another_program_wrote_with_spaces_is_not_rewritten_because_it_was_read() -> None:
+    an_old_shipment("s-1")
+    change(Shipment, "s-1", data={"S": '{ "a" : 1 }'})
+    with Shipment.load.start("s-1") as ctx:
+        assert ctx.task.data == {"a": 1}
+    assert stored(Shipment, "s-1")["data"] == {"S": '{ "a" : 1 }'}
+
+
+def test_the_row_in_the_context_shows_the_success_afterwards() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.amount = 1
+    assert ctx.task.state == Order.ship.pending
+    assert (ctx.task.attempt, ctx.task.amount) == (0, 1)
+
+
+def test_nobody_else_can_start_the_task_while_the_block_runs() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1"), pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
+        pytest.fail("two blocks run")
+
+
+def test_a_success_forgets_the_attempts_and_keeps_the_errors() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    succeed(Order.confirm_payment, "o-1")
+    task = Order.get_task("o-1")
+    assert task.attempt == 0
+    assert [failure.message for failure in task.errors] == ["it broke"]
+
+
+def test_what_start_returned_is_for_one_run() -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1")
+    with run:
+        pass
+    with recorded() as requests, pytest.raises(RuntimeError), run:
+        pytest.fail("it runs again")
+    assert requests == []
+
+
+def test_two_tasks_of_one_id_in_two_use_cases_do_not_meet() -> None:
+    Order.create("x")
+    Shipment.create("x", weight=2)
+    with Order.confirm_payment.start("x"), Shipment.load.start("x") as ctx:
+        ctx.task.note = "of the shipment"
+    assert Shipment.get_task("x").note == "of the shipment"
+    assert Order.get_task("x").state == Order.ship.pending
+
+
+def test_a_record_beside_the_task_is_left_alone() -> None:
+    Order.create("o-1")
+    beside = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#note"}, "text": {"S": "mine"}}
+    put(AppTask, beside)
+    succeed(Order.confirm_payment, "o-1")
+    assert next(AppTask.query("o-1", AppTask.use_case_id == "order#note")).task_id == "o-1"

@@ -1,0 +1,142 @@
+"""What a step has to do now: pending and failed tasks that are due, and those whose worker died."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import RetryLater
+from tests.contract.orders import Order, Parcel
+from tests.contract.recorder import recorded
+from tests.contract.workers import die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+MINUTE = timedelta(minutes=1)
+
+
+def todo(**arguments: Any) -> list[str]:
+    return [task.task_id for task in Order.confirm_payment.todo(**arguments)]
+
+
+def test_a_pending_task_is_to_do() -> None:
+    Order.create("o-1")
+    assert todo() == ["o-1"]
+
+
+def test_a_failed_task_is_to_do() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    assert todo() == ["o-1"]
+
+
+def test_a_task_that_is_not_due_is_not(clock: StoppedClock) -> None:
+    Order.create("pending", due_time=clock.now() + MINUTE)
+    Order.create("failed")
+    fail(Order.confirm_payment, "failed", RetryLater(MINUTE))
+    assert todo() == []
+    clock.advance(MINUTE)
+    assert sorted(todo()) == ["failed", "pending"]
+
+
+def test_a_task_that_is_due_within_the_margin_is_to_do_as_it_may_start(clock: StoppedClock) -> None:
+    Order.create("o-1", due_time=clock.now() + timedelta(seconds=2))
+    Order.create("o-2", due_time=clock.now() + timedelta(seconds=2, microseconds=1))
+    assert todo() == ["o-1"]
+
+
+def test_a_running_task_is_not_to_do() -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    assert todo() == []
+
+
+def test_an_abandoned_task_is_to_do_once_it_can_be_taken_over(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(minutes=5, seconds=2))
+    assert todo() == []
+    clock.advance(timedelta(microseconds=1))
+    assert todo() == ["o-1"]
+
+
+def test_a_task_whose_lock_was_extended_is_not_to_do(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.extend_lock(timedelta(hours=1))
+        clock.advance(timedelta(minutes=30))
+        assert todo() == []
+
+
+def test_finished_and_ignored_tasks_and_those_at_other_steps_are_not_to_do() -> None:
+    Order.create("done")
+    succeed(Order.confirm_payment, "done")
+    Order.create("ignored", state=Order.confirm_payment.ignored)
+    Order.create("later", state=Order.deliver.failed)
+    assert todo() == []
+    assert [task.task_id for task in Order.ship.todo()] == ["done"]
+
+
+def test_the_oldest_comes_first_whatever_its_state(clock: StoppedClock) -> None:
+    Order.create("abandoned")
+    die(Order.confirm_payment, "abandoned")  # due when its lock ends
+    clock.advance(timedelta(minutes=4))
+    Order.create("failed")
+    fail(Order.confirm_payment, "failed")
+    clock.advance(timedelta(minutes=3))
+    Order.create("pending")
+    assert todo() == ["failed", "abandoned", "pending"]
+
+
+def test_todo_takes_the_first_ones_up_to_a_limit(clock: StoppedClock) -> None:
+    for number in range(6):
+        Order.create(f"o-{number}")
+        if number % 2:
+            fail(Order.confirm_payment, f"o-{number}")
+        clock.advance(MINUTE)
+    for limit in (1, 3, 6, 7):
+        assert todo(limit=limit) == [f"o-{number}" for number in range(min(limit, 6))]
+
+
+def test_todo_takes_a_window(clock: StoppedClock) -> None:
+    begin = clock.now()
+    for number in range(6):
+        Order.create(f"o-{number}")
+        clock.advance(MINUTE)
+    assert todo(since=begin + 2 * MINUTE, until=begin + 4 * MINUTE) == ["o-2", "o-3"]
+
+
+def test_todo_reads_all_shards_in_order(clock: StoppedClock) -> None:
+    for number in range(12):
+        Parcel.create(f"p-{number:02}")
+        clock.advance(MINUTE)
+    assert [task.task_id for task in Parcel.sort.todo()] == [f"p-{number:02}" for number in range(12)]
+
+
+def test_todo_yields_whole_tasks() -> None:
+    Order.create("o-1", data={"a": [1]})
+    assert next(Order.confirm_payment.todo()).data == {"a": [1]}
+
+
+def test_todo_reads_nothing_before_it_is_iterated() -> None:
+    with recorded() as requests:
+        Order.confirm_payment.todo()
+    assert requests == []
+
+
+def test_todo_does_not_read_what_is_not_due(clock: StoppedClock) -> None:
+    for number in range(12):
+        Order.create(f"o-{number}", due_time=clock.now() + timedelta(hours=number))
+    with recorded() as requests:
+        assert todo() == ["o-0"]
+    assert requests.entries_read == 1
+
+
+def test_todo_since_a_time_after_now_is_empty(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    assert todo(since=clock.now() + timedelta(hours=1)) == []

@@ -1,0 +1,43 @@
+"""What workers do to a task: succeed, fail, and die."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import BoundStep
+
+__all__ = ["Broken", "FrozenError", "die", "fail", "succeed"]
+
+
+class Broken(Exception):  # noqa: N818 - a user's own
+    """What a block fails with."""
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    """One that takes no note, and no other attribute either."""
+
+    why: str
+
+
+def succeed(step: BoundStep[Any], *task_ids: str) -> None:
+    """Run a step of these tasks, with nothing in the block."""
+    for task_id in task_ids:
+        with step.start(task_id):
+            pass
+
+
+def fail(step: BoundStep[Any], task_id: str, error: BaseException | None = None) -> None:
+    """Run a step with a block that raises the error, and check that this error left."""
+    error = error or Broken("it broke")
+    with pytest.raises(type(error)) as caught, step.start(task_id):
+        raise error
+    assert caught.value is error
+
+
+def die(step: BoundStep[Any], task_id: str) -> None:
+    """Start a step as a worker does that is never heard of again."""
+    step.start(task_id).__enter__()

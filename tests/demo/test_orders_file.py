@@ -1,0 +1,122 @@
+"""A file of orders: what is read from it, and how everything that is wrong with it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pynamodb_tracker.demo.orders import PlacedOrder
+from pynamodb_tracker.demo.orders_file import BadOrdersFileError, read_orders
+
+COLUMNS = (
+    "order_id,customer_id,order_status,order_purchase_timestamp,order_approved_at,"
+    "order_delivered_carrier_date,order_delivered_customer_date,order_estimated_delivery_date"
+)
+
+Write = Callable[[str | bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(content: str | bytes) -> Path:
+        path = tmp_path / "orders.csv"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return written
+
+
+def problems_of(path: Path) -> list[str]:
+    with pytest.raises(BadOrdersFileError) as caught:
+        read_orders(path)
+    return [problem.removeprefix(f"{path}:") for problem in caught.value.problems]
+
+
+def test_an_order_has_the_times_of_the_steps_that_happened(write: Write) -> None:
+    path = write(f"{COLUMNS}\na1,c1,shipped,10/2/2017 9:56,10/2/2017 11:07,1/4/2018 19:55,,10/18/2017 0:00\n")
+    approved, carried = datetime(2017, 10, 2, 11, 7), datetime(2018, 1, 4, 19, 55)  # noqa: DTZ001 - no zone in files
+    assert read_orders(path) == [PlacedOrder("a1", "shipped", {"confirm_payment": approved, "ship": carried})]
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("3/4/2018 5:06", datetime(2018, 3, 4, 5, 6)),  # noqa: DTZ001
+        ("03/04/2018 05:06:07", datetime(2018, 3, 4, 5, 6, 7)),  # noqa: DTZ001
+        ("3/4/2018 5:06 PM", datetime(2018, 3, 4, 17, 6)),  # noqa: DTZ001
+        ("3/4/2018", datetime(2018, 3, 4)),  # noqa: DTZ001
+        ("2018-03-04 05:06:07", datetime(2018, 3, 4, 5, 6, 7)),  # noqa: DTZ001
+        ("2018-03-04T05:06:07.5Z", datetime(2018, 3, 4, 5, 6, 7, 500000, tzinfo=UTC)),
+        ("2018-03-04", datetime(2018, 3, 4)),  # noqa: DTZ001
+    ],
+)
+def test_a_time_is_read_as_month_day_year_or_as_in_iso_8601(write: Write, text: str, time: datetime) -> None:
+    path = write(f"order_id,order_status,order_approved_at\na1,approved,{text}\n")
+    assert read_orders(path)[0].times == {"confirm_payment": time}
+
+
+def test_columns_may_be_left_out_and_come_in_any_order(write: Write) -> None:
+    assert read_orders(write("order_status,order_id\nshipped,a1\n")) == [PlacedOrder("a1", "shipped")]
+
+
+def test_a_byte_order_mark_windows_line_ends_and_blank_lines_are_no_matter(write: Write) -> None:
+    path = write(b"\xef\xbb\xbforder_id,order_status\r\n\r\na1,created\r\n\r\na2, Delivered \r\n")
+    assert [(order.order_id, order.status) for order in read_orders(path)] == [("a1", "created"), ("a2", "delivered")]
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("", 1, "the file is empty"),
+        ("\n\n", 1, "the file is empty"),
+        ("order_id,order_status\n", 2, "no order below the header"),
+        ("order_id,order_status,order_aproved_at\n", 1, "unknown column 'order_aproved_at'; did you mean 'order_appr"),
+        ("order_id,order_status,zip\na1,created,1\n", 1, "unknown column 'zip'; the columns are order_id, "),
+        ("customer_id,order_status\nc1,created\n", 1, "the column 'order_id' is missing"),
+        ("order_id,order_id,order_status\na1,a1,created\n", 1, "the column 'order_id' is there 2 times"),
+        ("order_id;order_status\na1;created\n", 1, "separated by ';'"),
+        ("order_id,order_status\na1,created\na2,created\na1,shipped\n", 4, "order_id 'a1' is also on line 2"),
+        ("order_id,order_status\na1,created\n\n,created\n", 4, "order_id is empty"),
+        ("order_id,order_status\na1,deliverd\n", 2, "unknown order_status 'deliverd'; did you mean 'delivered'?"),
+        ("order_id,order_status\na1,\n", 2, "unknown order_status ''; write one of created, "),
+        ("order_id,order_status\na1\n", 2, "1 fields, where the header has 2"),
+        ("order_id,order_status\na1,created,\n", 2, "3 fields, where the header has 2"),
+        ('order_id,order_status\n"a\n1",created\na2,x\n', 4, "unknown order_status 'x'"),
+        ('order_id,order_status\na1,"crea"ted\n', 2, "not CSV"),
+        ('order_id,order_status\na1,"created\n', 2, "not CSV"),
+        (b"order_id,order_status\na1,created\na\xe9,created\n", 3, "not UTF-8"),
+        (f"order_id,order_status\n{'é' * 600},created\n", 2, "a task id has 1 to 1024 bytes, not 1200"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(write: Write, content: str | bytes, line: int, words: str) -> None:
+    (problem,) = problems_of(write(content))
+    assert problem.startswith(f"{line}: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize("column", COLUMNS.split(",")[3:])
+@pytest.mark.parametrize("text", ["31/12/2017 10:00", "2017-13-01", "yesterday", "10/2/2017 25:00", "2017"])
+def test_a_bad_date_is_told_in_each_column_of_times(write: Write, column: str, text: str) -> None:
+    (problem,) = problems_of(write(f"order_id,order_status,{column}\na1,created,\na2,created,{text}\n"))
+    assert problem.startswith(f"3: {column} {text!r} is no date: write M/D/YYYY H:MM, month first, or YYYY-MM-DD")
+
+
+def test_every_problem_of_a_file_is_told_at_once(write: Write) -> None:
+    problems = problems_of(write("order_id,order_status,order_approved_at\na1,no,never\na2,created,\na2,created,\n"))
+    assert [problem.partition(":")[0] for problem in problems] == ["2", "2", "4"]
+
+
+def test_of_very_many_problems_the_first_are_told_and_the_others_counted(write: Write) -> None:
+    problems = problems_of(write("order_id,order_status\n" + "".join(f"a{n},no\n" for n in range(50))))
+    assert len(problems) == 21
+    assert problems[-1] == " and 30 more"
+
+
+def test_a_file_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(BadOrdersFileError, match=r"nothing\.csv: cannot be read: No such file"):
+        read_orders(tmp_path / "nothing.csv")
+    with pytest.raises(BadOrdersFileError, match="cannot be read: "):
+        read_orders(tmp_path)
