@@ -53,7 +53,7 @@ class SharedConnection(Connection):
         self._building = threading.RLock()
 
     @property
-    def client(self) -> botocore.client.BaseClient:  # type: ignore[override]  # PynamoDB types it as a private class
+    def client(self) -> botocore.client.BaseClient:
         """Return the one botocore client of the table."""
         with self._building:
             return super().client

@@ -12,19 +12,19 @@ from pynamodb_tracker.model import TaskRow
 
 __all__ = ["ExecutionContext"]
 
-T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
-class ExecutionContext(Generic[T]):
+class ExecutionContext(Generic[T_co]):
     """One attempt of one step of one task, which this worker has locked."""
 
-    def __init__(self, writes: transitions.StepWrites[T], lock: transitions.Lock[T], lock_for: timedelta) -> None:
+    def __init__(self, writes: transitions.StepWrites[T_co], lock: transitions.Lock[T_co], lock_for: timedelta) -> None:
         self._writes = writes
         self._lock = lock
         self._lock_for = lock_for
 
     @property
-    def task(self) -> T:
+    def task(self) -> T_co:
         """The row; what the block assigns to it is saved with the success, or not at all."""
         return self._lock.task
 

@@ -50,6 +50,10 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     return 1
 
 
+def look(ctx: ExecutionContext[AppTask]) -> None:
+    assert_type(ctx.task, AppTask)
+
+
 def use(cursor: str | None) -> int:
     assert_type(Order.create("o-1001", amount=4200), Order)
     assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
@@ -62,6 +66,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.code, int)
     assert_type(Order.ship.run("o-1001", print_label), int)
     assert_type(Order.ship.run_all(print_label, threads=8), Report)
+    Order.ship.run_all(look)  # what works on any task works on an order
     assert_type(Order.ship.todo(), Iterator[Order])
     assert_type(Order.ship.reopen("o-1001"), Order)
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
