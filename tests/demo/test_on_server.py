@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pynamodb_tracker.demo.accidents import Accidents
 from pynamodb_tracker.demo.pipeline import DemoTask, Order
+from pynamodb_tracker.demo.processes import Processes
 from pynamodb_tracker.demo.server import ServerError, Setup, demo_table
 from tests.demo.command import ran, started
 from tests.engine.dynamodb_local import Engine
@@ -93,6 +95,17 @@ def test_workers_end_when_the_demo_itself_is_killed(setup: Setup) -> None:
         process.kill()
         process.communicate(timeout=60)
     assert all(has_ended(pid) for pid in workers)
+
+
+def test_a_worker_that_breaks_ends_the_demo_and_says_why(setup: Setup, capfd: pytest.CaptureFixture[str]) -> None:
+    elsewhere = Setup("http://127.0.0.1:9", setup.table_name)
+    with setup.connected():
+        DemoTask.create_table(wait=True)
+        Order.create("a1", order_status="delivered")
+        told = pytest.raises(ServerError, match="a worker process ended by itself, with exit code 1")
+        with Processes(1, Accidents({}), elsewhere).at_work() as crew, told:
+            crew.work_off(lambda _counts: None)
+    assert "127.0.0.1:9" in capfd.readouterr().err
 
 
 def test_access_keys_that_are_set_up_are_used(setup: Setup) -> None:
