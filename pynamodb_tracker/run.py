@@ -76,12 +76,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _succeed(self, lock: transitions.Lock[T]) -> None:
         """Record the success; a value that cannot be stored fails the attempt, nothing else does."""
         try:
-            transitions.succeed(self.writes, lock)
+            _insist(lambda: transitions.succeed(self.writes, lock))
         except ValueNotStorableError as error:
             self._fail(lock, error)
-            raise
-        except KeyboardInterrupt:
-            transitions.succeed(self.writes, lock)  # the work is done: it is recorded before Ctrl-C leaves
             raise
 
     def _fail(self, lock: transitions.Lock[T], error: BaseException) -> bool:
@@ -113,10 +110,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return timedelta(0)
 
 
+def _insist(write: Callable[[], None]) -> None:
+    """Write how the run ended, once more where Ctrl-C cut it short: what happened is recorded before that leaves."""
+    try:
+        write()
+    except KeyboardInterrupt:
+        write()
+        raise
+
+
 def _recorded(error: BaseException, write: Callable[[], None]) -> bool:
     """Write how the run ended, and tell whether that is on record; where it is not, the error carries a note."""
     try:
-        write()
+        _insist(write)
     except (LockLostError, PynamoDBConnectionError) as unrecorded:
         _note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False

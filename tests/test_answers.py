@@ -1,0 +1,149 @@
+"""Answers that come in pieces, or are cut short by Ctrl-C: what an engine or a person does seldom, done on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.testing import OneAtATime, local_table
+
+Dispatch = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+class AppTask(Task):
+    class Meta:
+        table_name = "answers"
+        region = "us-east-1"
+
+
+class Order(AppTask):
+    use_case_id = UseCase("order", status_shards=2)
+    pay = Step(10)
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[None]:
+    with local_table(AppTask):
+        yield
+
+
+@contextmanager
+def through(change: Callable[[Dispatch, str, dict[str, Any]], dict[str, Any]]) -> Iterator[None]:
+    """Let every request go through `change`, which is given the means to send it."""
+
+    class Changed(OneAtATime):
+        def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+            return change(super().dispatch, operation_name, operation_kwargs)
+
+    before = AppTask.tracker.table.reconnect(Changed)
+    try:
+        yield
+    finally:
+        AppTask.tracker.table.reconnect(before)
+
+
+def in_small_pages(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    small = {"Limit": 2} if operation in ("Query", "Scan") else {}
+    return send(operation, {**request, **small})
+
+
+def interrupting(number: int, *, applied: bool) -> Callable[[Dispatch, str, dict[str, Any]], dict[str, Any]]:
+    """Press Ctrl-C in the n-th update, before or after the server has applied it."""
+    updates = []
+
+    def change(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        updates.extend([request] if operation == "UpdateItem" else [])
+        if operation != "UpdateItem" or len(updates) != number:
+            return send(operation, request)
+        if applied:
+            send(operation, request)
+        raise KeyboardInterrupt
+
+    return change
+
+
+@pytest.fixture
+def five() -> set[str]:
+    ids = {f"o-{number}" for number in range(5)}
+    assert len(Order.create_many(sorted(ids)).succeeded) == len(ids)
+    return ids
+
+
+def test_a_query_reads_on_where_the_engine_cuts_its_answer(five: set[str]) -> None:
+    with through(in_small_pages):
+        assert {task.task_id for task in Order.pay.pending.query()} == five
+
+
+def test_a_count_adds_up_the_pages(five: set[str]) -> None:
+    with through(in_small_pages):
+        assert Order.pay.pending.count() == len(five)
+
+
+def test_counts_add_up_the_pages(five: set[str]) -> None:
+    with through(in_small_pages):
+        assert Order.counts()[Order.pay.pending] == len(five)
+
+
+def test_a_use_case_is_deleted_to_the_last_page(five: set[str]) -> None:
+    with through(in_small_pages):
+        assert set(Order.delete_use_case().succeeded) == five
+
+
+def test_rows_that_throttling_left_over_are_asked_for_again(five: set[str]) -> None:
+    requests = []
+
+    def half(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation != "BatchGetItem":
+            return send(operation, request)
+        requests.append(request)
+        (asked,) = request["RequestItems"].values()
+        now, later = asked["Keys"][:2], asked["Keys"][2:]
+        answer = send(operation, {**request, "RequestItems": {"answers": {**asked, "Keys": now}}})
+        return answer | {"UnprocessedKeys": {"answers": {**asked, "Keys": later}} if later else {}}
+
+    with through(half):
+        assert {task.task_id for task in Order.pay.pending.query()} == five
+    assert len(requests) == 3
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
+def test_ctrl_c_while_the_claim_is_sent_locks_nothing(applied: bool) -> None:  # noqa: FBT001 - a parameter
+    Order.create("o-1")
+    with through(interrupting(1, applied=applied)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
+        pytest.fail("the block is not entered")
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.pay.pending, 0)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
+def test_ctrl_c_while_the_success_is_sent_loses_no_finished_work(applied: bool) -> None:  # noqa: FBT001 - a parameter
+    Order.create("o-1")
+    with through(interrupting(2, applied=applied)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1") as ctx:
+        ctx.task.data["paid"] = True
+    task = Order.get_task("o-1")
+    assert (task.state, task.data) == (Order.pay.succeeded, {"paid": True})
+
+
+def test_ctrl_c_while_the_failure_is_sent_leaves_when_it_is_recorded() -> None:
+    Order.create("o-1")
+    with through(interrupting(2, applied=False)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
+        raise ValueError("no")
+    assert Order.get_task("o-1").state == Order.pay.failed
+
+
+def test_a_run_is_entered_once() -> None:
+    Order.create("o-1")
+    run = Order.pay.start("o-1")
+    with run:
+        pass
+    with pytest.raises(RuntimeError, match=r"call start\(\) for each run"), run:
+        pytest.fail("it was entered before")
+
+
+def test_a_run_that_was_never_entered_cannot_be_left() -> None:
+    with pytest.raises(RuntimeError, match="never entered"):
+        Order.pay.start("o-1").__exit__(None, None, None)
