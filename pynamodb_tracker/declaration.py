@@ -9,11 +9,12 @@ from pynamodb.models import MetaModel
 from pynamodb.settings import default_settings_dict, get_settings_value
 
 from pynamodb_tracker import mistakes
+from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.schema import Schema
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import END, Codes, Status
-from pynamodb_tracker.step import BoundStep, Step
+from pynamodb_tracker.step import Step
 from pynamodb_tracker.table import Table
 from pynamodb_tracker.usecase import UseCase
 

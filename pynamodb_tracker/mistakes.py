@@ -10,8 +10,9 @@ from pynamodb.attributes import Attribute, DiscriminatorAttribute, VersionAttrib
 from pynamodb.indexes import Index
 
 from pynamodb_tracker.arguments import LONGEST
+from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
-from pynamodb_tracker.step import BoundStep, Step
+from pynamodb_tracker.step import Step
 from pynamodb_tracker.usecase import UseCase
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -104,21 +105,18 @@ class Walk(Generic[T]):
 
     def _shard(self, status_key: str, limit: int | None) -> Iterator[Stored]:
         at = self.positions.get(status_key)
-        start = None if at is None else self._start_key(status_key, at)
-        while True:
-            answer = self.model.tracker.connection().query(
-                status_key,
-                range_key_condition=self.window.on_due_time(self.last_due()),
-                filter_condition=self.window.on_update_time(),
-                index_name=_INDEX,
-                scan_index_forward=not self.latest_first,
-                exclusive_start_key=start,
-                limit=min(limit or _PAGE, _PAGE),
-            )
-            yield from answer["Items"]
-            start = answer.get("LastEvaluatedKey")
-            if not start:
-                return
+        pages = _pages(
+            self.model.tracker.connection().query,
+            status_key,
+            range_key_condition=self.window.on_due_time(self.last_due()),
+            filter_condition=self.window.on_update_time(),
+            index_name=_INDEX,
+            scan_index_forward=not self.latest_first,
+            limit=min(limit or _PAGE, _PAGE),
+            start=None if at is None else self._start_key(status_key, at),
+        )
+        for page in pages:
+            yield from page["Items"]
 
     def last_due(self) -> datetime | None:
         """Return the last due time of interest: of a finished task it is when it got there, so `until` bounds it."""
@@ -165,45 +163,45 @@ def whole_rows(model: type[T], entries: Iterable[Stored]) -> dict[str, T]:
 
 def count(model: type[TaskRow], code: int, window: Window) -> int:
     """Return how many tasks the index has in a state; eventually consistent, and it reads every entry it counts."""
-    walk, total = Walk(model, code, window), 0
-    table = model.tracker.connection()
-    for status_key in model.tracker.use_case.status_keys(code):
-        start: Any = None
-        while True:
-            answer = table.query(
-                status_key,
-                range_key_condition=window.on_due_time(walk.last_due()),
-                filter_condition=window.on_update_time(),
-                index_name=_INDEX,
-                select="COUNT",
-                exclusive_start_key=start,
-            )
-            total += answer["Count"]
-            start = answer.get("LastEvaluatedKey")
-            if not start:
-                break
-    return total
+    within = Walk(model, code, window)
+    pages = (
+        page
+        for status_key in model.tracker.use_case.status_keys(code)
+        for page in _pages(
+            model.tracker.connection().query,
+            status_key,
+            range_key_condition=window.on_due_time(within.last_due()),
+            filter_condition=window.on_update_time(),
+            index_name=_INDEX,
+            select="COUNT",
+        )
+    )
+    return sum(page["Count"] for page in pages)
 
 
 def counts(model: type[TaskRow]) -> dict[int, int]:
     """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once."""
-    found: dict[int, int] = {}
     prefix = model.tracker.use_case.prefix
-    start: Any = None
-    table = model.tracker.connection()
+    pages = _pages(
+        model.tracker.connection().scan,
+        filter_condition=StatusIndex.status_key.startswith(prefix),
+        attributes_to_get=["status_key"],
+        index_name=_INDEX,
+    )
+    keys = (entry["status_key"]["S"] for page in pages for entry in page["Items"])
+    return Counter(int(key.removeprefix(prefix).partition("#")[0]) for key in keys)
+
+
+def _pages(
+    read: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers of a query or a scan, each asked for when it is wanted."""
     while True:
-        answer = table.scan(
-            filter_condition=StatusIndex.status_key.startswith(prefix),
-            attributes_to_get=["status_key"],
-            index_name=_INDEX,
-            exclusive_start_key=start,
-        )
-        for entry in answer["Items"]:
-            code = int(entry["status_key"]["S"].removeprefix(prefix).partition("#")[0])
-            found[code] = found.get(code, 0) + 1
-        start = answer.get("LastEvaluatedKey")
+        page = read(*args, exclusive_start_key=start, **options)
+        yield page
+        start = page.get("LastEvaluatedKey")
         if not start:
-            return found
+            return
 
 
 def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None) -> Iterator[T]:
@@ -228,15 +226,10 @@ def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None)
 
 def task_ids(model: type[TaskRow]) -> Iterator[str]:
     """Yield the id of every task of the use case, strongly consistent; reads the whole table."""
-    start: Any = None
-    while True:
-        answer = model.tracker.connection().scan(
-            filter_condition=TaskRow.use_case_id == model.tracker.use_case.name,
-            attributes_to_get=["task_id"],
-            consistent_read=True,
-            exclusive_start_key=start,
-        )
-        yield from (item["task_id"]["S"] for item in answer["Items"])
-        start = answer.get("LastEvaluatedKey")
-        if not start:
-            return
+    pages = _pages(
+        model.tracker.connection().scan,
+        filter_condition=TaskRow.use_case_id == model.tracker.use_case.name,
+        attributes_to_get=["task_id"],
+        consistent_read=True,
+    )
+    return (item["task_id"]["S"] for page in pages for item in page["Items"])

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import check_task_id, check_threads, check_time, did_you_mean
 from pynamodb_tracker.batch import in_threads
+from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.declaration import TaskMeta
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.guarded import GuardedRow
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step import BoundStep
 
 __all__ = ["Task"]
 
