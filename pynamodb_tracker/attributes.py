@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import datetime
 from typing import Any, cast
 
@@ -52,6 +53,9 @@ class FencesAttribute(Attribute[list[int]]):
         return [int(fence[NUMBER]) for fence in value]
 
 
+_first_touch = threading.Lock()
+
+
 class _Unread(str):
     """The stored text of `data` that nobody has looked at yet."""
 
@@ -70,13 +74,13 @@ class DataAttribute(Attribute[dict[str, Any]]):
         """Return the dictionary of a row, the same object each time, so that nested changes of it count."""
         if instance is None:
             return self
-        value = instance.attribute_values.get("data")
-        if isinstance(value, _Unread):
-            value = json.loads(value)
-        elif value is None:
-            value = {}
-        instance.attribute_values["data"] = value
-        return value
+        values = instance.attribute_values
+        if values.get("data") is None or isinstance(values["data"], _Unread):
+            with _first_touch:  # of two threads, both get the dictionary of the first
+                value = values.get("data")
+                if value is None or isinstance(value, _Unread):
+                    values["data"] = {} if value is None else json.loads(value)
+        return values["data"]
 
     def stored(self, instance: Any) -> str | None:
         """Return the stored form of a row's dictionary, without parsing it where nobody touched it."""

@@ -166,6 +166,8 @@ class BoundStep(Generic[T]):
 
     def codes_of(self, states: AlsoFrom) -> frozenset[int]:
         """Return the codes of further states to start from; ValueError for one that cannot be."""
+        if isinstance(states, State | DeclaredState | str):
+            raise TypeError(f"also_from is a sequence of states, not one: write also_from=({states},)")
         codes = set()
         for state in states:
             code = self._code_of(state)

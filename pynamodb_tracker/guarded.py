@@ -10,7 +10,7 @@ from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.model import TaskRow, changes_of
 
 __all__ = ["GuardedRow"]
 
@@ -19,7 +19,11 @@ class GuardedRow(TaskRow):
     """A row whose inherited methods cannot break the lock, and whose attributes are assigned with care."""
 
     def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
-        """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others."""
+        """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
+
+        It reads the row anew: what was assigned and not saved is in the way, and a TypeError says so.
+        """
+        self._check_unchanged("update")
         return super().update(actions, self._updatable(actions, condition), **options)
 
     def get_update_kwargs_from_instance(
@@ -27,6 +31,18 @@ class GuardedRow(TaskRow):
     ) -> dict[str, Any]:
         """Return the update for a transaction; the user's own attributes of an existing row only."""
         return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
+
+    def refresh(self, consistent_read: bool = False) -> None:  # noqa: FBT001, FBT002 - PynamoDB's signature
+        """Read the row anew, as PynamoDB's `refresh` does; a TypeError where that would drop what was assigned."""
+        self._check_unchanged("refresh")
+        super().refresh(consistent_read)
+
+    def _check_unchanged(self, order: str) -> None:
+        if "_stored" in vars(self) and (changes := changes_of(self)):
+            raise TypeError(
+                f"{type(self).__name__}.{order} would drop what was assigned to {', '.join(changes)}: in a run, call "
+                "ctx.save() first"
+            )
 
     def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
         own = {attribute.attr_name for _, attribute in self.tracker.own_attributes()}
@@ -45,6 +61,8 @@ class GuardedRow(TaskRow):
         """Delete this task, as `delete_task` does; TypeError for a condition."""
         if condition is not None or options:
             raise TypeError(f"{type(self).__name__}.delete takes no condition: it deletes a task that nobody holds")
+        if self.use_case_id != self.tracker.use_case.name:
+            raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
         transitions.delete(type(self), self.task_id)
 
     def save(self, *_args: Any, **_options: Any) -> NoReturn:
@@ -61,6 +79,14 @@ class GuardedRow(TaskRow):
     def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError: a delete inside of a transaction could not tell why it was refused."""
         raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
+
+    def from_dynamodb_dict(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError: a row that is filled by hand was never read, so nothing can tell what changed."""
+        raise TypeError(f"{type(self).__name__} is read by get_task and the queries; fill no row by hand")
+
+    def from_simple_dict(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Raise a TypeError, as `from_dynamodb_dict` does."""
+        self.from_dynamodb_dict()
 
     @classmethod
     def batch_write(cls, *_args: Any, **_options: Any) -> NoReturn:

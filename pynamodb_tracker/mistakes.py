@@ -27,6 +27,8 @@ def in_names(base: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
     for name, value in declared.items():
         taken = getattr(base, name, None)
         is_step = isinstance(taken, BoundStep | Step)
+        if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
+            yield f".{name} clashes with a name of the model: write another one, say my_{name}"
         if not isinstance(value, Attribute | Step | Index):
             continue
         if name == "use_case_id" and isinstance(value, UseCase):

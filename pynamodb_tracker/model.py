@@ -84,9 +84,12 @@ class TaskRow(Model):
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
-        """Return the row as an instance of the class that claims its use case."""
-        claiming = cls.tracker.table.use_cases.get(data["use_case_id"]["S"]) if "use_case_id" in data else None
-        return load(claiming or cls, data)  # type: ignore[return-value]  # the row decides
+        """Return the row as an instance of the class that claims its use case, or else of the table's class."""
+        if "use_case_id" not in data:  # a part of a row, which was asked for
+            return load(cls, data)
+        table = cls.tracker.table
+        model = table.use_cases.get(data["use_case_id"]["S"], table.owner)
+        return load(model, data)  # type: ignore[return-value]  # the row decides
 
     def deserialize(self, attribute_values: Stored) -> None:
         """Fill this instance from a stored row in one pass, and remember that row: `changes` compares with it."""

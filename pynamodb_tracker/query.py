@@ -145,7 +145,8 @@ def still(row: TaskRow, entry: Stored) -> bool:
 
 def whole_rows(model: type[T], entries: Iterable[Stored]) -> dict[str, T]:
     """Read whole rows, strongly consistent, by task id; what throttling left over is asked for again, with a pause."""
-    keys: Any = [{name: next(iter(entry[name].values())) for name in ("task_id", "use_case_id")} for entry in entries]
+    ids = dict.fromkeys(entry["task_id"]["S"] for entry in entries)  # one may be there twice: it moved meanwhile
+    keys: Any = [{"task_id": task_id, "use_case_id": model.tracker.use_case.name} for task_id in ids]
     rows: dict[str, T] = {}
     table = model.tracker.connection()
     for pause in backoff():
@@ -205,7 +206,7 @@ def _pages(
 
 
 def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None) -> Iterator[T]:
-    """Yield what a step has to do now, oldest first: pending and failed tasks that are due, and abandoned ones."""
+    """Return what a step has to do now, oldest first: pending and failed tasks that are due, and abandoned ones."""
     now, margin = clock.now(), model.tracker.margin
 
     def left_behind(row: T) -> bool:
@@ -217,8 +218,14 @@ def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None)
         Walk(model, codes.failed, window, latest=now + margin).rows(limit),
         filter(left_behind, Walk(model, codes.in_progress, window, latest=now - margin).rows()),
     ]
+    merged = heapq.merge(*walks, key=lambda row: (row.due_time, row.task_id))
+    return islice(_each_once(merged), limit)
+
+
+def _each_once(rows: Iterable[T]) -> Iterator[T]:
+    """Yield each task once: one that changes its state during the walk may be met in both."""
     seen = set[str]()
-    for row in islice(heapq.merge(*walks, key=lambda row: (row.due_time, row.task_id)), limit):
+    for row in rows:
         if row.task_id not in seen:
             seen.add(row.task_id)
             yield row

@@ -10,11 +10,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, ValueNotStorableError
+from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import TaskRow
 
 __all__ = ["Run"]
@@ -114,8 +114,11 @@ def _insist(write: Callable[[], None]) -> None:
     """Write how the run ended, once more where Ctrl-C cut it short: what happened is recorded before that leaves."""
     try:
         write()
-    except KeyboardInterrupt:
-        write()
+    except KeyboardInterrupt as interrupt:
+        try:
+            write()
+        except (PynamoDBException, TrackerError) as unrecorded:
+            _note(interrupt, f"pynamodb_tracker could not record how the block ended: {unrecorded}")
         raise
 
 

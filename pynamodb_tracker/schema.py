@@ -46,23 +46,13 @@ class Schema:
             raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
         return self._table
 
-    def check_use_case(self) -> UseCase:
-        """Return the use case; a TypeError on the table class, which has none."""
+    @property
+    def use_case(self) -> UseCase:
+        """The use case; a TypeError on the table class, which has none."""
         if self._use_case is None:
             name = self._model.__name__
             raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
         return self._use_case
-
-    @property
-    def use_case(self) -> UseCase:
-        """The use case; a TypeError on the table class, which has none."""
-        return self.check_use_case()
-
-    @property
-    def first_code(self) -> int:
-        """Pending of the first step; a TypeError on the table class, which has none."""
-        self.check_use_case()
-        return self.steps[0].pending
 
     @property
     def margin(self) -> timedelta:

@@ -41,7 +41,7 @@ class Table:
         self.owner = owner
         self.use_cases: weakref.WeakValueDictionary[str, type[TaskRow]] = weakref.WeakValueDictionary()
         self._connection: TableConnection | None = None
-        self._pid = 0
+        self._pid = os.getpid()
         self._guard = threading.RLock()
         self._connect: Callable[..., Connection] = SharedConnection
 
@@ -62,13 +62,19 @@ class Table:
     def connection(self) -> TableConnection:
         """Return the connection that all use cases share, built anew where Meta names another table.
 
-        A forked process builds its own: on a socket of its parent's it could read the answer to another request.
+        A forked process builds its own: on a socket of its parent's it could read the answer to another request, and
+        a lock that a thread of its parent held would never be free.
         """
-        table_name, pid = self.owner.Meta.table_name, os.getpid()
-        with self._guard:
-            if self._connection is None or self._connection.table_name != table_name or self._pid != pid:
-                self._connection, self._pid = self._connected(table_name), pid
-            return self._connection
+        table_name = self.owner.Meta.table_name
+        if os.getpid() != self._pid:
+            self._guard, self._connection, self._pid = threading.RLock(), None, os.getpid()
+        connection = self._connection
+        if connection is None or connection.table_name != table_name:
+            with self._guard:
+                connection = self._connection
+                if connection is None or connection.table_name != table_name:
+                    connection = self._connection = self._connected(table_name)
+        return connection
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
         """Drop the connection and its client, and build the next one by `connect`; return what built it before."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import check_task_id, check_threads, check_time, did_you_mean
 from pynamodb_tracker.batch import in_threads
@@ -50,7 +52,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         check_task_id(task_id)
         due_time = check_time("due_time", due_time)
         cls._check_own(attributes)
-        code = cls.tracker.first_code if state is None else cls._code_to_begin_in(state, due_time)
+        code = None if state is None else cls._code_to_begin_in(state, due_time)
         return transitions.create(cls, task_id, code, due_time, attributes)
 
     @classmethod
@@ -76,8 +78,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
         """Create many tasks, each an id or a mapping of `task_id` and what `create` takes; one request each.
 
-        The report has the new ones as succeeded and those that exist or cannot be stored as refused; nothing that
-        exists is touched. Read lazily, so a generator of any length will do.
+        The report has the new ones as succeeded, and as refused those that exist, that cannot be stored, or whose
+        request failed; nothing that exists is touched. Read lazily, so a generator of any length will do.
         """
         report = Report()
         check_threads(threads)
@@ -88,7 +90,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
             arguments = {"task_id": task} if isinstance(task, str) else dict(task)
             try:
                 cls.create(**arguments)
-            except TrackerError as error:
+            except (PynamoDBException, TrackerError) as error:
                 report.refused[arguments["task_id"]] = error
             else:
                 report.succeeded.append(arguments["task_id"])
@@ -112,7 +114,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
         consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
         attributes_to_get: Sequence[str] | None = None,
     ) -> Self:
-        """Return the task as PynamoDB's `get` does, the range key filled in; eventually consistent unless asked."""
+        """Return the task as PynamoDB's `get` does, the range key filled in; eventually consistent unless asked.
+
+        With `attributes_to_get` it is a part of a row: what was not asked for reads as if it were not there.
+        """
         name = cls.tracker.use_case.name if range_key is None else range_key
         return super().get(hash_key, name, consistent_read, attributes_to_get)
 
@@ -145,7 +150,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
                 transitions.delete(cls, task_id)
             except TaskNotFoundError:
                 return
-            except TrackerError as error:
+            except (PynamoDBException, TrackerError) as error:
                 report.refused[task_id] = error
             else:
                 report.succeeded.append(task_id)

@@ -52,7 +52,8 @@ class OneAtATime(SharedConnection):
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
     """Give these tables, or those of these use cases, to moto while it is entered: in memory, empty, no credentials.
 
-    Endpoints and profiles, in Meta and in the environment, are set aside meanwhile. Needs the extra `local`.
+    Endpoints and profiles, in Meta and in the environment, are set aside meanwhile: for the whole process, so enter it
+    in one thread. Entered again for the same table, it is that table as it is. Needs the extra `local`.
     """
     try:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it

@@ -15,6 +15,16 @@ _guard = threading.Lock()
 _last = 0
 
 
+def _renew() -> None:
+    """Give a forked process a lock of its own: a thread of its parent may hold this one for ever."""
+    global _guard  # noqa: PLW0603 - the order holds for the whole process
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_renew)
+
+
 def new_token(above: str | None = None) -> str:
     """Return a token later than every earlier one of this process, and than `above`.
 

@@ -26,7 +26,8 @@ class UseCase(UnicodeAttribute):
     """
 
     def __init__(self, name: str, *, status_shards: int = 1, keep_for: timedelta | None = None) -> None:
-        super().__init__(range_key=True)
+        given: object = name  # what is no text is told in `mistakes`, by the name of the class
+        super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
         self.name = name
         self.status_shards = status_shards
         self.keep_for = keep_for

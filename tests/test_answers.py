@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Step, Task, UseCase
-from pynamodb_tracker.testing import OneAtATime, local_table
-
-Dispatch = Callable[[str, dict[str, Any]], dict[str, Any]]
+from pynamodb_tracker.testing import local_table
+from tests.through import Change, Dispatch, through
 
 
 class AppTask(Task):
@@ -31,27 +29,12 @@ def table() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def through(change: Callable[[Dispatch, str, dict[str, Any]], dict[str, Any]]) -> Iterator[None]:
-    """Let every request go through `change`, which is given the means to send it."""
-
-    class Changed(OneAtATime):
-        def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-            return change(super().dispatch, operation_name, operation_kwargs)
-
-    before = AppTask.tracker.table.reconnect(Changed)
-    try:
-        yield
-    finally:
-        AppTask.tracker.table.reconnect(before)
-
-
 def in_small_pages(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
     small = {"Limit": 2} if operation in ("Query", "Scan") else {}
     return send(operation, {**request, **small})
 
 
-def interrupting(number: int, *, applied: bool) -> Callable[[Dispatch, str, dict[str, Any]], dict[str, Any]]:
+def interrupting(number: int, *, applied: bool) -> Change:
     """Press Ctrl-C in the n-th update, before or after the server has applied it."""
     updates = []
 
@@ -74,22 +57,22 @@ def five() -> set[str]:
 
 
 def test_a_query_reads_on_where_the_engine_cuts_its_answer(five: set[str]) -> None:
-    with through(in_small_pages):
+    with through(AppTask, in_small_pages):
         assert {task.task_id for task in Order.pay.pending.query()} == five
 
 
 def test_a_count_adds_up_the_pages(five: set[str]) -> None:
-    with through(in_small_pages):
+    with through(AppTask, in_small_pages):
         assert Order.pay.pending.count() == len(five)
 
 
 def test_counts_add_up_the_pages(five: set[str]) -> None:
-    with through(in_small_pages):
+    with through(AppTask, in_small_pages):
         assert Order.counts()[Order.pay.pending] == len(five)
 
 
 def test_a_use_case_is_deleted_to_the_last_page(five: set[str]) -> None:
-    with through(in_small_pages):
+    with through(AppTask, in_small_pages):
         assert set(Order.delete_use_case().succeeded) == five
 
 
@@ -105,7 +88,7 @@ def test_rows_that_throttling_left_over_are_asked_for_again(five: set[str]) -> N
         answer = send(operation, {**request, "RequestItems": {"answers": {**asked, "Keys": now}}})
         return answer | {"UnprocessedKeys": {"answers": {**asked, "Keys": later}} if later else {}}
 
-    with through(half):
+    with through(AppTask, half):
         assert {task.task_id for task in Order.pay.pending.query()} == five
     assert len(requests) == 3
 
@@ -113,7 +96,7 @@ def test_rows_that_throttling_left_over_are_asked_for_again(five: set[str]) -> N
 @pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
 def test_ctrl_c_while_the_claim_is_sent_locks_nothing(applied: bool) -> None:  # noqa: FBT001 - a parameter
     Order.create("o-1")
-    with through(interrupting(1, applied=applied)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
+    with through(AppTask, interrupting(1, applied=applied)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
         pytest.fail("the block is not entered")
     task = Order.get_task("o-1")
     assert (task.state, task.attempt) == (Order.pay.pending, 0)
@@ -122,7 +105,11 @@ def test_ctrl_c_while_the_claim_is_sent_locks_nothing(applied: bool) -> None:  #
 @pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
 def test_ctrl_c_while_the_success_is_sent_loses_no_finished_work(applied: bool) -> None:  # noqa: FBT001 - a parameter
     Order.create("o-1")
-    with through(interrupting(2, applied=applied)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1") as ctx:
+    with (
+        through(AppTask, interrupting(2, applied=applied)),
+        pytest.raises(KeyboardInterrupt),
+        Order.pay.start("o-1") as ctx,
+    ):
         ctx.task.data["paid"] = True
     task = Order.get_task("o-1")
     assert (task.state, task.data) == (Order.pay.succeeded, {"paid": True})
@@ -130,7 +117,7 @@ def test_ctrl_c_while_the_success_is_sent_loses_no_finished_work(applied: bool) 
 
 def test_ctrl_c_while_the_failure_is_sent_leaves_when_it_is_recorded() -> None:
     Order.create("o-1")
-    with through(interrupting(2, applied=False)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
+    with through(AppTask, interrupting(2, applied=False)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
         raise ValueError("no")
     assert Order.get_task("o-1").state == Order.pay.failed
 

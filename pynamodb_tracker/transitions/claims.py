@@ -6,9 +6,11 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import TypeVar
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused
-from pynamodb_tracker.exceptions import TaskNotReadyError
+from pynamodb_tracker.exceptions import TaskNotReadyError, TrackerError
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.finishes import release
@@ -16,7 +18,7 @@ from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import spend
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import is_due, is_startable, not_found, not_startable, refusal
+from pynamodb_tracker.transitions.refusals import is_due, is_startable, not_due, not_found, not_startable, refusal
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["claim"]
@@ -38,8 +40,11 @@ def claim(
     tokens = [new_token()]
     try:
         return _claim(writes, task_id, tokens, lock_for, detailed=detailed, also_from=also_from)
-    except KeyboardInterrupt:
-        _give_back(writes, task_id, tokens)
+    except KeyboardInterrupt as interrupt:
+        try:
+            _give_back(writes, task_id, tokens)
+        except (PynamoDBException, TrackerError) as error:
+            interrupt.add_note(f"pynamodb_tracker could not give {task_id!r} back: {error}")
         raise
 
 
@@ -110,6 +115,8 @@ def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int])
         if row.attempt >= writes.max_attempts and (spent := spend(writes, row, now)):
             raise refusal(writes, spent, order)
         return writes.claim  # its token was behind the row's, or it moved between the two requests
-    if row.status in also_from and is_due(row, now):
-        return writes.claim_from(row.status)
+    if row.status in also_from:
+        if is_due(row, now):
+            return writes.claim_from(row.status)
+        raise not_due(writes, row, order)
     raise refusal(writes, row, order)

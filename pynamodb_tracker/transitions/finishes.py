@@ -70,7 +70,7 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
 
 
 def release(writes: StepWrites[T], lock: Lock[T]) -> None:
-    """Give the attempt back: the task is pending again, at once, as if this run had not begun."""
+    """Give the attempt back: the task is pending at this step, at once, whatever state it was started from."""
     moved = _finish(writes, lock, writes.release, writes.codes.pending, attempt=lock.attempt - 1)
     lock.task.attribute_values.update(moved)
 
@@ -137,7 +137,7 @@ def _landed(lock: Lock[T], row: T | None) -> bool:
 
     Token and status cannot tell: after it landed, another worker may hold the next step, or this one again.
     """
-    if row is None or row.create_time != lock.task.create_time:
+    if row is None or row.create_time != lock.create_time:
         return False
     fences = row.unfinished or []
     forgotten = len(fences) >= _KEPT_FENCES and lock.fence < min(fences)

@@ -35,6 +35,11 @@ def extend(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> None:
 
 def save(writes: StepWrites[T], lock: Lock[T]) -> None:
     """Store what the block changed so far; no request where nothing changed. LockLostError if the row moved on."""
+    with lock.saving:
+        _save(writes, lock)
+
+
+def _save(writes: StepWrites[T], lock: Lock[T]) -> None:
     task_id = lock.task.task_id
     changes = storable_changes(lock.task)
     if not changes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -26,10 +27,14 @@ class Lock(Generic[T]):
     """Which attempt of the step this is, from 1."""
     fence: int
     """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
+    create_time: datetime
+    """When the task was created: one that was deleted and created again since is another one."""
     unfinished: list[int]
     """Fences of earlier claims that never finished."""
     saves: int = 0
     """How many saves of this run were sent."""
+    saving: threading.Lock = field(default_factory=threading.Lock)
+    """Saves of several threads go one after the other: the last one is the last."""
     ended: bool = False
     """Whether the block has ended: from then on this lock writes nothing."""
 
@@ -38,4 +43,4 @@ class Lock(Generic[T]):
         """Return the lock that a row shows, which was claimed with this token."""
         expire_time = task.lock_expire_time
         *earlier, fence = task.unfinished
-        return cls(task, token, expire_time, task.attempt, fence, earlier)
+        return cls(task, token, expire_time, task.attempt, fence, task.create_time, earlier)

@@ -19,7 +19,17 @@ from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.writes import StepWrites
 
-__all__ = ["holder", "is_abandoned", "is_due", "is_startable", "lost", "not_found", "not_startable", "refusal"]
+__all__ = [
+    "holder",
+    "is_abandoned",
+    "is_due",
+    "is_startable",
+    "lost",
+    "not_due",
+    "not_found",
+    "not_startable",
+    "refusal",
+]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -74,12 +84,21 @@ def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
         why = f" ({row.last_error})" if row.last_error else ""
         told += f" since {row.update_time}{why}; reopen gives it a fresh set of attempts"
     elif status in (codes.pending, codes.failed):
-        kind = TaskNotReadyError
-        told += f", and due at {row.due_time}; try again then"
+        return not_due(writes, row, order)
     else:
         kind = TaskNotReadyError
         told += f", and {codes.step} comes after that"
     return kind(told, task_id=row.task_id, task=row)  # type: ignore[arg-type]  # rows of users are tasks
+
+
+def not_due(writes: StepWrites[T], row: T, order: str) -> TaskNotReadyError:
+    """Return the error for a task that may start later."""
+    told = f"it is {row.tracker.name_of(row.status)}, and due at {row.due_time}; try again then"
+    return TaskNotReadyError(
+        f"cannot {order} {writes.model.__name__} {row.task_id!r}: {told}",
+        task_id=row.task_id,
+        task=row,  # type: ignore[arg-type]  # rows of users are tasks
+    )
 
 
 def holder(row: TaskRow) -> str:

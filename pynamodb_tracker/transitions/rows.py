@@ -30,8 +30,13 @@ T = TypeVar("T", bound=TaskRow)
 _TRIES = 4
 
 
-def create(model: type[T], task_id: str, code: int, due_time: datetime | None, attributes: Mapping[str, Any]) -> T:
-    """Put the row of a new task, and return it; TaskAlreadyExistsError leaves the one that is there untouched."""
+def create(
+    model: type[T], task_id: str, code: int | None, due_time: datetime | None, attributes: Mapping[str, Any]
+) -> T:
+    """Put the row of a new task, pending at its first step without a `code`, and return it.
+
+    TaskAlreadyExistsError leaves the one that is there untouched.
+    """
     now = clock.now()
     given = model(**attributes)
     item = _item(model, task_id, code, now, due_time)
@@ -62,8 +67,9 @@ def create(model: type[T], task_id: str, code: int, due_time: datetime | None, a
     return row
 
 
-def _item(model: type[T], task_id: str, code: int, now: datetime, due_time: datetime | None) -> Stored:
+def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | None) -> Stored:
     use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
+    code = model.tracker.steps[0].pending if code is None else code
     item: Stored = {
         **model.tracker.key(task_id),
         "status": {"N": str(code)},
