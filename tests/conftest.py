@@ -1,6 +1,7 @@
 """What every test can rely on: AWS settings that reach nobody, and DynamoDB Local where there is one."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -25,6 +26,9 @@ AWS_SETTINGS = {
 
 def pytest_configure() -> None:
     """Replace the developer's AWS settings, before any test module can read them."""
+    # A run in the background may have been started with Ctrl-C ignored, and so would all processes that tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= AWS_SETTINGS
