@@ -18,7 +18,15 @@ from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import spend
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import is_due, is_startable, not_due, not_found, not_startable, refusal
+from pynamodb_tracker.transitions.refusals import (
+    is_due,
+    is_held_by,
+    is_startable,
+    not_due,
+    not_found,
+    not_startable,
+    refusal,
+)
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["claim"]
@@ -67,7 +75,7 @@ def _claim(
         row = get(writes.model, task_id)
         if row is None:
             raise not_found(writes, task_id, order)
-        if row.lock in tokens and row.status == writes.codes.in_progress:  # a repeated request met its own success
+        if is_held_by(row, writes.codes, tokens):  # a repeated request met its own success
             return _entered(writes, Lock.won(row, row.lock), lock_for)
         write = _next(writes, row, order, also_from)
         tokens.append(new_token(above=row.lock))
@@ -104,7 +112,7 @@ def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[
 def _give_back(writes: StepWrites[T], task_id: str, tokens: Collection[str]) -> None:
     """Release what a claim may have locked before Ctrl-C cut it short; its answer was not heard."""
     row = get(writes.model, task_id)
-    if row is not None and row.lock in tokens and row.status == writes.codes.in_progress:
+    if row is not None and is_held_by(row, writes.codes, tokens):
         release(writes, Lock.won(row, row.lock))
 
 

@@ -9,7 +9,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused
 from pynamodb_tracker.model import TaskRow, saved
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.refusals import lost
+from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.storable import storable_changes, storing
 from pynamodb_tracker.transitions.writes import StepWrites, get, own_values
 
@@ -26,7 +26,7 @@ def extend(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> None:
         writes.send(writes.extend, task_id, token=lock.token, expire=clock.stamp(expire))
     except Refused:
         row = get(writes.model, task_id)
-        if row is None or row.lock != lock.token or row.status != writes.codes.in_progress:
+        if row is None or not is_held_by(row, writes.codes, [lock.token]):
             raise lost(lock.task, writes.codes.step, "extend the lock of", row) from None
         expire = row.lock_expire_time  # it ends later already, or a repeated request met its own success
     lock.expire_time = expire
@@ -50,7 +50,6 @@ def _save(writes: StepWrites[T], lock: Lock[T]) -> None:
             writes.send(writes.save(changes), task_id, token=lock.token, saves=str(lock.saves), **own_values(changes))
     except Refused:
         row = get(writes.model, task_id)
-        mine = row is not None and row.lock == lock.token and row.status == writes.codes.in_progress
-        if row is None or not mine or row.saves < lock.saves:
+        if row is None or not is_held_by(row, writes.codes, [lock.token]) or row.saves < lock.saves:
             raise lost(lock.task, writes.codes.step, "save", row) from None
     saved(lock.task, changes)

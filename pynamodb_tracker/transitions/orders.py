@@ -14,7 +14,7 @@ from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import ErrorsAttribute, Failure, clean
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
-from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
@@ -74,9 +74,7 @@ def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetim
     failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], clean(reason))
     request = {
         "token": new_token(above=row.lock),
-        "seen_status": str(row.status),
-        "seen_fence": str(row.fence),
-        "seen_attempt": str(row.attempt),
+        **seen_values(row),
         "now_plus_margin": clock.stamp(now + row.tracker.margin),
         "now_minus_margin": clock.stamp(now - row.tracker.margin),
         "errors": ErrorsAttribute().serialize([*row.errors, failure]),

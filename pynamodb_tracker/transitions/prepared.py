@@ -11,7 +11,9 @@ from pynamodb.constants import EXPRESSION_ATTRIBUTE_VALUES, KEY, TABLE_NAME
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-__all__ = ["PreparedWrite", "Slot", "fill", "slot"]
+from pynamodb_tracker.model import TaskRow
+
+__all__ = ["PreparedWrite", "Slot", "fill", "seen_values", "slot"]
 
 
 class Slot(str):
@@ -29,6 +31,11 @@ def fill(attribute: Attribute[Any], name: str) -> Action:
     """Return the action that sets an attribute to the value of a slot."""
     value: Any = slot(attribute, name)
     return attribute.set(value)
+
+
+def seen_values(row: TaskRow) -> dict[str, str]:
+    """Return the values of the slots that say that a row is as it was read."""
+    return {"seen_status": str(row.status), "seen_fence": str(row.fence), "seen_attempt": str(row.attempt)}
 
 
 class PreparedWrite:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ __all__ = [
     "holder",
     "is_abandoned",
     "is_due",
+    "is_held_by",
     "is_startable",
     "lost",
     "not_due",
@@ -43,6 +45,11 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
     """Tell whether a worker left the task behind, leaning to no by the margin."""
     expire_time: datetime | None = row.lock_expire_time
     return row.status == codes.in_progress and expire_time is not None and expire_time < now - row.tracker.margin
+
+
+def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
+    """Tell whether the row is in progress, claimed with one of these tokens."""
+    return row.lock in tokens and row.status == codes.in_progress
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.stored import Stored, serialized
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
@@ -129,9 +129,7 @@ def deletion(model: type[T], *, held: bool) -> PreparedWrite:
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     values = {
-        "seen_status": str(row.status),
-        "seen_fence": str(row.fence),
-        "seen_attempt": str(row.attempt),
+        **seen_values(row),
         "seen_create_time": clock.stamp(row.create_time),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),
     }
