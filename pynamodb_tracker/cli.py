@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from pynamodb_tracker.demo import session
+from pynamodb_tracker.demo.interrupt import never_lost
 from pynamodb_tracker.demo.orders_file import BadOrdersFileError
 from pynamodb_tracker.demo.server import ServerError, is_url
 
@@ -60,7 +61,8 @@ def demo(
         raise typer.BadParameter(f"{endpoint_url!r} is none: write http://HOST:PORT", param_hint="--endpoint-url")
     options = session.Options(orders, count or session.COUNT, seed, workers, endpoint_url, table_name, keep)
     try:
-        outcome = session.run(options, Console())
+        with never_lost():
+            outcome = session.run(options, Console())
     except (BadOrdersFileError, ServerError) as error:
         for line in (str(error), *getattr(error, "__notes__", ())):
             typer.echo(line, err=True)
