@@ -6,8 +6,9 @@
 READY := .venv/.ready
 BIN := .venv/bin
 ARGS ?=
+SECONDS ?= 600
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +30,9 @@ check: $(READY) ## check format, lint, types and layers
 
 bench: $(READY) ## run the benchmarks; ARGS="cpu", "cost" or "imports" runs one of them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+chaos: $(READY) ## run the long random history, 10 minutes; SECONDS=... for less, ARGS="--seed ..." to replay one
+	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)
 
 clean: ## remove all that these targets made, .venv included
 	rm -rf .venv .cache .coverage .coverage.* htmlcov build dist .hypothesis .import_linter_cache

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 __all__ = [
     "LONGEST",
     "check_duration",
+    "check_flag",
     "check_function",
     "check_limit",
     "check_task_id",
@@ -62,6 +63,13 @@ def check_function(function: object) -> None:
     """Refuse what cannot be called with a context."""
     if not callable(function):
         raise TypeError(f"this takes a function of the context, not {function!r}")
+
+
+def check_flag(name: str, flag: object) -> bool:
+    """Return True or False."""
+    if not isinstance(flag, bool):
+        raise TypeError(f"{name} is True or False, not {flag!r}")
+    return flag
 
 
 def check_limit(name: str, limit: object) -> int | None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Generic, Literal, TypeVar, overload
 
 from pynamodb_tracker import query, transitions
-from pynamodb_tracker.arguments import check_duration, check_function, check_limit, check_task_id, check_threads
+from pynamodb_tracker.arguments import (
+    check_duration,
+    check_flag,
+    check_function,
+    check_limit,
+    check_task_id,
+    check_threads,
+)
 from pynamodb_tracker.batch import Batch, in_threads
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
@@ -71,6 +79,7 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         skip_error: Literal[True],
         also_from: AlsoFrom = (),
+        heartbeat: bool = False,
     ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
 
     @overload
@@ -82,6 +91,7 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         skip_error: bool = False,
         also_from: AlsoFrom = (),
+        heartbeat: bool = False,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
 
     def start(
@@ -92,6 +102,7 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         skip_error: bool = False,
         also_from: AlsoFrom = (),
+        heartbeat: bool = False,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
@@ -99,11 +110,14 @@ class BoundStep(Generic[T]):
         Refused: TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError, TaskIgnoredError,
         found out by one more request; with `detailed_error=False` it is a plain TaskNotStartableError without it.
         LockLostError where the row proves that another worker took over; ValueNotStorableError fails the attempt.
+        With `heartbeat` a thread extends the lock while the block runs, each time when a third of it is over; one such
+        beat is one request, and 1 write unit per started KB of the row.
         """
         check_task_id(task_id)
+        check_flag("heartbeat", heartbeat)
         duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
         also = self._also_from | self.codes_of(also_from)
-        return Run(self._writes, self.declared, task_id, duration, also, detailed_error, skip_error)
+        return Run(self._writes, self.declared, task_id, duration, also, detailed_error, skip_error, heartbeat)
 
     def run(
         self,
@@ -113,19 +127,31 @@ class BoundStep(Generic[T]):
         lock_for: timedelta | None = None,
         detailed_error: bool = True,
         also_from: AlsoFrom = (),
+        heartbeat: bool = False,
     ) -> R:
         """Start the task, call the function with the context, and return what it returns; all else is as of `start`."""
         check_function(function)
-        with self.start(task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from) as ctx:
+        with self.start(
+            task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from, heartbeat=heartbeat
+        ) as ctx:
             result = function(ctx)
         return result  # noqa: RET504 - in the block it would leave before the success is recorded, to a type checker
 
     def todo(
-        self, *, since: datetime | None = None, until: datetime | None = None, limit: int | None = None
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        with_data: bool = True,
     ) -> Iterator[T]:
-        """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones."""
+        """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
+
+        `with_data=False` leaves `data` out, as a query does.
+        """
         check_limit("limit", limit)
-        return query.todo(self.model, self.codes, window(since, until), limit)
+        check_flag("with_data", with_data)
+        return query.todo(self.model, self.codes, window(since, until), limit, with_data=with_data)
 
     def run_all(
         self,
@@ -135,16 +161,18 @@ class BoundStep(Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
+        heartbeat: bool = False,
     ) -> Report:
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
         Errors of the function are recorded with their task and do not leave; Ctrl-C starts nothing more and leaves
-        when the running ones have ended.
+        when the running ones have ended. `heartbeat` is as of `start`: a thread for each task that runs.
         """
         check_function(function)
         check_threads(threads)
-        batch = Batch(self.codes, self.start, function)
-        todo = self.todo(since=since, until=until, limit=limit)
+        check_flag("heartbeat", heartbeat)
+        batch = Batch(self.codes, partial(self.start, heartbeat=heartbeat), function)
+        todo = self.todo(since=since, until=until, limit=limit, with_data=False)
         in_threads(batch.run, (task.task_id for task in todo), threads)
         return batch.report
 

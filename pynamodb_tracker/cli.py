@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from pynamodb_tracker.app import AppError, load
 from pynamodb_tracker.demo import session
 from pynamodb_tracker.demo.interrupt import never_lost
 from pynamodb_tracker.demo.orders_file import BadOrdersFileError
 from pynamodb_tracker.demo.server import ServerError, is_url
+from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine
 
-__all__ = ["app"]
+__all__ = ["AppOption", "app"]
 
 app = typer.Typer(name="pynamodb-tracker", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 _CANNOT_RUN = 2
 _NOT_AS_IT_SHOULD_BE = 1
+
+_STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
+
+_READABLE = 100
+"""Characters of a line of text, where the terminal has more."""
+
+AppOption = Annotated[
+    str,
+    typer.Option(
+        "--app",
+        envvar="PYNAMODB_TRACKER_APP",
+        metavar="MODULE:CLASS",
+        help="The class of the table, or of a use case on it, as Python imports it from here.",
+    ),
+]
+"""For every command about a user's own table."""
 
 
 @app.callback()
@@ -69,3 +93,49 @@ def demo(
         raise typer.Exit(_CANNOT_RUN) from None
     if outcome.differences:
         raise typer.Exit(_NOT_AS_IT_SHOULD_BE)
+
+
+@app.command()
+def doctor(
+    *,
+    name: AppOption,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Look at a table, and say what differs from the model and what that means.
+
+    It reads settings by three requests, no tasks, and changes nothing.
+
+    Exits with 0 for nothing or advice only, with 1 if something is wrong or dangerous, with 2 if it cannot look.
+    """
+    try:
+        model = load(name)
+        findings = examine(model)
+    except (AppError, NotExaminedError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_CANNOT_RUN) from None
+    table = model.tracker.connection()
+    endpoint = table.connection.client.meta.endpoint_url
+    if as_json:
+        told = {"table": table.table_name, "endpoint": endpoint, "findings": [asdict(each) for each in findings]}
+        typer.echo(json.dumps(told, indent=2))
+    else:
+        _print_findings(Console(highlight=False), f"table {table.table_name} at {endpoint}", findings)
+    if any(finding.severity is not Severity.ADVICE for finding in findings):
+        raise typer.Exit(_NOT_AS_IT_SHOULD_BE)
+
+
+def _print_findings(console: Console, title: str, findings: Sequence[Finding]) -> None:
+    """Print a block of lines for each finding: columns would be too narrow for sentences."""
+    counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
+    told = ", ".join(f"{number} {severity}" for number, severity in counted if number)
+    console.print(Text(f"{title}\n{told or 'as the model declares it'}"), soft_wrap=True)
+    if not findings:
+        return
+    table = Table(box=box.SIMPLE, show_header=False, show_lines=True, pad_edge=False)
+    table.add_column()
+    table.add_column(max_width=_READABLE)
+    for finding in findings:
+        said = f"\nis:     {finding.found}\nshould: {finding.expected}\n{finding.meaning}"
+        lines = Text.assemble((finding.subject, "bold"), said)
+        table.add_row(Text(finding.severity, _STYLES[finding.severity]), lines)
+    console.print(table)

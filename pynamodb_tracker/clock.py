@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["Clock", "StoppedClock", "now", "sleep", "stamp", "use"]
+__all__ = ["Clock", "StoppedClock", "now", "seconds_until", "sleep", "stamp", "use", "wait"]
+
+_GLANCE = 0.005
+"""Seconds between two looks at a stopped clock."""
 
 
 class Clock:
@@ -16,13 +20,21 @@ class Clock:
         """Return the time of day as an aware datetime in UTC, to the microsecond."""
         return datetime.now(UTC)
 
+    def seconds_until(self, time: datetime) -> float:
+        """Return how long a request may take before that time; below zero after it."""
+        return (time - self.now()).total_seconds()
+
     def sleep(self, seconds: float) -> None:
         """Wait for real."""
         time.sleep(seconds)
 
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait until the event is set, at most that long, and tell whether it is."""
+        return event.wait(min(seconds, threading.TIMEOUT_MAX))
+
 
 class StoppedClock(Clock):
-    """A clock that moves only when it is told to; waiting moves it and takes no time."""
+    """A clock that moves only when it is told to; sleeping moves it and takes no time."""
 
     def __init__(self, at: datetime | None = None) -> None:
         if at is not None and at.tzinfo is None:
@@ -34,6 +46,10 @@ class StoppedClock(Clock):
         """Return the time at which the clock stands."""
         return self._now
 
+    def seconds_until(self, time: datetime) -> float:  # noqa: ARG002 - no time is ever reached
+        """Return infinity: this clock does not move while a request is on its way."""
+        return math.inf
+
     def advance(self, by: timedelta) -> None:
         """Move the clock by `by`, which may be negative: clocks of machines do go back."""
         with self._lock:
@@ -42,6 +58,14 @@ class StoppedClock(Clock):
     def sleep(self, seconds: float) -> None:
         """Move on by `seconds` at once."""
         self.advance(timedelta(seconds=seconds))
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Wait until the event is set or the clock was moved on by `seconds`, and tell whether it is set."""
+        end = self.now() + timedelta(seconds=seconds)
+        while self.now() < end:
+            if event.wait(_GLANCE):  # nothing else wakes up at an event that somebody sets and at a moved clock
+                return True
+        return event.is_set()
 
 
 _clock = Clock()
@@ -59,9 +83,19 @@ def now() -> datetime:
     return _clock.now()
 
 
+def seconds_until(time: datetime) -> float:
+    """Return how long a request may take before that time, in seconds; infinity where time stands still."""
+    return _clock.seconds_until(time)
+
+
 def sleep(seconds: float) -> None:
     """Wait between two tries."""
     _clock.sleep(seconds)
+
+
+def wait(event: threading.Event, seconds: float) -> bool:
+    """Wait until the event is set, at most that long, and tell whether it is."""
+    return _clock.wait(event, seconds)
 
 
 def stamp(time: datetime) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from pynamodb_tracker import transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_duration
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model import TaskRow
@@ -43,14 +45,24 @@ class ExecutionContext(Generic[T_co]):
         """Until when nobody else takes the task."""
         return self._lock.expire_time
 
+    @property
+    def lock_lost(self) -> bool:
+        """Whether this worker must no longer believe that it holds the task; asking costs no request.
+
+        True for good once the row proved it to a heartbeat, a `save` or an `extend_lock`, which raise LockLostError
+        from then on. True also while the lock is over by this machine's clock, as in a process that was frozen; a
+        later heartbeat or `extend_lock` makes that False again if nobody took the task meanwhile.
+        """
+        return self._lock.lost is not None or self._lock.expire_time <= clock.now()
+
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default the time that it was started with; never for less.
 
         Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
         """
         duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
-        self._check_running("extend the lock of")
-        transitions.extend(self._writes, self._lock, duration)
+        with self._holding("extend the lock of"):
+            transitions.extend(self._writes, self._lock, duration)
 
     def save(self) -> None:
         """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
@@ -58,16 +70,24 @@ class ExecutionContext(Generic[T_co]):
         No request where nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
         """
-        self._check_running("save")
-        transitions.save(self._writes, self._lock)
+        with self._holding("save"):
+            transitions.save(self._writes, self._lock)
 
-    def _check_running(self, order: str) -> None:
+    @contextmanager
+    def _holding(self, order: str) -> Iterator[None]:
+        """Refuse an order at once where the block has ended or the lock is known to be lost; note it where it is."""
         if self._lock.ended:
             raise LockLostError(
                 f"cannot {order} {self._writes.codes.step} of {self.task.task_id!r}: the block has ended, and the lock "
                 "with it",
                 task_id=self.task.task_id,
             )
+        self._lock.check()
+        try:
+            yield
+        except LockLostError as proof:
+            self._lock.lose(proof)
+            raise
 
     def __repr__(self) -> str:
         name, step = type(self.task).__name__, self._writes.codes.step

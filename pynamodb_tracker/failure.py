@@ -1,32 +1,26 @@
-"""One failure on record: what an attempt ended with, cut to a size that always fits the row."""
+"""One failure on record: what an attempt ended with, scrubbed and cut to a size that can always be stored."""
 
 from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
-from pynamodb.attributes import Attribute
-from pynamodb.constants import LIST, MAP, NUMBER, STRING
+from pynamodb.constants import MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
 
-__all__ = ["MAX_FAILURES", "ErrorsAttribute", "Failure"]
+__all__ = ["Failure", "clean", "cut", "from_map", "scrubbed", "to_map"]
 
-MAX_FAILURES = 10
-"""How many failures a row keeps, the newest ones."""
-
-MAX_BYTES = 500
-"""How many bytes of failures a row keeps: every write of a task costs its whole row, per started KB."""
-
-ONE_LINE = 200
-MESSAGE = 200
-_OLDER_MESSAGE = 40
-_LEAST_TRACEBACK = 60
+_ONE_LINE = 200
+_TYPE = 60
+_WORKER = 60
+_MESSAGE = 2000
+_TRACEBACK = 6000
 
 _PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
 
@@ -46,28 +40,40 @@ class Failure:
     type: str
     """The name of the exception's class, or `ignored` where there was no exception."""
     message: str
-    """What the exception or the person said, cut to a few hundred bytes."""
+    """What the exception or the person said, at most 2,000 bytes of it."""
     traceback: str = ""
-    """Both ends of the traceback; the newest failure alone keeps it."""
+    """The traceback, at most 6,000 bytes of it: both ends."""
 
     @classmethod
-    def of(cls, error: BaseException, *, step: str, attempt: int, time: datetime, worker: str) -> Failure:
-        """Return the record of an exception, whatever it is: one whose `str()` raises, or of 400 KB, included."""
+    def of(
+        cls,
+        error: BaseException,
+        *,
+        step: str,
+        attempt: int,
+        time: datetime,
+        worker: str,
+        redact: Callable[[str], str] = str,
+    ) -> Failure:
+        """Return the record of an exception, whatever it is: one whose `str()` raises, or of 400 KB, included.
+
+        `redact` gets the whole texts, before they are cut, so that no half of a secret is left.
+        """
         return cls(
             step=step,
             attempt=attempt,
             time=time,
             worker=worker,
-            type=cut(clean(type(error).__name__), 60),
-            message=cut(message_of(error), MESSAGE),
-            traceback=cut(_traceback_of(error), MAX_BYTES),
+            type=cut(clean(type(error).__name__), _TYPE),
+            message=cut(scrubbed(message_of(error), redact), _MESSAGE),
+            traceback=cut(scrubbed(_traceback_of(error), redact), _TRACEBACK),
         )
 
     @property
     def one_line(self) -> str:
         """The type and the message on one line, short enough for the index."""
         text = " ".join(self.message.split())
-        return cut(f"{self.type}: {text}" if text else self.type, ONE_LINE)
+        return cut(f"{self.type}: {text}" if text else self.type, _ONE_LINE)
 
 
 def message_of(error: BaseException) -> str:
@@ -94,6 +100,15 @@ def _outside(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
+def scrubbed(text: str, redact: Callable[[str], str]) -> str:
+    """Return what the user's `redact` leaves of a text; nothing of it where that fails, for it may hold a secret."""
+    try:
+        left: object = redact(text) if text else text
+    except Exception as broken:  # noqa: BLE001 - a failure is recorded whatever the user's hook does
+        return f"<withheld: redact raised {type(broken).__name__}>"
+    return clean(left) if isinstance(left, str) else f"<withheld: redact returned a {type(left).__name__}>"
+
+
 def clean(text: str) -> str:
     """Return the text as DynamoDB can store it: what has no UTF-8 is escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
@@ -109,55 +124,24 @@ def cut(text: str, limit: int) -> str:
     return raw[:head].decode(errors="ignore") + " ... " + raw[-tail:].decode(errors="ignore")
 
 
-class ErrorsAttribute(Attribute[list[Failure]]):
-    """The last failures of a task, oldest first, as a list of maps."""
-
-    attr_type = LIST
-
-    def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the failures of a row, none where it has none."""
-        return self if instance is None else instance.attribute_values.get("errors") or []
-
-    def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
-        """Return the stored list: the newest with its traceback, as many older ones as the bounds allow without."""
-        newest = [stored(failure) for failure in value[-1:]]
-        older = [stored(failure, message=_OLDER_MESSAGE) for failure in value[-MAX_FAILURES:-1]]
-        room = MAX_BYTES - sum(map(_size, newest)) - _LEAST_TRACEBACK
-        kept: list[dict[str, Any]] = []
-        for entry in reversed(older):
-            room -= _size(entry)
-            if room < 0:
-                break
-            kept.insert(0, entry)
-        if newest and value[-1].traceback:
-            used = sum(map(_size, kept + newest)) + len("traceback")
-            newest[0][MAP]["traceback"] = {STRING: cut(value[-1].traceback, max(MAX_BYTES - used, _LEAST_TRACEBACK))}
-        return kept + newest
-
-    def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
-        """Return the failures; an entry that lacks a field, from an older version, reads it as empty."""
-        return [_loaded(entry[MAP]) for entry in value]
-
-
-def stored(failure: Failure, *, message: int = MESSAGE) -> dict[str, Any]:
-    """Return one failure as a stored map without its traceback, the message cut to the given bytes."""
+def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACEBACK) -> dict[str, Any]:
+    """Return one failure as a stored map, its message and its traceback cut to so many bytes."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
         "time": {STRING: clock.stamp(failure.time)},
-        "worker": {STRING: cut(clean(failure.worker), 60)},
+        "worker": {STRING: cut(clean(failure.worker), _WORKER)},
         "type": {STRING: failure.type},
         "message": {STRING: cut(clean(failure.message), message)},
     }
+    if failure.traceback and traceback:
+        entry["traceback"] = {STRING: cut(failure.traceback, traceback)}
     return {MAP: entry}
 
 
-def _size(entry: Mapping[str, Any]) -> int:
-    return sum(len(name) + 2 + len(next(iter(value.values())).encode()) for name, value in entry[MAP].items())
-
-
-def _loaded(entry: Mapping[str, Any]) -> Failure:
-    texts = {name: next(iter(value.values())) for name, value in entry.items()}
+def from_map(entry: Mapping[str, Any]) -> Failure:
+    """Return the failure of a stored map; a field that it lacks, from an older version, reads as empty."""
+    texts = {name: next(iter(value.values())) for name, value in entry[MAP].items()}
     known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
     known["attempt"] = int(known["attempt"] or 0)
     known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)

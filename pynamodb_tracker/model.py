@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
-from pynamodb_tracker.attributes import DataAttribute, FencesAttribute, IntegerAttribute, TimeAttribute
-from pynamodb_tracker.failure import ErrorsAttribute
+from pynamodb_tracker.attributes import FencesAttribute, IntegerAttribute, TimeAttribute
+from pynamodb_tracker.data import DataAttribute
+from pynamodb_tracker.errors import ErrorsAttribute, PointerAttribute
 from pynamodb_tracker.schema import Schema
 from pynamodb_tracker.stored import Stored, rewritten, same, serialized
 
@@ -68,7 +69,9 @@ class TaskRow(Model):
     data = DataAttribute()
     """The user's dictionary."""
     errors = ErrorsAttribute(null=True)
-    """The last failures, oldest first, bounded in number and size."""
+    """The last failures, oldest first, bounded in number and size; those that the row has no room for are read."""
+    errors_beside = PointerAttribute(null=True)
+    """Where the last failures lie whole, once the row had no room for them."""
     last_error = UnicodeAttribute(null=True)
     """The last failure on one line, for the index."""
     expire_time = TTLAttribute(null=True)
@@ -82,6 +85,13 @@ class TaskRow(Model):
     """The names of the attributes that only transitions write."""
     _loading: ClassVar[tuple[tuple[str, Attribute[Any], bool], ...] | None] = None
 
+    def redact(self, text: str) -> str:
+        """Return a text as it may be kept in `errors`: override it to take secrets out of messages and tracebacks.
+
+        It gets the whole text. Where it raises or returns no text, nothing of that text is kept.
+        """
+        return text
+
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
         """Return the row as an instance of the class that claims its use case, or else of the table's class."""
@@ -94,7 +104,12 @@ class TaskRow(Model):
     def deserialize(self, attribute_values: Stored) -> None:
         """Fill this instance from a stored row in one pass, and remember that row: `changes` compares with it."""
         values: dict[str, Any] = {}
-        vars(self).update(attribute_values=values, _stored=attribute_values)
+        vars(self).update(
+            attribute_values=values,
+            _stored=attribute_values,
+            _data_text=None,
+            _errors_whole=False,
+        )
         for name, attribute, plain in self._loading_plan():
             stored = attribute_values.get(attribute.attr_name)
             if stored is not None and "NULL" not in stored:
@@ -141,9 +156,15 @@ def stored_row(row: TaskRow) -> Stored:
 
 def changes_of(row: TaskRow) -> Changes:
     """Return what of the user's attributes differs from the stored row; a ValueNotStorableError names the attribute."""
-    before, changed = stored_row(row), {}
+    before = stored_row(row)
+    changed: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
     for name, attribute in row.tracker.own_attributes():
-        old, new = before.get(attribute.attr_name), serialized(row, name, attribute, complete=False)
+        old = before.get(attribute.attr_name)
+        if isinstance(attribute, DataAttribute):
+            if not attribute.is_untouched(row) and not _same_data(row, attribute, old):
+                changed[name] = (cast("Attribute[Any]", attribute), serialized(row, name, attribute))
+            continue
+        new = serialized(row, name, attribute, complete=False)
         if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
             if isinstance(attribute, ListAttribute | MapAttribute):
                 new = serialized(row, name, attribute)
@@ -151,7 +172,19 @@ def changes_of(row: TaskRow) -> Changes:
     return changed
 
 
-def saved(row: TaskRow, changes: Changes) -> None:
-    """Count these changes as stored: the next `changes_of` starts from them."""
-    stored = {**stored_row(row), **{attribute.attr_name: value for attribute, value in changes.values()}}
+def _same_data(row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None) -> bool:
+    """Tell whether the dictionary is what is stored; one that was assigned over an unread one is a change."""
+    new = serialized(row, "data", attribute)
+    if old is None or "NULL" in old or new is None:
+        return (old is None or "NULL" in old) and new is None
+    text = attribute.text_of(row, old)
+    return text is not None and (text == new["S"] or attribute.is_rewritten(row, text))
+
+
+def saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
+    """Count these changes, stored as they were sent, as what the row holds: the next `changes_of` starts from them."""
+    stored = {**stored_row(row), **{attribute.attr_name: value for attribute, value in sent.values()}}
     vars(row)["_stored"] = {name: value for name, value in stored.items() if value is not None}
+    if "data" in changes:
+        _, value = changes["data"]
+        vars(row)["_data_text"] = value and value["S"]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from pynamodb.expressions.condition import Condition
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.connection import backoff
-from pynamodb_tracker.model import StatusIndex, TaskRow, load, stored_row
+from pynamodb_tracker import clock, whole
+from pynamodb_tracker.model import StatusIndex, TaskRow, stored_row
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.stored import Stored
 
@@ -27,6 +26,9 @@ Position = tuple[str, str]
 
 _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+
+_MOST_DATA = 4 * 1024 * 1024
+"""Bytes of data beside rows that are held at a time, packed; a single task may have more."""
 
 _PAGE = 500
 """Entries a request to the index asks for where no limit is given; about 150 KB."""
@@ -41,11 +43,12 @@ class Window:
     since: datetime | None = None
     until: datetime | None = None
 
-    def on_update_time(self) -> Condition | None:
-        """Return the filter that makes the window exact."""
+    def on_update_time(self, not_before: datetime | None = None) -> Condition | None:
+        """Return the filter that makes the window exact; what came there before `not_before` is not wanted either."""
         condition = None
-        if self.since is not None:
-            condition &= TaskRow.update_time >= self.since
+        since = max((time for time in (self.since, not_before) if time is not None), default=None)
+        if since is not None:
+            condition &= TaskRow.update_time >= since
         if self.until is not None:
             condition &= TaskRow.update_time < self.until
         return condition
@@ -72,6 +75,8 @@ class Walk(Generic[T]):
     latest_first: bool = False
     latest: datetime | None = None
     """The last due time that is of interest."""
+    with_data: bool = True
+    """Whether the data of the rows is read, too."""
     positions: dict[str, Position] = field(default_factory=dict)
     """By index key, the last entry that was consumed; the walk starts behind it, and moves it on."""
     _entries: Iterator[Stored] = field(default_factory=lambda: iter(()))
@@ -81,10 +86,8 @@ class Walk(Generic[T]):
         self._entries = self.entries(limit)
         seen, wanted = set[str](), limit
         while chunk := list(islice(self._entries, min(_MOST_KEYS, wanted or _MOST_KEYS))):
-            rows = whole_rows(self.model, chunk)
-            for entry in chunk:
+            for entry, row in self._whole(chunk):
                 self.positions[entry["status_key"]["S"]] = position(entry)
-                row = rows.get(entry["task_id"]["S"])
                 if row is None or row.task_id in seen or not still(row, entry):
                     continue
                 seen.add(row.task_id)
@@ -93,6 +96,21 @@ class Walk(Generic[T]):
                     wanted -= 1
             if wanted == 0:
                 return
+
+    def _whole(self, chunk: Sequence[Stored]) -> Iterator[tuple[Stored, T | None]]:
+        """Yield each entry with its row, whose data is in memory for as many at a time as the bound allows."""
+        rows = whole.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
+        rows = {
+            entry["task_id"]["S"]: row
+            for entry in chunk
+            if (row := rows.get(entry["task_id"]["S"])) and still(row, entry)
+        }
+        if not self.with_data:
+            whole.leave_out(rows.values())
+        for group in _groups(chunk, rows):
+            found = {entry["task_id"]["S"]: row for entry in group if (row := rows.get(entry["task_id"]["S"]))}
+            filled = whole.fill(self.model, found) if self.with_data else found
+            yield from ((entry, filled.get(entry["task_id"]["S"])) for entry in group)
 
     def has_more(self) -> bool:
         """Tell whether the index has an entry behind the last row that `rows` yielded."""
@@ -143,28 +161,25 @@ def still(row: TaskRow, entry: Stored) -> bool:
     return not moved and (expire_time is None or expire_time > clock.now())
 
 
-def whole_rows(model: type[T], entries: Iterable[Stored]) -> dict[str, T]:
-    """Read whole rows, strongly consistent, by task id; what throttling left over is asked for again, with a pause."""
-    ids = dict.fromkeys(entry["task_id"]["S"] for entry in entries)  # one may be there twice: it moved meanwhile
-    keys: Any = [{"task_id": task_id, "use_case_id": model.tracker.use_case.name} for task_id in ids]
-    rows: dict[str, T] = {}
-    table = model.tracker.connection()
-    for pause in backoff():
-        answer = table.batch_get_item(keys, consistent_read=True)
-        for item in answer["Responses"].get(table.table_name, []):
-            row = load(model, item)
-            rows[row.task_id] = row
-        left = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
-        if not left:
-            break
-        keys = [{name: next(iter(value.values())) for name, value in key.items()} for key in left]
-        clock.sleep(pause or 0)
-    return rows
+def _groups(chunk: Sequence[Stored], rows: Mapping[str, TaskRow]) -> Iterator[list[Stored]]:
+    """Cut a chunk of entries where the data beside their rows would take too much memory."""
+    group: list[Stored] = []
+    room = _MOST_DATA
+    for entry in chunk:
+        row = rows.get(entry["task_id"]["S"])
+        size = whole.size_beside(row) if row else 0
+        if group and size > room:
+            yield group
+            group, room = [], _MOST_DATA
+        group.append(entry)
+        room -= size
+    yield group
 
 
 def count(model: type[TaskRow], code: int, window: Window) -> int:
     """Return how many tasks the index has in a state; eventually consistent, and it reads every entry it counts."""
     within = Walk(model, code, window)
+    kept = _kept_since(model, code)
     pages = (
         page
         for status_key in model.tracker.use_case.status_keys(code)
@@ -172,7 +187,7 @@ def count(model: type[TaskRow], code: int, window: Window) -> int:
             model.tracker.connection().query,
             status_key,
             range_key_condition=window.on_due_time(within.last_due()),
-            filter_condition=window.on_update_time(),
+            filter_condition=window.on_update_time(kept),
             index_name=_INDEX,
             select="COUNT",
         )
@@ -186,11 +201,23 @@ def counts(model: type[TaskRow]) -> dict[int, int]:
     pages = _pages(
         model.tracker.connection().scan,
         filter_condition=StatusIndex.status_key.startswith(prefix),
-        attributes_to_get=["status_key"],
+        attributes_to_get=["status_key", "update_time"],
         index_name=_INDEX,
     )
-    keys = (entry["status_key"]["S"] for page in pages for entry in page["Items"])
-    return Counter(int(key.removeprefix(prefix).partition("#")[0]) for key in keys)
+    found = Counter[int]()
+    for entry in (entry for page in pages for entry in page["Items"]):
+        code = int(entry["status_key"]["S"].removeprefix(prefix).partition("#")[0])
+        kept = _kept_since(model, code)
+        found[code] += kept is None or entry["update_time"]["S"] >= clock.stamp(kept)
+    return found
+
+
+def _kept_since(model: type[TaskRow], code: int) -> datetime | None:
+    """Return since when a task must have been in an ended state to be there still; a time to live is in seconds."""
+    keep_for = model.tracker.use_case.keep_for
+    if keep_for is None or not model.tracker.ends_at(code):
+        return None
+    return clock.now().replace(microsecond=0) + timedelta(seconds=1) - keep_for
 
 
 def _pages(
@@ -205,7 +232,9 @@ def _pages(
             return
 
 
-def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None) -> Iterator[T]:
+def todo(
+    model: type[T], codes: Codes, window: Window, limit: int | None = None, *, with_data: bool = True
+) -> Iterator[T]:
     """Return what a step has to do now, oldest first: pending and failed tasks that are due, and abandoned ones."""
     now, margin = clock.now(), model.tracker.margin
 
@@ -214,9 +243,9 @@ def todo(model: type[T], codes: Codes, window: Window, limit: int | None = None)
         return expire_time is not None and expire_time < now - margin
 
     walks = [
-        Walk(model, codes.pending, window, latest=now + margin).rows(limit),
-        Walk(model, codes.failed, window, latest=now + margin).rows(limit),
-        filter(left_behind, Walk(model, codes.in_progress, window, latest=now - margin).rows()),
+        Walk(model, codes.pending, window, latest=now + margin, with_data=with_data).rows(limit),
+        Walk(model, codes.failed, window, latest=now + margin, with_data=with_data).rows(limit),
+        filter(left_behind, Walk(model, codes.in_progress, window, latest=now - margin, with_data=with_data).rows()),
     ]
     merged = heapq.merge(*walks, key=lambda row: (row.due_time, row.task_id))
     return islice(_each_once(merged), limit)

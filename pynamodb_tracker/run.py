@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 from pynamodb_tracker import transitions
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, TrackerError, ValueNotStorableError
+from pynamodb_tracker.heartbeat import Heartbeat
 from pynamodb_tracker.model import TaskRow
 
 __all__ = ["Run"]
@@ -42,7 +44,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     also_from: Collection[int]
     detailed_error: bool
     skip_error: bool
+    heartbeat: bool = False
     lock: transitions.Lock[T] | None = None
+    beating: Heartbeat[T] | None = None
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it is refused."""
@@ -55,6 +59,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             detailed=self.detailed_error,
             also_from=self.also_from,
         )
+        if self.heartbeat:
+            self._begin_to_beat(self.lock)
         return ExecutionContext(self.writes, self.lock, self.lock_for)
 
     def __exit__(
@@ -63,7 +69,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record success, release or failure; the error leaves unless it is recorded and to be skipped."""
         if self.lock is None:
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
-        self.lock.ended = True
+        self._end(self.lock)
         if error is None:
             self._succeed(self.lock)
             return False
@@ -73,10 +79,39 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         recorded = self._fail(self.lock, error)
         return recorded and self.skip_error and isinstance(error, Exception)
 
+    def _begin_to_beat(self, lock: transitions.Lock[T]) -> None:
+        """Start the heartbeat; where that fails, the attempt is given back, for its block never began."""
+        self.beating = Heartbeat(self.writes, lock, self.lock_for)
+        try:
+            self.beating.start()
+        except BaseException as error:
+            self._end(lock)
+            self._release(lock, error)
+            raise
+
+    def _end(self, lock: transitions.Lock[T]) -> None:
+        """Let nothing of the block be sent any more."""
+        lock.ended = True
+        if self.beating is not None:
+            self.beating.stop()
+
+    def _finish(
+        self, lock: transitions.Lock[T], finish: Callable[[transitions.StepWrites[T], transitions.Lock[T]], None]
+    ) -> None:
+        """Record how the run ended, unless the row has proved that this would be refused."""
+        if self.beating is not None:
+            self.beating.join()
+        lock.check()
+        try:
+            finish(self.writes, lock)
+        except LockLostError as proof:
+            lock.lost = proof
+            raise
+
     def _succeed(self, lock: transitions.Lock[T]) -> None:
         """Record the success; a value that cannot be stored fails the attempt, nothing else does."""
         try:
-            _insist(lambda: transitions.succeed(self.writes, lock))
+            _insist(lambda: self._finish(lock, transitions.succeed))
         except ValueNotStorableError as error:
             self._fail(lock, error)
             raise
@@ -85,11 +120,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record the failure, and tell whether it is on record."""
         final = isinstance(error, (GiveUp, *self.policy.give_up_on))
         delay = timedelta(0) if final else self._delay(lock.attempt, error)
-        return _recorded(error, lambda: transitions.fail(self.writes, lock, error, delay=delay, final=final))
+        fail = partial(transitions.fail, error=error, delay=delay, final=final)
+        return _recorded(error, lambda: self._finish(lock, fail))
 
     def _release(self, lock: transitions.Lock[T], error: BaseException) -> None:
         """Give the attempt back."""
-        _recorded(error, lambda: transitions.release(self.writes, lock))
+        _recorded(error, lambda: self._finish(lock, transitions.release))
 
     def _delay(self, attempt: int, error: BaseException) -> timedelta:
         """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""

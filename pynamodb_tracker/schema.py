@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pynamodb.attributes import Attribute
 from pynamodb.connection.table import TableConnection
 
+from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.pieces import Kind, Pointer, read
 from pynamodb_tracker.status import END, Codes, name_of
 from pynamodb_tracker.usecase import UseCase
 
@@ -67,6 +69,18 @@ class Schema:
     def key(self, task_id: str) -> dict[str, dict[str, str]]:
         """Return the stored key of a task of this use case."""
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
+
+    def read_beside(self, row: TaskRow, kind: Kind, pointer: Pointer) -> str:
+        """Return a text that lies beside a row; a LockLostError where it was written again since the row was read."""
+        place = ((row.task_id, row.use_case_id), kind)
+        texts = read(self.connection(), {place: pointer})
+        if not texts:
+            raise LockLostError(
+                f"the {kind} of {self._model.__name__} {row.task_id!r} were written again since this row was read: a "
+                "run that sees this has lost its lock; everybody else reads the task again",
+                task_id=row.task_id,
+            )
+        return texts[place]
 
     def own_attributes(self) -> Iterator[tuple[str, Attribute[Any]]]:
         """Yield the user's attributes by name, `data` included."""

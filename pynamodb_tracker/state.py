@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import query as index
-from pynamodb_tracker.arguments import check_limit, check_time
+from pynamodb_tracker.arguments import check_flag, check_limit, check_time
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.status import Status
 
@@ -59,14 +59,18 @@ class State(Generic[T]):
         until: datetime | None = None,
         latest_first: bool = False,
         limit: int | None = None,
+        with_data: bool = True,
     ) -> Iterator[T]:
         """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
 
         The window `since <= t < until` is about `update_time`: when they came into the state. Read lazily, a page at
-        a time; `latest_first` turns the order round.
+        a time; `latest_first` turns the order round. `with_data=False` leaves `data` out, which saves reading it where
+        it is large: touching it is then an AttributeError.
         """
         check_limit("limit", limit)
-        return index.Walk(self.model, self.code, window(since, until), latest_first).rows(limit)
+        return index.Walk(
+            self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
+        ).rows(limit)
 
     def page(
         self,
@@ -76,6 +80,7 @@ class State(Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         latest_first: bool = False,
+        with_data: bool = True,
     ) -> Page[T]:
         """Return up to `limit` tasks and a cursor for the next page, which another process may ask for.
 
@@ -83,7 +88,9 @@ class State(Generic[T]):
         comes back during the walk comes again.
         """
         check_limit("limit", limit)
-        walk = index.Walk(self.model, self.code, window(since, until), latest_first)
+        walk = index.Walk(
+            self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
+        )
         walk.positions = {} if cursor is None else self._positions(walk, cursor)
         tasks = list(walk.rows(limit))
         more = len(tasks) == limit and walk.has_more()

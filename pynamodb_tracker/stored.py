@@ -10,7 +10,6 @@ from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
 from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
-from pynamodb_tracker.attributes import DataAttribute
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.limits import SETS
 
@@ -46,8 +45,6 @@ def serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete: 
 
 def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete: bool) -> Any:
     value = row.attribute_values.get(name)
-    if isinstance(attribute, DataAttribute):
-        return attribute.stored(row)
     if value is None:
         return None
     if isinstance(value, MapAttribute) and not value.validate(null_check=complete):
@@ -59,8 +56,6 @@ def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete:
 
 def rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
     """Return what a stored value would become if it were read and written: text and numbers of others may differ."""
-    if isinstance(attribute, DataAttribute):
-        return {attribute.attr_type: attribute.rewritten(row, old[attribute.attr_type])}
     copy = type(row).__new__(type(row))
     vars(copy)["attribute_values"] = {}
     attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import query, transitions
-from pynamodb_tracker.arguments import check_task_id, check_threads, check_time, did_you_mean
+from pynamodb_tracker import query, transitions, whole
+from pynamodb_tracker.arguments import check_flag, check_task_id, check_threads, check_time, did_you_mean
 from pynamodb_tracker.batch import in_threads
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.declaration import TaskMeta
@@ -99,11 +99,18 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return report
 
     @classmethod
-    def get_task(cls, task_id: str) -> Self:
-        """Return the task, strongly consistent; TaskNotFoundError where there is none."""
+    def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
+        """Return the task, strongly consistent; TaskNotFoundError where there is none.
+
+        One request, and one more where its data lies beside the row; `with_data=False` leaves `data` out.
+        """
         row = transitions.get(cls, check_task_id(task_id))
+        if row is not None and check_flag("with_data", with_data):
+            row = whole.fill(cls, {task_id: row}).get(task_id)
         if row is None:
             raise TaskNotFoundError(f"there is no {cls.__name__} {task_id!r}", task_id=task_id)
+        if not with_data:
+            whole.leave_out([row])
         return row
 
     @classmethod

@@ -15,6 +15,8 @@ __all__ = ["UseCase"]
 
 SEPARATOR = "#"
 _LONGEST = 255
+_MOST_IN_ROW = 350_000
+"""Bytes; a row holds 400 KB, and the tracker's and the user's other attributes are in it, too."""
 
 
 class UseCase(UnicodeAttribute):
@@ -22,15 +24,19 @@ class UseCase(UnicodeAttribute):
 
     `name` is stored: any text of 1 to 255 bytes without `#`. `status_shards` spreads each state over that many
     partitions of the index; it may grow on a live table and never shrink. `keep_for` sets the row's TTL when the
-    task ends, succeeded or ignored; without it, finished tasks stay.
+    task ends, succeeded or ignored; without it, finished tasks stay. `data` of more bytes than `data_in_row`, as JSON,
+    lies beside the row, so that a change of status costs the same whatever its size.
     """
 
-    def __init__(self, name: str, *, status_shards: int = 1, keep_for: timedelta | None = None) -> None:
+    def __init__(
+        self, name: str, *, status_shards: int = 1, keep_for: timedelta | None = None, data_in_row: int = 1024
+    ) -> None:
         given: object = name  # what is no text is told in `mistakes`, by the name of the class
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
         self.name = name
         self.status_shards = status_shards
         self.keep_for = keep_for
+        self.data_in_row = data_in_row
 
     if TYPE_CHECKING:
 
@@ -47,6 +53,7 @@ class UseCase(UnicodeAttribute):
         name: object = self.name
         shards: object = self.status_shards
         keep_for: object = self.keep_for
+        in_row: object = self.data_in_row
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
         elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
@@ -55,6 +62,8 @@ class UseCase(UnicodeAttribute):
             yield f"UseCase({name!r}, status_shards={shards!r}): write a whole number from 1"
         if keep_for is not None and not (isinstance(keep_for, timedelta) and timedelta(0) < keep_for <= LONGEST):
             yield f"UseCase({name!r}, keep_for={keep_for!r}): write a timedelta above zero, or leave it out"
+        if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
+            yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
 
     @property
     def prefix(self) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import TypeVar
 
-from pynamodb.exceptions import PynamoDBException
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused
+from pynamodb_tracker.connection import Refused, is_unheard
 from pynamodb_tracker.exceptions import TaskNotReadyError, TrackerError
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.beside import kept_until
 from pynamodb_tracker.transitions.finishes import release
 from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
@@ -34,6 +35,8 @@ __all__ = ["claim"]
 T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
+_GIVE_BACK_WITHIN = timedelta(seconds=5)
+"""How long the row is asked for after a claim without an answer: its caller has waited for long already."""
 
 
 def claim(
@@ -48,11 +51,9 @@ def claim(
     tokens = [new_token()]
     try:
         return _claim(writes, task_id, tokens, lock_for, detailed=detailed, also_from=also_from)
-    except KeyboardInterrupt as interrupt:
-        try:
-            _give_back(writes, task_id, tokens)
-        except (PynamoDBException, TrackerError) as error:
-            interrupt.add_note(f"pynamodb_tracker could not give {task_id!r} back: {error}")
+    except (KeyboardInterrupt, PynamoDBConnectionError) as error:
+        if isinstance(error, KeyboardInterrupt) or is_unheard(error):
+            error.add_note(f"pynamodb_tracker: {_given_back(writes, task_id, tokens, lock_for)}")
         raise
 
 
@@ -91,6 +92,7 @@ def _send(writes: StepWrites[T], write: PreparedWrite, task_id: str, token: str,
     answer = writes.send(
         write,
         task_id,
+        until=expire,
         token=token,
         worker=this_worker(),
         expire=clock.stamp(expire),
@@ -109,11 +111,18 @@ def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[
     return lock
 
 
-def _give_back(writes: StepWrites[T], task_id: str, tokens: Collection[str]) -> None:
-    """Release what a claim may have locked before Ctrl-C cut it short; its answer was not heard."""
-    row = get(writes.model, task_id)
-    if row is not None and is_held_by(row, writes.codes, tokens):
+def _given_back(writes: StepWrites[T], task_id: str, tokens: Collection[str], lock_for: timedelta) -> str:
+    """Release what a claim may have locked though its answer was not heard, and say what became of it."""
+    task, now = f"{writes.model.__name__} {task_id!r}", clock.now()
+    try:
+        row = get(writes.model, task_id, until=now + _GIVE_BACK_WITHIN)
+        if row is None or not is_held_by(row, writes.codes, tokens):
+            return f"{task} was not locked by this call"
         release(writes, Lock.won(row, row.lock))
+    except (PynamoDBException, TrackerError) as error:
+        until = f"until {now + lock_for} at the latest"
+        return f"{task} could not be given back: it may be locked for nobody {until}, then start takes it over: {error}"
+    return f"{task} was locked by this call, and was given back"
 
 
 def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int]) -> PreparedWrite:
@@ -125,6 +134,8 @@ def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int])
         return writes.claim  # its token was behind the row's, or it moved between the two requests
     if row.status in also_from:
         if is_due(row, now):
+            if row.expire_time is not None:
+                kept_until(writes.model, row, None)
             return writes.claim_from(row.status)
         raise not_due(writes, row, order)
     raise refusal(writes, row, order)

@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.constants import MAP
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused, backoff, is_invalid, is_passing
-from pynamodb_tracker.failure import ErrorsAttribute, Failure
-from pynamodb_tracker.model import TaskRow, saved
+from pynamodb_tracker.connection import Refused, is_invalid
+from pynamodb_tracker.errors import fits, for_row, in_row, text_of
+from pynamodb_tracker.failure import Failure
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.pieces import Pointer
+from pynamodb_tracker.transitions.beside import kept_until, next_version, put_errors
 from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import lost
 from pynamodb_tracker.transitions.storable import storable_changes, storing
@@ -34,45 +39,87 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
 
     ValueNotStorableError where a value is what keeps it from being recorded: the attempt is then to be failed.
     """
-    changes = storable_changes(lock.task)
-    with storing(lock.task, changes):
-        moved = _finish(writes, lock, writes.succeed(changes), writes.codes.succeeded, attempt=0, **own_values(changes))
-    saved(lock.task, changes)
+    if lock.success is None:
+        found = storable_changes(lock.task)
+        sent = patiently(lock, writes.codes, writes.codes.succeeded, lambda: next_version(writes, lock, found))
+        lock.success = found, sent
+    changes, sent = lock.success
+    with storing(lock.task, sent):
+        moved = _finish(writes, lock, writes.succeed(sent), writes.codes.succeeded, attempt=0, **own_values(sent))
+    lock.stored(changes, sent)
     lock.task.attribute_values.update(moved, last_error=None)
+    _keep(writes, lock.task)
 
 
 def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: timedelta, final: bool) -> None:
     """Record the failure: the next attempt may start after `delay`, or none will where it is `final`."""
-    now, task = clock.now(), lock.task
+    task, codes = lock.task, writes.codes
     final = final or lock.attempt >= writes.max_attempts
-    failure = Failure.of(error, step=writes.codes.step, attempt=lock.attempt, time=now, worker=task.worker)
+    failure, pointer = lock.failure = lock.failure or _recorded(writes, lock, error)
+    now = failure.time
 
     def record(errors: list[Failure], last_error: str) -> None:
         moved = _finish(
             writes,
             lock,
-            writes.give_up if final else writes.fail,
-            writes.codes.ignored if final else writes.codes.failed,
+            writes.failing(final=final, beside=pointer is not None),
+            codes.ignored if final else codes.failed,
             attempt=lock.attempt,
             due=now if final else _later(now, delay),
             now=now,
-            errors=ErrorsAttribute().serialize(errors),
+            errors=for_row(
+                errors, beside=pointer is not None or task.attribute_values.get("errors_beside") is not None
+            ),
+            errors_beside=pointer and pointer.stored()[MAP],
             last_error=last_error,
         )
         task.attribute_values.update(moved, errors=errors, last_error=last_error)
+        if pointer is not None:
+            task.attribute_values["errors_beside"] = pointer
+        _keep(writes, task)
 
     try:
-        record([*task.errors, failure], failure.one_line)
+        record([*in_row(task), failure], failure.one_line)
     except PynamoDBConnectionError as refused:
         if not is_invalid(refused):
             raise
         record([], failure.type)  # the row has no room for the record; that the attempt failed is still said
 
 
+def _recorded(writes: StepWrites[T], lock: Lock[T], error: BaseException) -> tuple[Failure, Pointer | None]:
+    """Return the record of a failure, and where all failures lie, where the row has no room for them.
+
+    That is the best effort: where it fails, what fits the row is recorded.
+    """
+    task = lock.task
+    failure = Failure.of(
+        error,
+        step=writes.codes.step,
+        attempt=lock.attempt,
+        time=clock.now(),
+        worker=task.worker,
+        redact=task.redact,
+    )
+    if fits(task, [*in_row(task), failure]):
+        return failure, None
+    try:
+        failures = [*task.errors, failure]
+        return failure, None if fits(task, failures) else put_errors(writes, lock, text_of(failures))
+    except PynamoDBException as unheard:
+        log.warning("the last errors of %s %r are cut to fit the row: %s", type(task).__name__, task.task_id, unheard)
+        return failure, None
+
+
 def release(writes: StepWrites[T], lock: Lock[T]) -> None:
     """Give the attempt back: the task is pending at this step, at once, whatever state it was started from."""
     moved = _finish(writes, lock, writes.release, writes.codes.pending, attempt=lock.attempt - 1)
     lock.task.attribute_values.update(moved)
+
+
+def _keep(writes: StepWrites[T], task: T) -> None:
+    """Let what lies beside the row of a task that has ended go with it."""
+    if keep_until := writes.keep_until(task.status, task.update_time):
+        kept_until(writes.model, task, keep_until)
 
 
 def _later(now: datetime, delay: timedelta) -> datetime:
@@ -93,11 +140,7 @@ def _finish(
     due: datetime | None = None,
     **values: Any,
 ) -> Mapping[str, Any]:
-    """Send a finish until it has landed; return what it made of the row.
-
-    Full jitter between two tries, until the lock ends, and at least one try: a finish after the end of the lock
-    is good while nobody else has taken the task. LockLostError only where the row proves it.
-    """
+    """Send a finish until it has landed; return what it made of the row. LockLostError only where the row proves it."""
     now = now or clock.now()
     due = max(now, due or now)
     unfinished = lock.unfinished[-_KEPT_FENCES:]
@@ -108,26 +151,15 @@ def _finish(
         **writes.moved(code, lock.task.task_id, now, due),
         **values,
     }
-    for pause in backoff():
-        try:
-            _send(writes, lock, write, request)
-            break
-        except PynamoDBConnectionError as error:
-            left = (lock.expire_time - clock.now()).total_seconds()
-            if is_invalid(error):
-                raise
-            if not is_passing(error) or left <= (pause or 0):
-                _leave(lock, writes.codes.step, code, error)
-                raise
-            clock.sleep(pause or 0)
+    patiently(lock, writes.codes, code, lambda: _send(writes, lock, write, request))
     return {"status": code, "attempt": attempt, "due_time": due, "update_time": now, "unfinished": unfinished}
 
 
 def _send(writes: StepWrites[T], lock: Lock[T], write: PreparedWrite, request: Mapping[str, Any]) -> None:
     try:
-        writes.send(write, lock.task.task_id, **request)
+        writes.send(write, lock.task.task_id, until=lock.expire_time, **request)
     except Refused:
-        row = get(writes.model, lock.task.task_id)
+        row = get(writes.model, lock.task.task_id, until=lock.expire_time)
         if not _landed(lock, row):
             raise lost(lock.task, writes.codes.step, "finish", row) from None
 
@@ -142,14 +174,3 @@ def _landed(lock: Lock[T], row: T | None) -> bool:
     fences = row.unfinished or []
     forgotten = len(fences) >= _KEPT_FENCES and lock.fence < min(fences)
     return lock.fence not in fences and not forgotten
-
-
-def _leave(lock: Lock[T], step: str, code: int, error: PynamoDBConnectionError) -> None:
-    """Say what a finish without an answer means: it may have been applied, and nobody knows."""
-    task = lock.task
-    told = (
-        f"the end of {step} of {type(task).__name__} {task.task_id!r} (attempt {lock.attempt}) got no answer that says "
-        f"it was recorded as code {code}; it may still be. If not, the task is taken over after {lock.expire_time}"
-    )
-    error.add_note(told)
-    log.error("%s: %s", told, error, extra={"task_id": task.task_id, "step": step, "attempt": lock.attempt})

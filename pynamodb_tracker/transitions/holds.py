@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused
-from pynamodb_tracker.model import TaskRow, saved
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.transitions.beside import next_version
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.storable import storable_changes, storing
@@ -23,14 +24,13 @@ def extend(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> None:
     task_id = lock.task.task_id
     expire = clock.now() + lock_for
     try:
-        writes.send(writes.extend, task_id, token=lock.token, expire=clock.stamp(expire))
+        writes.send(writes.extend, task_id, until=lock.expire_time, token=lock.token, expire=clock.stamp(expire))
     except Refused:
-        row = get(writes.model, task_id)
+        row = get(writes.model, task_id, until=lock.expire_time)
         if row is None or not is_held_by(row, writes.codes, [lock.token]):
             raise lost(lock.task, writes.codes.step, "extend the lock of", row) from None
         expire = row.lock_expire_time  # it ends later already, or a repeated request met its own success
-    lock.expire_time = expire
-    lock.task.attribute_values["lock_expire_time"] = expire
+    lock.extended(expire)
 
 
 def save(writes: StepWrites[T], lock: Lock[T]) -> None:
@@ -44,12 +44,14 @@ def _save(writes: StepWrites[T], lock: Lock[T]) -> None:
     changes = storable_changes(lock.task)
     if not changes:
         return
-    lock.saves += 1
+    sent = next_version(writes, lock, changes)
+    until, saves, values = lock.expire_time, str(lock.saves), own_values(sent)
     try:
-        with storing(lock.task, changes):
-            writes.send(writes.save(changes), task_id, token=lock.token, saves=str(lock.saves), **own_values(changes))
+        with storing(lock.task, sent):
+            lock.unsure = True
+            writes.send(writes.save(sent), task_id, until=until, token=lock.token, saves=saves, **values)
     except Refused:
-        row = get(writes.model, task_id)
+        row = get(writes.model, task_id, until=until)
         if row is None or not is_held_by(row, writes.codes, [lock.token]) or row.saves < lock.saves:
             raise lost(lock.task, writes.codes.step, "save", row) from None
-    saved(lock.task, changes)
+    lock.stored(changes, sent)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.failure import Failure
+from pynamodb_tracker.model import Changes, TaskRow, saved, stored_row
+from pynamodb_tracker.pieces import Pointer, pointer_in
 
 __all__ = ["Lock"]
 
@@ -22,7 +26,7 @@ class Lock(Generic[T]):
     token: str
     """What the row's `lock` must still be, for anything of this run to be recorded."""
     expire_time: datetime
-    """Until when this worker may believe that it holds the task; extensions move it."""
+    """Until when this worker may believe that it holds the task; `extended` moves it."""
     attempt: int
     """Which attempt of the step this is, from 1."""
     fence: int
@@ -35,12 +39,66 @@ class Lock(Generic[T]):
     """How many saves of this run were sent."""
     saving: threading.Lock = field(default_factory=threading.Lock)
     """Saves of several threads go one after the other: the last one is the last."""
+    slot: str | None = None
+    """Where the row points to for its data; None where the data is in the row."""
+    unsure: bool = False
+    """Whether a save got no answer: it may have moved the pointer, or may do so yet."""
+    success: tuple[Changes, Changes] | None = None
+    """What the success changes, and as it is sent: the same again, where the finish is sent again."""
+    failure: tuple[Failure, Pointer | None] | None = None
+    """The failure that is recorded, and where it lies: the same again, where the finish is sent again."""
     ended: bool = False
     """Whether the block has ended: from then on this lock writes nothing."""
+    lost: LockLostError | None = None
+    """The row's proof that another one has the task, or had; it stays."""
+    extending: threading.Lock = field(default_factory=threading.Lock)
+    """The block and its heartbeat may extend at the same time."""
 
     @classmethod
     def won(cls, task: T, token: str) -> Lock[T]:
         """Return the lock that a row shows, which was claimed with this token."""
         expire_time = task.lock_expire_time
         *earlier, fence = task.unfinished
-        return cls(task, token, expire_time, task.attempt, fence, task.create_time, earlier)
+        pointer = pointer_in(stored_row(task))
+        return cls(
+            task,
+            token,
+            expire_time,
+            task.attempt,
+            fence,
+            task.create_time,
+            earlier,
+            slot=pointer.slot if pointer else None,
+        )
+
+    def extended(self, expire_time: datetime) -> None:
+        """Believe in the lock until then; never for less, whichever of two extensions is heard of last."""
+        with self.extending:
+            self.expire_time = max(self.expire_time, expire_time)
+            self.task.attribute_values["lock_expire_time"] = self.expire_time
+
+    def lose(self, proof: LockLostError) -> None:
+        """Note that the row has proved the lock lost: it is gone, or its token is another one.
+
+        What comes back after the block proves nothing: the run itself has ended then.
+        """
+        found = proof.task
+        if not self.ended and self.lost is None and (found is None or found.lock != self.token):
+            self.lost = copy(proof)  # without its traceback, which would keep the frames of the block alive
+
+    def check(self) -> None:
+        """Raise LockLostError, with the message and the row of the proof, once the lock is known to be lost."""
+        if self.lost is not None:
+            raise copy(self.lost)
+
+    @property
+    def free_slot(self) -> str:
+        """The slot for the next version of the data."""
+        return "B" if self.slot == "A" else "A"
+
+    def stored(self, changes: Changes, sent: Changes) -> None:
+        """Count these changes as stored, and the pointer in them as the row's."""
+        saved(self.task, changes, sent)
+        pointer = pointer_in(stored_row(self.task))
+        self.slot = pointer.slot if pointer else None
+        self.unsure = False

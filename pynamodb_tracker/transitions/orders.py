@@ -10,10 +10,12 @@ from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import Refused, is_invalid
+from pynamodb_tracker.errors import for_row, in_row
 from pynamodb_tracker.exceptions import TaskNotReadyError
-from pynamodb_tracker.failure import ErrorsAttribute, Failure, clean
+from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.beside import kept_until
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.writes import StepWrites, get
@@ -28,6 +30,8 @@ _TRIES = 4
 def reopen(writes: StepWrites[T], task_id: str) -> T:
     """Make a failed or ignored task pending with a fresh set of attempts, and return it; a pending one stays."""
     codes, order, token = writes.codes, f"reopen {writes.codes.step} of", new_token()
+    if writes.model.tracker.use_case.keep_for and (ended := get(writes.model, task_id)):
+        kept_until(writes.model, ended, None)
     for _ in range(_TRIES):
         now = clock.now()
         try:
@@ -71,13 +75,15 @@ def spend(writes: StepWrites[T], row: T, now: datetime) -> T | None:
 
 def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetime, reason: str) -> T | None:
     codes = writes.codes
-    failure = Failure(codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], clean(reason))
+    failure = Failure(
+        codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], scrubbed(reason, row.redact)
+    )
     request = {
         "token": new_token(above=row.lock),
         **seen_values(row),
         "now_plus_margin": clock.stamp(now + row.tracker.margin),
         "now_minus_margin": clock.stamp(now - row.tracker.margin),
-        "errors": ErrorsAttribute().serialize([*row.errors, failure]),
+        "errors": for_row([*in_row(row), failure], beside=row.attribute_values.get("errors_beside") is not None),
         "last_error": failure.one_line,
         **writes.moved(codes.ignored, row.task_id, now),
     }
@@ -91,9 +97,12 @@ def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetim
 
 def _applied(writes: StepWrites[T], write: PreparedWrite, row: T, request: Mapping[str, Any]) -> T | None:
     try:
-        return load(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
+        ended = load(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
     except Refused:
         return None
+    if keep_until := writes.keep_until(ended.status, ended.update_time):
+        kept_until(writes.model, ended, keep_until)
+    return ended
 
 
 def _moving(writes: StepWrites[T], task_id: str, order: str) -> TaskNotReadyError:

@@ -22,14 +22,17 @@ class Slot(str):
     __slots__ = ()
 
 
-def slot(attribute: Attribute[Any], name: str) -> object:
-    """Return an operand for PynamoDB's expressions that holds the place of a value of that attribute."""
-    return {attribute.attr_type: Slot(name)}
+def slot(attribute: Attribute[Any], name: str, kind: str | None = None) -> object:
+    """Return an operand for PynamoDB's expressions that holds the place of a value of that attribute.
+
+    `kind` is the type of the value, where it is not the one that the attribute declares.
+    """
+    return {kind or attribute.attr_type: Slot(name)}
 
 
-def fill(attribute: Attribute[Any], name: str) -> Action:
+def fill(attribute: Attribute[Any], name: str, kind: str | None = None) -> Action:
     """Return the action that sets an attribute to the value of a slot."""
-    value: Any = slot(attribute, name)
+    value: Any = slot(attribute, name, kind)
     return attribute.set(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.stored import Stored, serialized
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.atomic import write_together
+from pynamodb_tracker.transitions.beside import cleared, of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.storable import check_size, storing
@@ -51,11 +53,14 @@ def create(
         if value is not None:
             changes[name] = attribute, value
             item[attribute.attr_name] = value
+    pieces = _move_data_out(model, task_id, now, item)
     row = load(model, item)
     check_size(row, {})
+    if pieces:
+        model.data.fill(row, changes["data"][1]["S"])
     try:
         with storing(row, changes):
-            _put(model, item)
+            _put(model, item, pieces)
     except Refused as refused:
         found = get(model, task_id) if refused.repeated else None
         if found is None or found.create_time != now:  # its own: the SDK repeated a request whose answer got lost
@@ -86,19 +91,35 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
     return item
 
 
-def _put(model: type[T], item: Stored) -> None:
+def _move_data_out(model: type[T], task_id: str, now: datetime, item: Stored) -> list[Stored]:
+    """Put the pointer into a new row whose data is too large for it, and return the items to be put beside it."""
+    if "data" not in item:
+        return []
+    item["data"], pieces = of_new_row(model, task_id, now, item["data"])
+    return pieces
+
+
+def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
+    """Put the row where there is none, together with what lies beside it."""
     table = model.tracker.connection()
     request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
-    del request["Key"], request["TableName"]
-    send(table, "PutItem", {**request, "Item": item})
+    del request["Key"]
+    puts = [{"Put": {**request, "Item": item}}]
+    if pieces:
+        puts += [{"Put": {"TableName": table.table_name, "Item": piece}} for piece in pieces]
+        write_together(table, puts)
+    else:
+        del request["TableName"]
+        send(table, "PutItem", {**request, "Item": item})
 
 
 def delete(model: type[T], task_id: str) -> None:
     """Delete the row of a task that nobody holds; TaskLockedError or TaskNotFoundError otherwise."""
-    repeated = False
+    repeated: datetime | None = None
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
         if row is None and repeated:
+            cleared(model, task_id, repeated)
             return  # the SDK repeated a request that had deleted it, and whose answer got lost
         if row is None:
             raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it is not there", task_id=task_id)
@@ -112,8 +133,9 @@ def delete(model: type[T], task_id: str) -> None:
         try:
             _delete(model, row, now, held=held)
         except Refused as refused:
-            repeated = refused.repeated
+            repeated = row.create_time if refused.repeated else None
         else:
+            cleared(model, task_id, row.create_time)
             return
     raise TaskLockedError(
         f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id

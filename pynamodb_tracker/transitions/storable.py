@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
@@ -12,6 +13,7 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.limits import MAX_ITEM_BYTES, check, item_size, size
 from pynamodb_tracker.model import Changes, TaskRow, changes_of, stored_row
 from pynamodb_tracker.stored import Stored
+from pynamodb_tracker.transitions.beside import is_too_large_for_row, too_large
 
 __all__ = ["check_size", "storable_changes", "storing"]
 
@@ -26,11 +28,19 @@ def storable_changes(task: TaskRow) -> Changes:
         for name, (attribute, value) in changes.items():
             check(type(task).__name__, name, attribute, value)
         if changes:
-            check_size(task, {attribute.attr_name: value for attribute, value in changes.values()})
+            check_size(task, {attribute.attr_name: _in_row(task, name, v) for name, (attribute, v) in changes.items()})
     except ValueNotStorableError as error:
         error.task_id = task.task_id
         raise
     return changes
+
+
+def _in_row(task: TaskRow, name: str, value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what the row will hold of a value; a ValueNotStorableError for data that is too large to be kept."""
+    if name != "data" or value is None or not is_too_large_for_row(type(task), value):
+        return value
+    too_large(type(task), task.task_id, value)
+    return None
 
 
 def check_size(task: TaskRow, new: dict[str, dict[str, object] | None]) -> None:

@@ -75,6 +75,17 @@ class StepWrites(Generic[T]):
         """Finish with a failure after which nothing more is tried."""
         return self._finish(self.codes.ignored, *_ERRORS, ends=True)
 
+    def failing(self, *, final: bool, beside: bool) -> PreparedWrite:
+        """Finish with a failure, and with a pointer to the failures `beside` the row."""
+        if not beside:
+            return self.give_up if final else self.fail
+
+        def render() -> PreparedWrite:
+            pointer = fill(TaskRow.errors_beside, "errors_beside")
+            return self._finish(self.codes.ignored if final else self.codes.failed, *_ERRORS, pointer, ends=final)
+
+        return self._shape(("failing", final), render)
+
     @cached_property
     def release(self) -> PreparedWrite:
         """Finish without a result, as if the attempt had not begun."""
@@ -96,6 +107,11 @@ class StepWrites(Generic[T]):
             )
 
         return self._shape(("save", *_shape_of(changes)), render)
+
+    @cached_property
+    def settle(self) -> PreparedWrite:
+        """Count a save that stores nothing: it keeps the late copy of an earlier one out, and tells how the row is."""
+        return self._write(when.mine(self.codes) & when.later_save(), fill(TaskRow.saves, "saves"))
 
     @cached_property
     def spend(self) -> PreparedWrite:
@@ -120,10 +136,12 @@ class StepWrites(Generic[T]):
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
         return self._set_aside(when.seen() & free & when.later_token())
 
-    def send(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
-        """Send one of these writes; raise Refused, or PynamoDB's UpdateError."""
+    def send(
+        self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
+    ) -> dict[str, Any]:
+        """Send one of these writes, for which there is time `until`; raise Refused, or PynamoDB's UpdateError."""
         request = write.request(self.model.tracker.key(task_id), values)
-        return send(self.model.tracker.connection(), "UpdateItem", request)
+        return send(self.model.tracker.connection(), "UpdateItem", request, until=until)
 
     def moved(self, code: int, task_id: str, now: datetime, due: datetime | None = None) -> dict[str, Any]:
         """Return the values of every change of state: its index keys and its times, from one reading of the clock."""
@@ -132,9 +150,14 @@ class StepWrites(Generic[T]):
             "now": clock.stamp(now),
             "due": clock.stamp(max(now, due or now)),
         }
-        if self.model.tracker.ends_at(code) and (keep_for := self.model.tracker.use_case.keep_for):
-            values["keep_until"] = str(int((now + keep_for).timestamp()))
+        if keep_until := self.keep_until(code, now):
+            values["keep_until"] = keep_until
         return values
+
+    def keep_until(self, code: int, now: datetime) -> str | None:
+        """Return the stored time to live of a task that came to this state now; None where it stays."""
+        keep_for = self.model.tracker.use_case.keep_for
+        return str(int((now + keep_for).timestamp())) if keep_for and self.model.tracker.ends_at(code) else None
 
     @property
     def table(self) -> TableConnection:
@@ -196,13 +219,13 @@ _ERRORS = (
 )
 
 
-def _shape_of(changes: Changes) -> list[tuple[str, bool]]:
-    return [(name, value is None) for name, (_, value) in changes.items()]
+def _shape_of(changes: Changes) -> list[tuple[str, str | None]]:
+    return [(name, None if value is None else next(iter(value))) for name, (_, value) in changes.items()]
 
 
 def _own(changes: Changes) -> list[Action]:
     return [
-        attribute.remove() if value is None else fill(attribute, f"own {name}")
+        attribute.remove() if value is None else fill(attribute, f"own {name}", next(iter(value)))
         for name, (attribute, value) in changes.items()
     ]
 
@@ -212,8 +235,8 @@ def own_values(changes: Changes) -> dict[str, Any]:
     return {f"own {name}": next(iter(value.values())) for name, (_, value) in changes.items() if value is not None}
 
 
-def get(model: type[T], task_id: str) -> T | None:
+def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:
     """Read a task, strongly consistent; None where there is none."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
-    item = send(model.tracker.connection(), "GetItem", request).get("Item")
+    item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item")
     return load(model, item) if item else None

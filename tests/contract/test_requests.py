@@ -135,11 +135,11 @@ def test_get_task_is_one_consistent_request() -> None:
     assert requests[0].body["ConsistentRead"] is True
 
 
-def test_delete_task_is_two_requests() -> None:
+def test_delete_task_is_three_requests_the_last_looks_for_what_lies_beside_the_row() -> None:
     Order.create("o-1")
     with recorded() as requests:
         Order.delete_task("o-1")
-    assert requests.operations == ["GetItem", "DeleteItem"]
+    assert requests.operations == ["GetItem", "DeleteItem", "Query"]
 
 
 def test_a_refused_delete_is_one_request() -> None:

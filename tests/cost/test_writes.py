@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -12,10 +13,11 @@ from pynamodb.connection.base import Connection
 
 from tests.engine.proxy import Proxy
 from tests.race.fixtures import Frozen
-from tests.race.requests import charges, writes
+from tests.race.requests import charges, targets, writes
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 
+WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 ID = "0e8fdfe2-5d54-4b4d-9d7e-5b8c7a1f0a11"
 
 
@@ -44,15 +46,25 @@ def test_each_write_of_a_run_is_one_unit_of_the_table_and_one_or_two_of_the_inde
     ]
 
 
-@pytest.mark.parametrize("size", [20_000, 200_000])
-def test_the_index_costs_the_same_whatever_the_size_of_the_data(
+@pytest.mark.parametrize("size", [200, 20_000, 200_000, 2_000_000])
+def test_claim_and_finish_cost_the_same_whatever_the_size_of_the_data(
     order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(Connection, "get_consumed_capacity_map", lambda *_: {"ReturnConsumedCapacity": "INDEXES"})
+    order.create(ID, data={"scan": random.Random(1).randbytes(size // 2).hex()})
 
-    create_and_run(order, data={"scan": "x" * size})
+    order.confirm.run(ID, lambda ctx: setattr(ctx.task, "amount", 1))
 
-    assert [charge["status-index"] for charge in charges(proxy)] == [1, 2, 2]
+    assert charges(proxy)[-2:] == [{"table": 1.0, "status-index": 2.0}] * 2
+
+
+def test_what_is_touched_and_not_changed_is_not_written(order: Any, proxy: Proxy) -> None:
+    order.create(ID, data={"scan": "x" * 20_000})
+
+    order.confirm.run(ID, lambda ctx: len(ctx.task.data["scan"]))
+
+    assert writes(proxy)[-2:] == [3, 3]
+    assert "PutItem" not in targets(proxy)
 
 
 @pytest.mark.parametrize("hold", ["extend_lock", "save"])
@@ -99,7 +111,8 @@ def test_failures_on_record_make_no_later_write_of_a_small_task_cost_more(order:
             order.confirm.run(ID, lambda _: deep(10))
     order.confirm.run(ID, lambda _: None)
 
-    assert writes(proxy) == [2] + [3] * 6
+    updates = [exchange.target == "UpdateItem" for exchange in proxy.log if exchange.target in WRITES]
+    assert [units for units, update in zip(writes(proxy), updates, strict=True) if update] == [3] * 6
 
 
 def deep(calls: int) -> float:

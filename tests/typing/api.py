@@ -43,6 +43,7 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.attempt, int)
     assert_type(ctx.fence, int)
     assert_type(ctx.lock_expire_time, datetime)
+    assert_type(ctx.lock_lost, bool)
     ctx.task.data["label"] = "printed"
     ctx.task.amont = 1  # type: ignore[attr-defined]
     ctx.extend_lock()
@@ -65,7 +66,9 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.status, Status | None)
     assert_type(Order.ship.failed.code, int)
     assert_type(Order.ship.run("o-1001", print_label), int)
+    assert_type(Order.ship.run("o-1001", print_label, heartbeat=True), int)
     assert_type(Order.ship.run_all(print_label, threads=8), Report)
+    assert_type(Order.ship.run_all(print_label, heartbeat=True), Report)
     Order.ship.run_all(look)  # what works on any task works on an order
     assert_type(Order.ship.todo(), Iterator[Order])
     assert_type(Order.ship.reopen("o-1001"), Order)
@@ -90,6 +93,17 @@ def run_with_skip() -> int:
     return 0  # reachable: the block's exception is swallowed
 
 
+def run_for_long() -> int:
+    with Order.ship.start("o-1001", heartbeat=True) as ctx:
+        return 0 if ctx.lock_lost else print_label(ctx)
+
+
+def run_for_long_with_skip() -> int:
+    with Order.ship.start("o-1001", skip_error=True, heartbeat=True) as ctx:
+        return print_label(ctx)
+    return 0  # reachable, as above
+
+
 def test_with_tables() -> None:
     with local_table(AppTask) as table, stopped_clock(datetime(2026, 1, 1, tzinfo=UTC)) as clock:
         assert_type(table, type[AppTask])
@@ -100,5 +114,6 @@ def test_with_tables() -> None:
 Order.create(1)  # type: ignore[arg-type]
 Order.ship.failed.query(limit="10")  # type: ignore[arg-type]
 Order.ship.start("o-1001", lock_for=5)  # type: ignore[call-overload]
+Order.ship.start("o-1001", heartbeat=timedelta(seconds=10))  # type: ignore[call-overload]
 Order.ship.run("o-1001", lambda: 1)  # type: ignore[arg-type, misc]
 Step("10")  # type: ignore[arg-type]

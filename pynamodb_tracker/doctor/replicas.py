@@ -1,0 +1,40 @@
+"""Replicas in other regions: whether a lock that is held in one region is held in the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pynamodb_tracker.doctor.description import Description
+from pynamodb_tracker.doctor.finding import Finding, Severity
+
+__all__ = ["in_replicas"]
+
+
+def in_replicas(description: Description) -> Iterator[Finding]:
+    """Yield what replicas mean for locks.
+
+    Eventually consistent ones check a condition against what their own region has, and the last write wins; strongly
+    consistent ones check it against the latest version, and have no time to live and no transactions:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html
+    """
+    if not description.elsewhere:
+        return
+    regions = f"also in {', '.join(description.elsewhere)}"
+    if description.is_strong_elsewhere:
+        yield Finding(
+            Severity.ADVICE,
+            "replicas",
+            f"{regions}, strongly consistent",
+            "none",
+            "A lock holds in all regions. Transactions and time to live do not exist there: ctx.transaction, creating "
+            "a task with data too large for its row, and keep_for do not work.",
+        )
+    else:
+        yield Finding(
+            Severity.DANGER,
+            "replicas",
+            f"{regions}, eventually consistent",
+            "none, or strongly consistent ones",
+            "Two regions can hold the lock of one task at the same time, and the later write replaces the other one. "
+            "Let everything that writes, workers and people, write in one region only.",
+        )

@@ -1,0 +1,230 @@
+"""Data too large for the row: put into the slot that it does not point to, before the write that moves the pointer.
+
+A reader sees the old text or the new one, never a mixture. A crash in between leaves pieces in the free slot, which
+the next writer overwrites: at most two slots, and nobody has to look for what a crash left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pynamodb.constants import BINARY, STRING
+from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
+
+from pynamodb_tracker.connection import Refused, send
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.model import Changes, TaskRow, stored_row
+from pynamodb_tracker.pieces import (
+    DATA,
+    ERRORS,
+    MAX_BYTES,
+    Kind,
+    Pointer,
+    cut,
+    items,
+    keys_in,
+    life_of,
+    pointer_in,
+    version_of,
+)
+from pynamodb_tracker.stored import Stored
+from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.transitions.refusals import is_held_by, lost
+from pynamodb_tracker.transitions.writes import StepWrites, get
+
+__all__ = ["cleared", "is_too_large_for_row", "kept_until", "next_version", "of_new_row", "put_errors", "too_large"]
+
+T = TypeVar("T", bound=TaskRow)
+
+MAX_AT_ONCE = 3_800_000
+"""Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+allows 4 MB."""
+
+_version_there = Path("version")
+_EXPIRE_TIME = TaskRow.expire_time
+
+_AT_THE_END = 999_999
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Changes:
+    """Put `data` beside the row where it is too large for it; return the changes with the pointer in its place.
+
+    Each call counts as a save: a late copy of one write must not pass as a part of another. LockLostError where a
+    piece is refused, because a later holder has written.
+    """
+    if lock.unsure and "data" in changes:
+        settle(writes, lock)
+    lock.saves += 1
+    attribute, value = changes.get("data", (None, None))
+    if attribute is None or value is None or not is_too_large_for_row(writes.model, value):
+        return changes
+    version = version_of(lock.create_time, lock.fence, lock.saves)
+    pointer, pieces = cut(value[STRING], lock.free_slot, version)
+    for item in _items_of(lock.task, "data", pointer, pieces):
+        _put(writes, lock, item, version)
+    return {**changes, "data": (attribute, pointer.stored())}
+
+
+def put_errors(writes: StepWrites[T], lock: Lock[T], text: str) -> Pointer:
+    """Put all failures on record beside the row, and return where they lie; LockLostError as of `next_version`."""
+    before: Pointer | None = lock.task.attribute_values.get("errors_beside")
+    slot_free = "B" if before is not None and before.slot == "A" else "A"
+    version = version_of(lock.create_time, lock.fence, _AT_THE_END)
+    pointer, pieces = cut(text, slot_free, version)
+    for item in _items_of(lock.task, ERRORS, pointer, pieces):
+        _put(writes, lock, item, version)
+    return pointer
+
+
+def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
+    """Find out where the row points to after a save without an answer, and keep the late copy of that out.
+
+    Otherwise the next pieces could go to the slot that it made the row point to.
+    """
+    lock.saves += 1
+    task_id, until = lock.task.task_id, lock.expire_time
+    try:
+        saves = str(lock.saves)
+        answer = writes.send(writes.settle, task_id, until=until, token=lock.token, saves=saves)["Attributes"]
+    except Refused:
+        row = get(writes.model, task_id, until=until)
+        if row is None or not is_held_by(row, writes.codes, [lock.token]) or row.saves < lock.saves:
+            raise lost(lock.task, writes.codes.step, "save", row) from None
+        answer = stored_row(row)
+    pointer = pointer_in(answer)
+    lock.slot, lock.unsure = (pointer.slot if pointer else None), False
+
+
+def of_new_row(
+    model: type[TaskRow], task_id: str, create_time: datetime, value: dict[str, Any]
+) -> tuple[Any, list[Stored]]:
+    """Return the stored form of `data` in a new row, and the items to be put beside it in the same transaction."""
+    if not is_too_large_for_row(model, value):
+        return value, []
+    too_large(model, task_id, value)
+    pointer, pieces = cut(value[STRING], "A", version_of(create_time, 0, 0))
+    if pointer.size > MAX_AT_ONCE:
+        raise ValueNotStorableError(
+            f"{model.__name__} {task_id!r} cannot be created with data of {pointer.size:,} bytes, packed: at once it "
+            f"takes {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
+            task_id=task_id,
+            attribute="data",
+            size=pointer.size,
+        )
+    row = (task_id, model.tracker.use_case.name)
+    keys = keys_in(row, "data", pointer)
+    return pointer.stored(), [_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True)]
+
+
+def is_too_large_for_row(model: type[TaskRow], value: Mapping[str, Any]) -> bool:
+    """Tell whether a text is to lie beside the row."""
+    return len(value[STRING].encode()) > model.tracker.use_case.data_in_row
+
+
+def too_large(model: type[TaskRow], task_id: str, value: Mapping[str, Any]) -> None:
+    """Raise where `data` is too large to be kept at all."""
+    size = len(value[STRING].encode())
+    if size > MAX_BYTES:
+        raise ValueNotStorableError(
+            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, and {MAX_BYTES:,} are kept: put it into "
+            "an object store, and keep a pointer to it in data",
+            task_id=task_id,
+            attribute="data",
+            size=size,
+        )
+
+
+def kept_until(model: type[TaskRow], row: TaskRow, expire_time: str | None) -> None:
+    """Let what lies beside a row end with it, once that is on record; with None, let it stay, before the row does.
+
+    It costs a write of each piece, so only where a use case says `keep_for`. That the task has ended stands by then:
+    where the pieces cannot be told, that is logged, and they stay.
+    """
+    pointers: list[tuple[Kind, Pointer | None]] = [
+        (DATA, pointer_in(stored_row(row))),
+        (ERRORS, row.attribute_values.get("errors_beside")),
+    ]
+    table = model.tracker.connection()
+    actions = [_EXPIRE_TIME.remove() if expire_time is None else fill(_EXPIRE_TIME, "expire")]
+    write = PreparedWrite(table, condition=_version_there == slot(TaskRow.lock, "version"), actions=actions)
+    for kind, pointer in pointers:
+        if pointer is None:
+            continue
+        for key in keys_in((row.task_id, row.use_case_id), kind, pointer):
+            request = write.request(key, {"version": pointer.version, "expire": expire_time})
+            try:
+                send(table, "UpdateItem", request)
+            except Refused:
+                continue  # written again since: it belongs to another version
+            except PynamoDBConnectionError as error:
+                if expire_time is None:
+                    raise
+                log.warning("the %s beside %s %r stay after its end: %s", kind, model.__name__, row.task_id, error)
+
+
+def cleared(model: type[TaskRow], task_id: str, create_time: datetime) -> None:
+    """Delete what lies beside a row that was deleted; pieces of a task that was created again since are left alone."""
+    table = model.tracker.connection()
+    prefix = model.tracker.use_case.prefix
+    after_this_life = life_of(create_time) + "~"  # versions of a later one begin with a later time
+    request = table.get_operation_kwargs("", "", condition=_version_there < after_this_life)
+    del request["Key"], request["TableName"]
+    start: Any = None
+    while True:
+        page = table.query(
+            task_id,
+            range_key_condition=TaskRow.use_case_id.startswith(prefix),
+            attributes_to_get=["task_id", "use_case_id"],
+            exclusive_start_key=start,
+            consistent_read=True,
+        )
+        for key in page["Items"]:
+            try:
+                send(table, "DeleteItem", {**request, "Key": key})
+            except Refused:
+                continue
+        start = page.get("LastEvaluatedKey")
+        if not start:
+            return
+
+
+def _items_of(task: TaskRow, kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
+    keys = keys_in((task.task_id, task.use_case_id), kind, pointer)
+    return (_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True))
+
+
+def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
+    return {**key, "version": {STRING: pointer.version}, "content": {BINARY: piece}}
+
+
+def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
+    """Put a piece unless a later one is there, which proves that the lock was lost, or is of a former life."""
+    try:
+        _send(writes, lock, item, _version_there.does_not_exist() | (_version_there <= version))
+    except Refused:
+        row = get(writes.model, lock.task.task_id, until=lock.expire_time)
+        if row is None or not is_held_by(row, writes.codes, [lock.token]):
+            raise lost(lock.task, writes.codes.step, "save", row) from None
+        # The task was deleted and created again by a clock that was behind: what is there belongs to nobody.
+        key = {name: item[name] for name in ("task_id", "use_case_id")}
+        found = next(items(writes.table, [key]), None)
+        condition = _version_there == found["version"][STRING] if found else _version_there.does_not_exist()
+        try:
+            _send(writes, lock, item, condition)
+        except Refused:
+            row = get(writes.model, lock.task.task_id, until=lock.expire_time)
+            raise lost(lock.task, writes.codes.step, "save", row) from None
+
+
+def _send(writes: StepWrites[T], lock: Lock[T], item: Stored, condition: Condition) -> None:
+    request = writes.table.get_operation_kwargs("", "", condition=condition)
+    del request["Key"], request["TableName"]
+    send(writes.table, "PutItem", {**request, "Item": item}, until=lock.expire_time)

@@ -1,0 +1,37 @@
+"""Checks a history, and what is left in the tables, against everything that the library promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.chaos import checks_of_data, checks_of_rows, checks_of_runs
+from tests.chaos.final import Final
+from tests.chaos.runs import History
+
+__all__ = ["Violation", "violations"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A promise that was broken."""
+
+    promise: str
+    told: str
+
+    def __str__(self) -> str:
+        return f"{self.promise}: {self.told}"
+
+
+def violations(history: History, final: Final) -> list[Violation]:
+    """Return all that was broken, in the order of the checks."""
+    broken: list[Violation] = []
+    for of_runs in checks_of_runs.CHECKS:
+        broken += _named(of_runs.__name__, of_runs(history))
+    for of_rows in (*checks_of_data.CHECKS, *checks_of_rows.CHECKS):
+        broken += _named(of_rows.__name__, of_rows(history, final))
+    return broken
+
+
+def _named(check: str, told: Iterable[str]) -> list[Violation]:
+    return [Violation(check.replace("_", " "), each) for each in dict.fromkeys(told)]

@@ -1,0 +1,166 @@
+"""What must hold in the end: every task ended, for a reason on record, and every row is in exactly its index state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.chaos.final import Final
+from tests.chaos.pipeline import END, EXACTLY_ONCE, STEPS, USE_CASE
+from tests.chaos.runs import History
+
+__all__ = ["CHECKS"]
+
+IGNORED = {step.ignored: step for step in STEPS}
+REMEMBERED_FENCES = 8
+"""How many unfinished claims a row remembers."""
+
+
+def every_task_ended(history: History, final: Final) -> Iterator[str]:
+    """Expect that every task is there, and succeeded or ignored."""
+    for task in sorted(history.created - final.rows.keys()):
+        yield f"{task} was created, and is not there"
+    for task in sorted(final.rows.keys() - history.asked):
+        yield f"{task} is there, and nobody created it"
+    for task, row in final.rows.items():
+        if row.code not in {END, *IGNORED}:
+            yield f"{task} is left at {row.code}"
+
+
+def successes_are_on_record(history: History, final: Final) -> Iterator[str]:
+    """Expect that the state of a task is behind every acknowledged success, and that somebody did what it says."""
+    by_task = history.of_tasks()
+    for task, row in final.rows.items():
+        runs = by_task.get(task, [])
+        for step in STEPS:
+            done = [run for run in runs if run.step == step.name and run.may_have_succeeded]
+            acknowledged = [run for run in done if run.succeeded]
+            if acknowledged and row.code < step.succeeded:
+                yield f"{acknowledged[0]} succeeded, and the task is at {row.code}"
+            if row.code >= step.succeeded and not done:
+                yield f"{task} is at {row.code}, and nobody did {step.name}"
+
+
+def nothing_is_ignored_without_a_reason(history: History, final: Final) -> Iterator[str]:
+    """Expect that an ignored task has used its attempts, or a block gave up, or a person set it aside."""
+    by_task = history.of_tasks()
+    for task, row in final.rows.items():
+        step = IGNORED.get(row.code)
+        if step is None or row.attempt >= step.max_attempts or "ignore" in history.orders.get(task, ()):
+            continue
+        ends = [run.end for run in by_task.get(task, []) if run.step == step.name]
+        if not any(end and end.what == "give_up" for end in ends):
+            yield f"{task} is ignored at {step.name} after {row.attempt} attempts, and nobody gave it up"
+
+
+def counts_are_within_bounds(history: History, final: Final) -> Iterator[str]:
+    """Expect that attempts are within the limit, and that the fence is no lower than what a claim was given."""
+    by_task = history.of_tasks()
+    for task, row in final.rows.items():
+        limit = IGNORED[row.code].max_attempts if row.code in IGNORED else 0
+        if not 0 <= row.attempt <= limit:
+            yield f"{task} ended at {row.code} with {row.attempt} attempts"
+        highest = max((run.fence for run in by_task.get(task, [])), default=0)
+        if row.fence < highest:
+            yield f"{task} has the fence {row.fence}, and a run was given {highest}"
+
+
+def ends_are_remembered(history: History, final: Final) -> Iterator[str]:
+    """Expect that a claim whose end was acknowledged is not among the unfinished, and that one that never ended is."""
+    by_task, unheard = history.of_tasks(), history.unheard()
+    for task, row in final.rows.items():
+        runs = {run.fence: run for run in by_task.get(task, [])}
+        for run in runs.values():
+            if run.end and run.end.outcome == "ok" and run.fence in row.unfinished:
+                yield f"the {run.end.what} of {run} was acknowledged, and its fence is unfinished"
+        if len(row.unfinished) >= REMEMBERED_FENCES:
+            continue
+        finished = set(range(1, row.fence + 1)) - set(row.unfinished)
+        nobodys = finished - runs.keys()
+        if len(nobodys) > unheard[task]:
+            yield f"the fences {sorted(nobodys)} of {task} count as finished, and {unheard[task]} claims were unheard"
+        for fence in sorted(finished & runs.keys()):
+            if runs[fence].end is None:
+                yield f"fence {fence} of {task} counts as finished, and its run never ended"
+
+
+def the_index_is_exact(_: History, final: Final) -> Iterator[str]:
+    """Expect that the index has exactly what the rows say, under the keys of their states, with times in order."""
+    rows = Counter(row.entry for row in final.rows.values())
+    for entry in rows - final.index:
+        yield f"the index has no {entry}"
+    for entry in final.index - rows:
+        yield f"the index has {entry}, and no row says so"
+    for task, row in final.rows.items():
+        if row.entry.status_key != row.status_key:
+            yield f"{task} is at {row.code} and indexed under {row.entry.status_key}"
+        if not row.create_time <= row.update_time <= row.entry.due_time:
+            yield f"{task}: created {row.create_time}, updated {row.update_time}, due {row.entry.due_time}"
+
+
+def queries_agree_with_the_rows(_: History, final: Final) -> Iterator[str]:
+    """Expect that `counts()` are those of the rows, and that the query of a state has each of its tasks once."""
+    counted = Counter(row.code for row in final.rows.values())
+    if counted != final.counts:
+        yield f"the rows are {dict(counted)}, and counts() says {final.counts}"
+    for code, tasks in final.queried.items():
+        there = sorted(task for task, row in final.rows.items() if row.code == code)
+        if sorted(tasks) != there:
+            yield f"the query of {code} differs from the rows in {Counter(tasks) - Counter(there)}, the other way "
+            f"round in {Counter(there) - Counter(tasks)}"
+
+
+def pieces_are_bounded(_: History, final: Final) -> Iterator[str]:
+    """Expect beside a row pieces of its data and its errors, in two slots each at most, without a gap."""
+    for task, keys in final.pieces.items():
+        if task not in final.rows:
+            yield f"{task} has no row, and {sorted(keys)} beside it"
+        slots: dict[str, list[int]] = {}
+        for key in keys:
+            match key.split("#"):
+                case [use_case, "data" | "errors" as kind, "A" | "B" as slot, number] if use_case == USE_CASE:
+                    slots.setdefault(f"{kind} {slot}", []).append(int(number))
+                case _:
+                    yield f"{task} has {key} beside its row"
+        for name, numbers in slots.items():
+            if sorted(numbers) != list(range(len(numbers))):
+                yield f"{task} has the pieces {sorted(numbers)} of {name}"
+
+
+def effects_are_exactly_once(history: History, final: Final) -> Iterator[str]:
+    """Expect that the effect of a step is there exactly if the step succeeded, and of a run that succeeded."""
+    if final.effects is None:
+        return
+    runs = {(run.task, run.fence): run for run in history.runs if run.outcome == "ok"}
+    done = next(step.succeeded for step in STEPS if step.name == EXACTLY_ONCE)
+    for task, row in final.rows.items():
+        fence = final.effects.get((task, EXACTLY_ONCE))
+        if (fence is not None) != (row.code >= done):
+            yield f"{task} is at {row.code}, and its effect of {EXACTLY_ONCE} is {'there' if fence else 'not there'}"
+        elif fence is not None and not ((run := runs.get((task, fence))) and run.may_have_succeeded):
+            yield f"the effect of {EXACTLY_ONCE} of {task} is of fence {fence}, which did not succeed"
+
+
+def effects_are_of_owners(history: History, final: Final) -> Iterator[str]:
+    """Expect that no effect was overwritten by a run that had lost its lock."""
+    for run in history.runs:
+        for write in run.writes:
+            if final.effects is None or (write.what, write.outcome) != ("transact", "ok"):
+                continue
+            fence = final.effects.get((run.task, run.step), 0)
+            if fence < run.fence:
+                yield f"the effect of {run} was acknowledged, and that of fence {fence} is there"
+
+
+CHECKS = (
+    every_task_ended,
+    successes_are_on_record,
+    nothing_is_ignored_without_a_reason,
+    counts_are_within_bounds,
+    ends_are_remembered,
+    the_index_is_exact,
+    queries_agree_with_the_rows,
+    pieces_are_bounded,
+    effects_are_exactly_once,
+    effects_are_of_owners,
+)

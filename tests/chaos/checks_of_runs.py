@@ -1,0 +1,109 @@
+"""What must hold of the runs of a task among themselves: who owned it, in which order, how often."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tests.chaos.pipeline import STEPS
+from tests.chaos.runs import History, Run
+
+__all__ = ["CHECKS"]
+
+ORDER = {step.name: position for position, step in enumerate(STEPS)}
+LIMIT = {step.name: step.max_attempts for step in STEPS}
+
+
+def fences_are_unique(history: History) -> Iterator[str]:
+    """Expect that no two claims were given the same fence."""
+    for runs in history.of_tasks().values():
+        for one, other in pairwise(runs):
+            if one.fence == other.fence:
+                yield f"two runs have one fence: {one}, {other}"
+
+
+def one_owner_at_a_time(history: History) -> Iterator[str]:
+    """Expect that nobody held a lock, by the own clock, when a later claim was known to have been taken."""
+    for run, taken, taker in _with_takers(history):
+        for at, held in run.effects:
+            if held and at > taken:
+                yield f"{run} still held its lock {at - taken:.3f} s after {taker} had taken the task"
+
+
+def losers_write_nothing(history: History) -> Iterator[str]:
+    """Expect that no write was acknowledged that was sent when a later claim was known to have been taken."""
+    for run, taken, taker in _with_takers(history):
+        for write in run.writes:
+            if write.outcome == "ok" and write.invoked > taken:
+                late = write.invoked - taken
+                yield f"the {write.what} of {run}, sent {late:.3f} s after {taker} had taken the task, was acknowledged"
+
+
+def no_success_is_repeated(history: History) -> Iterator[str]:
+    """Expect that after an acknowledged success nobody claimed that step again, nor an earlier one."""
+    for runs in history.of_tasks().values():
+        for position, run in enumerate(runs):
+            again = (later for later in runs[position + 1 :] if ORDER[later.step] <= ORDER[run.step])
+            if run.succeeded and (later := next(again, None)):
+                yield f"{later} began although {run} had succeeded"
+
+
+def no_step_is_skipped(history: History) -> Iterator[str]:
+    """Expect that before a claim every earlier step was done by a run that may have succeeded, one after the other."""
+    for runs in history.of_tasks().values():
+        for one, other in pairwise(runs):
+            if ORDER[other.step] < ORDER[one.step]:
+                yield f"{other} is of an earlier step than {one}"
+        for position, run in enumerate(runs):
+            done = {earlier.step for earlier in runs[:position] if earlier.may_have_succeeded}
+            for step in STEPS[: ORDER[run.step]]:
+                if step.name not in done:
+                    yield f"{run} began although nobody had done {step.name}"
+
+
+def attempts_are_counted(history: History) -> Iterator[str]:
+    """Expect that claims count one attempt each, unless given back, up to the limit; dead workers count, too."""
+    unheard = history.unheard()
+    for task, runs in history.of_tasks().items():
+        for run in runs:
+            if not 1 <= run.attempt <= LIMIT[run.step]:
+                yield f"{run} was attempt {run.attempt} of {LIMIT[run.step]}"
+        for one, other in pairwise(runs):
+            given_back = "reopen" in history.orders.get(task, ()) or (one.end and one.end.what == "release")
+            claims, attempts = other.fence - one.fence, other.attempt - one.attempt
+            possible = range(claims - min(unheard[task], claims - 1), claims + 1)
+            if one.step == other.step and not given_back and attempts not in possible:
+                yield f"{claims} claims from {one} to {other} counted {attempts} attempts"
+
+
+def nothing_crashed(history: History) -> Iterator[str]:
+    """Expect that each error that left the library is a refusal, a lost lock, or a failed request."""
+    yield from history.crashes
+
+
+def _with_takers(history: History) -> Iterator[tuple[Run, float, Run]]:
+    """Yield each run of which it is known that it was taken over, with the earliest moment of that, and by whom."""
+    for runs in history.of_tasks().values():
+        yield from _taken(runs)
+
+
+def _taken(runs: Sequence[Run]) -> Iterator[tuple[Run, float, Run]]:
+    earliest, taker = math.inf, None
+    for position in range(len(runs) - 1, -1, -1):
+        run = runs[position]
+        if taker is not None and taker.fence > run.fence:
+            yield run, earliest, taker
+        if run.claimed < earliest:
+            earliest, taker = run.claimed, run
+
+
+CHECKS = (
+    fences_are_unique,
+    one_owner_at_a_time,
+    losers_write_nothing,
+    no_success_is_repeated,
+    no_step_is_skipped,
+    attempts_are_counted,
+    nothing_crashed,
+)

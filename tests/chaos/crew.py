@@ -1,0 +1,90 @@
+"""The worker processes of a run: started, killed, frozen and woken, and ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.chaos.settings import Settings
+
+__all__ = ["Crew", "crew"]
+
+ROOT = Path(__file__).parents[2]
+GRACE = 30.0
+"""Seconds within which a worker that was told to end has ended."""
+
+
+class Crew:
+    """Workers by number; each has one life at a time."""
+
+    def __init__(self, settings: Settings, endpoint: str, folder: Path) -> None:
+        self.settings = settings
+        self.endpoint = endpoint
+        self.folder = folder
+        self.lives: dict[int, int] = {}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.died: list[str] = []
+        """Workers that ended without being told to."""
+
+    def start(self, number: int, *, calm: bool = False) -> None:
+        """Start the next life of a worker."""
+        life = self.lives[number] = self.lives.get(number, 0) + 1
+        name = f"{'calm' if calm else 'worker'}-{number}-{life}"
+        command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
+        # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
+        self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
+            [*command, str(self.folder), name, "calm" if calm else "wild"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            process_group=0,
+        )
+
+    def kill(self, number: int) -> None:
+        """End a worker in the middle of whatever it does."""
+        process = self.processes.pop(number)
+        if process.poll() is not None:
+            self.died.append(f"worker {number} ended by itself with {process.returncode}")
+        process.kill()
+        process.wait()
+        self._close(process)
+
+    def freeze(self, number: int) -> None:
+        """Stop a worker's time."""
+        self.processes[number].send_signal(signal.SIGSTOP)
+
+    def wake(self, number: int) -> None:
+        """Let it go on as if nothing had happened."""
+        self.processes[number].send_signal(signal.SIGCONT)
+
+    def dismiss(self) -> None:
+        """Let everybody end what they are at, and wait for it."""
+        for process in self.processes.values():
+            self._close(process)
+        for number, process in list(self.processes.items()):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                if process.wait(GRACE) != 0:
+                    self.died.append(f"worker {number} ended with {process.returncode}")
+                del self.processes[number]
+
+    def end(self) -> None:
+        """End everybody who is left, frozen or not."""
+        for number in list(self.processes):
+            self.kill(number)
+
+    def _close(self, process: subprocess.Popen[bytes]) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+@contextlib.contextmanager
+def crew(settings: Settings, endpoint: str, folder: Path) -> Iterator[Crew]:
+    """Yield a crew that ends with it."""
+    workers = Crew(settings, endpoint, folder)
+    try:
+        yield workers
+    finally:
+        workers.end()

@@ -1,0 +1,61 @@
+"""One line of a history: what a process was about to do, or what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Event", "Log", "read"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a process knew at that moment."""
+
+    time: float
+    """Seconds of the machine's own clock, which is one for all processes and never stepped."""
+    worker: str
+    """Which process, and which life of it."""
+    run: int
+    """Which run of that process, from 1; 0 where it is about none."""
+    kind: str
+    """claim, claimed, refused, effect, write, written, create, created, reopen, ignore."""
+    task: str
+    facts: dict[str, Any]
+
+    def __str__(self) -> str:
+        told = " ".join(f"{name}={value}" for name, value in self.facts.items() if name != "seen")
+        return f"{self.time:.3f} {self.worker}/{self.run} {self.kind} {self.task} {told}"
+
+
+class Log:
+    """The history of one process, in a file of its own: whole lines, so that SIGKILL costs the last one at most."""
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        self.worker = worker
+        self._file = os.open(folder / f"{worker}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def tell(self, kind: str, task: str, run: int = 0, *, at: float | None = None, **facts: Any) -> None:
+        """Add a line, about now or about a moment ago."""
+        line = [time.monotonic() if at is None else at, self.worker, run, kind, task, facts]
+        os.write(self._file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def read(folder: Path) -> list[Event]:
+    """Return what all processes told, each in its order; a torn last line was never told."""
+    return [event for file in sorted(folder.glob("*.jsonl")) for event in _events(file.read_bytes())]
+
+
+def _events(content: bytes) -> Iterator[Event]:
+    whole, _, _ = content.rpartition(b"\n")
+    for line in whole.splitlines():
+        yield Event(*json.loads(line))

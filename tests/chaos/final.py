@@ -1,0 +1,54 @@
+"""What is in the tables in the end: rows, index entries, pieces beside the rows, counts, effects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.records import Record
+
+__all__ = ["Entry", "Final", "Row"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row as the index has it, or should have it: all that is projected, as it is stored."""
+
+    task: str
+    status_key: str
+    due_time: str
+    projected: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A task as it was left."""
+
+    entry: Entry
+    code: int
+    attempt: int
+    fence: int
+    unfinished: Sequence[int]
+    create_time: str
+    update_time: str
+    status_key: str
+    """What its index key should be."""
+    records: Sequence[Record] = ()
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Final:
+    """All that is left."""
+
+    rows: dict[str, Row]
+    index: Counter[Entry]
+    counts: dict[int, int]
+    """By code, what the library counts."""
+    queried: dict[int, list[str]]
+    """By code, the tasks that the library's query of that state returns."""
+    pieces: dict[str, list[str]] = field(default_factory=dict)
+    """By task, the range keys of further items beside its row."""
+    effects: dict[tuple[str, str], int] | None = None
+    """By task and step, the fence that wrote the effect; None where there are no transactions."""

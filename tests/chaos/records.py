@@ -1,0 +1,42 @@
+"""What a block leaves in its task: one record for each thing it did, and text that only that record explains."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+__all__ = ["Record", "append", "is_whole", "records"]
+
+Record = tuple[int, int]
+"""The fence of the run, and the number of the record within that run, from 1."""
+
+
+def append(task: Any, fence: int, number: int, size: int) -> None:
+    """Add a record, and let the text and the note be those of this record."""
+    task.data.setdefault("log", []).append([fence, number, size])
+    task.data["text"] = _text(task.task_id, fence, number, size)
+    task.note = _note(fence, number)
+
+
+def records(task: Any) -> list[Record]:
+    """Return the records of a task in the order in which they were added."""
+    return [(fence, number) for fence, number, _ in task.data.get("log", [])]
+
+
+def is_whole(task: Any) -> bool:
+    """Tell whether text and note are those of the last record: all of one version, and none of it cut."""
+    log = task.data.get("log", [])
+    if not log:
+        return task.note is None and "text" not in task.data
+    fence, number, size = log[-1]
+    same_text: bool = task.data.get("text") == _text(task.task_id, fence, number, size)
+    return same_text and task.note == _note(fence, number)
+
+
+def _note(fence: int, number: int) -> str:
+    return f"{fence}.{number}"
+
+
+def _text(task_id: str, fence: int, number: int, size: int) -> str:
+    """Return text of that many bytes that no other record has."""
+    return random.Random(f"{task_id}/{fence}/{number}").randbytes(size // 2).hex()

@@ -1,0 +1,145 @@
+"""A history folded into runs: each with its claim, what it saw, and every write, answered or not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tests.chaos.events import Event
+from tests.chaos.records import Record
+
+__all__ = ["History", "Run", "Write"]
+
+ENDINGS = {"succeed", "fail", "give_up", "release"}
+
+
+@dataclass
+class Write:
+    """A write of a run that was sent."""
+
+    what: str
+    """save, extend, transact, succeed, fail, give_up, release."""
+    records: int
+    """How many records of the run it stores, if it stores any."""
+    invoked: float
+    outcome: str = "unknown"
+    """ok: acknowledged. lost: the library says that it was not applied. unknown: no answer, or the worker died."""
+
+
+@dataclass
+class Run:
+    """One run of a step of a task by one worker."""
+
+    worker: str
+    number: int
+    task: str
+    step: str
+    outcome: str = "unknown"
+    """Of the claim: ok, refused, unknown."""
+    why: str = ""
+    fence: int = 0
+    attempt: int = 0
+    claimed: float = math.inf
+    """When it was known that the claim had been taken."""
+    seen: Sequence[Record] = ()
+    """The records in the row as it was claimed."""
+    whole: bool = True
+    looked: bool = False
+    """Whether the worker lived long enough to look into the row."""
+    effects: list[tuple[float, bool]] = field(default_factory=list)
+    """When the block did something, and whether its lock was not over by its own clock."""
+    writes: list[Write] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.step} of {self.task} by {self.worker}/{self.number} (fence {self.fence})"
+
+    @property
+    def end(self) -> Write | None:
+        """How it ended; None where the worker did not get that far."""
+        return next((write for write in self.writes if write.what in ENDINGS), None)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its success was acknowledged."""
+        return self.end is not None and (self.end.what, self.end.outcome) == ("succeed", "ok")
+
+    @property
+    def may_have_succeeded(self) -> bool:
+        """Whether its success was acknowledged, or got no answer."""
+        return self.end is not None and self.end.what == "succeed" and self.end.outcome != "lost"
+
+    def stores(self, *outcomes: str) -> set[int]:
+        """Return after which of its records it stored the row, by a write with one of these outcomes."""
+        stores = (write for write in self.writes if write.what in {"save", "succeed"})
+        return {write.records for write in stores if write.outcome in outcomes}
+
+
+@dataclass
+class History:
+    """All runs, and what else was told."""
+
+    runs: list[Run] = field(default_factory=list)
+    created: set[str] = field(default_factory=set)
+    """Tasks whose creation was acknowledged."""
+    asked: set[str] = field(default_factory=set)
+    """Tasks whose creation was sent."""
+    orders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By task, what a person ordered: reopen, ignore."""
+    crashes: list[str] = field(default_factory=list)
+    """Errors that no block and no refusal explains."""
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> History:
+        """Fold what was told, each worker's part in its order."""
+        history, runs = cls(), dict[tuple[str, int], Run]()
+        for event in events:
+            match event.kind:
+                case "create":
+                    history.asked.add(event.task)
+                case "created":
+                    history.created.add(event.task)
+                case "reopen" | "ignore":
+                    history.orders[event.task].add(event.kind)
+                case "crash":
+                    history.crashes.append(f"{event}")
+                case "claim":
+                    run = Run(event.worker, event.run, event.task, event.facts["step"])
+                    runs[event.worker, event.run] = run
+                    history.runs.append(run)
+                case _:
+                    _fold(runs[event.worker, event.run], event)
+        return history
+
+    def of_tasks(self) -> dict[str, list[Run]]:
+        """Return the runs whose claim was acknowledged, by task, in the order of their fences."""
+        by_task: dict[str, list[Run]] = defaultdict(list)
+        for run in sorted(self.runs, key=lambda run: run.fence):
+            if run.outcome == "ok":
+                by_task[run.task].append(run)
+        return by_task
+
+    def unheard(self) -> Counter[str]:
+        """Return of how many claims nobody knows whether they were taken, by task; one may have been given back."""
+        return Counter(run.task for run in self.runs if run.outcome == "unknown")
+
+
+def _fold(run: Run, event: Event) -> None:
+    facts = event.facts
+    match event.kind:
+        case "claimed":
+            run.outcome, run.claimed = "ok", event.time
+            run.fence, run.attempt = facts["fence"], facts["attempt"]
+        case "refused":
+            run.outcome, run.why = facts["outcome"], facts.get("why", "")
+        case "seen":
+            run.seen, run.whole, run.looked = [(f, n) for f, n in facts["seen"]], facts["whole"], True
+        case "effect":
+            run.effects.append((event.time, facts["held"]))
+        case "write":
+            run.writes.append(Write(facts["what"], facts["records"], event.time))
+        case "written":
+            run.writes[-1].outcome = facts["outcome"]
+        case other:
+            raise ValueError(f"a history has no {other}")

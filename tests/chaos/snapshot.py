@@ -1,0 +1,82 @@
+"""Reads what a run of the chaos has left in the tables, past all faults."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from tests.chaos.final import Entry, Final, Row
+from tests.chaos.pipeline import END, STEPS, USE_CASE, effects, parcels
+from tests.chaos.records import is_whole, records
+from tests.chaos.settings import Settings
+
+__all__ = ["left", "snapshot"]
+
+INDEX = "status-index"
+PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
+
+
+def left(order: Any) -> int:
+    """Return how many tasks are not at their end, by the index: it is small, and asked again and again."""
+    ends = {END, *(step.ignored for step in STEPS)}
+    return sum(number for state, number in order.counts().items() if state.code not in ends)
+
+
+def snapshot(endpoint: str, settings: Settings) -> Final:
+    """Read everything, strongly consistent where that is possible."""
+    order = parcels(endpoint, settings)
+    items, pieces = dict[str, Any](), defaultdict[str, list[str]](list)
+    for item in _scan(order):
+        key, task_id = item["use_case_id"]["S"], item["task_id"]["S"]
+        if key == USE_CASE:
+            items[task_id] = item
+        else:
+            pieces[task_id].append(key)
+    states = {state.code: state for state in order.counts()}
+    return Final(
+        rows={task_id: _row(order, item) for task_id, item in items.items()},
+        index=Counter(_entry(item) for item in _scan(order, index=INDEX)),
+        counts={state.code: number for state, number in order.counts().items() if number},
+        queried={code: [task.task_id for task in state.query()] for code, state in states.items()},
+        pieces=dict(pieces),
+        effects=_effects(endpoint, settings) if settings.transactions else None,
+    )
+
+
+def _row(order: Any, item: dict[str, Any]) -> Row:
+    task = order.get_task(item["task_id"]["S"])
+    return Row(
+        entry=_entry(item),
+        code=int(item["status"]["N"]),
+        attempt=int(item["attempt"]["N"]),
+        fence=int(item["fence"]["N"]),
+        unfinished=[int(fence["N"]) for fence in item["unfinished"]["L"]],
+        create_time=item["create_time"]["S"],
+        update_time=item["update_time"]["S"],
+        status_key=order.tracker.use_case.status_key(int(item["status"]["N"]), task.task_id),
+        records=records(task),
+        whole=is_whole(task),
+    )
+
+
+def _entry(item: dict[str, Any]) -> Entry:
+    projected = tuple((name, next(iter(item[name].values()))) for name in PROJECTED if name in item)
+    return Entry(item["task_id"]["S"], item["status_key"]["S"], item["due_time"]["S"], projected)
+
+
+def _scan(order: Any, index: str | None = None) -> Iterator[dict[str, Any]]:
+    start = None
+    while True:
+        page = order.tracker.connection().scan(
+            exclusive_start_key=start, index_name=index, consistent_read=index is None
+        )
+        yield from page["Items"]
+        start = page.get("LastEvaluatedKey")
+        if not start:
+            return
+
+
+def _effects(endpoint: str, settings: Settings) -> dict[tuple[str, str], int]:
+    rows = effects(endpoint, settings).scan(consistent_read=True)
+    return {(row.task_id, row.step): int(row.fence) for row in rows}

@@ -1,0 +1,86 @@
+"""The checker finds each broken promise in a history that was made by hand, and nothing in one without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import checks_of_data, checks_of_rows, checks_of_runs
+from tests.chaos.checker import violations
+from tests.chaos.events import Log, read
+from tests.chaos.faults import drawn
+from tests.chaos.nemesis import blows
+from tests.chaos.script import script
+from tests.chaos.settings import Settings
+from tests.chaos.stories import BREAKS, Story, sound
+
+CHECKS = (*checks_of_runs.CHECKS, *checks_of_data.CHECKS, *checks_of_rows.CHECKS)
+
+
+def test_a_history_without_a_fault_breaks_no_promise() -> None:
+    story = sound()
+
+    assert violations(story.history, story.final) == []
+
+
+@pytest.mark.parametrize(("promise", "broken"), [(promise, each) for promise, many in BREAKS.items() for each in many])
+def test_a_broken_promise_is_found(promise: str, broken: Callable[[Story], None]) -> None:
+    story = sound()
+
+    broken(story)
+
+    assert promise in {violation.promise for violation in violations(story.history, story.final)}
+
+
+def test_every_check_is_tried_on_a_history_that_it_refuses() -> None:
+    assert {check.__name__.replace("_", " ") for check in CHECKS} == BREAKS.keys()
+
+
+def test_a_success_without_an_answer_may_be_on_record_or_not() -> None:
+    story = sound()
+    story.end(5).outcome = "unknown"
+    assert violations(story.history, story.final) == []
+
+    story.change(code=33, attempt=4, records=story.row.records[:-1], unfinished=[1, 5])
+    story.run(5).writes = [story.end(5)]
+    assert violations(story.history, story.final) == []
+
+
+def test_a_claim_without_an_answer_may_have_been_given_back() -> None:
+    story = sound()
+    story.change(fence=6)
+    assert violations(story.history, story.final)
+
+    story.tell(9, "claim", step="deliver")
+    story.history = story.history.of(story.events)
+
+    assert violations(story.history, story.final) == []
+
+
+def test_a_history_is_read_without_the_line_that_a_kill_tore(tmp_path: Path) -> None:
+    log = Log(tmp_path, "worker-1-1")
+    log.tell("create", "parcel-1")
+    log.tell("created", "parcel-1", at=5.0)
+    log.close()
+    with (tmp_path / "worker-1-1.jsonl").open("ab") as file:
+        file.write(b'[1.0,"worker-1-1"')
+
+    told = read(tmp_path)
+
+    assert [(event.kind, event.task) for event in told] == [("create", "parcel-1"), ("created", "parcel-1")]
+    assert told[1].time == 5.0
+
+
+def test_one_seed_means_the_same_faults_blows_and_scripts() -> None:
+    one, same, other = (_decisions(Settings(seed=seed)) for seed in (7, 7, 8))
+
+    assert one == same
+    assert one != other
+
+
+def _decisions(settings: Settings) -> list[object]:
+    faults = [drawn(settings, "UpdateItem", ordinal)[0] for ordinal in range(200)]
+    scripts = [script(settings, settings.drawn("script", "worker-0-1", number)) for number in range(50)]
+    return [faults, blows(settings), scripts]

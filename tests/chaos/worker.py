@@ -1,0 +1,140 @@
+"""A worker process: draws its scripts from the seed, runs them on what there is to do, and tells its history."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import threading
+import time
+from collections import deque
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import TrackerError, clock, token
+from tests.chaos.batch import Batch
+from tests.chaos.block import Block
+from tests.chaos.events import Log
+from tests.chaos.guards import remove_guard
+from tests.chaos.pipeline import STEPS, effects, parcels
+from tests.chaos.script import healthy, script
+from tests.chaos.settings import Settings
+
+__all__ = ["Worker"]
+
+REMEMBERED = 40
+"""Tasks that a worker has met lately and may try again, whatever the index says of them."""
+GUESSES = 0.1
+"""How many claims in one are of such a task."""
+LOOKED_AT = 8
+"""Tasks that a worker asks for at once: all ask for the same ones, so they meet."""
+BATCHES = 0.05
+"""How many actions in one are a batch."""
+ORDERS = 0.02
+"""How many actions in one are a person's order."""
+
+
+class SkewedClock(clock.Clock):
+    """A clock that is wrong by so much."""
+
+    def __init__(self, skew: timedelta) -> None:
+        self._skew = skew
+
+    def now(self) -> datetime:
+        """Return what this machine takes for the time."""
+        return super().now() + self._skew
+
+
+class Worker:
+    """One life of one worker."""
+
+    def __init__(self, settings: Settings, log: Log, endpoint: str, *, calm: bool) -> None:
+        self.settings = settings
+        self.log = log
+        self.calm = calm
+        """Whether it only works: no script of it fails."""
+        self.order = parcels(endpoint, settings)
+        self.effect = effects(endpoint, settings) if settings.transactions else None
+        self.met: deque[str] = deque(maxlen=REMEMBERED)
+        self.todo: dict[str, list[str]] = {}
+        """By step, what the index said when this worker looked last: by now others may have taken some of it."""
+        self.ending = threading.Event()
+
+    def work(self) -> None:
+        """Run one script after the other until nobody holds the other end of standard input any more."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        for number in range(10, sys.maxsize, 10):  # a batch has several runs
+            if self.ending.is_set():
+                return
+            draw = self.settings.drawn("script", self.log.worker, number)
+            try:
+                self._one(number, draw)
+            except (PynamoDBException, TrackerError):  # of reading, or of a person's order: next time, then
+                time.sleep(0.1)
+
+    def _one(self, number: int, draw: random.Random) -> None:
+        rule = draw.choice(STEPS)
+        step = getattr(self.order, rule.name)
+        if not self.calm and draw.random() < ORDERS:
+            self._order(number, step, draw)
+            return
+        if not self.calm and draw.random() < BATCHES:
+            Batch(self.settings, self.log, number, step, self.effect).run()
+            return
+        task_id = self._pick(step, draw)
+        if task_id is None:
+            self.ending.wait(draw.uniform(0.02, 0.1))
+            return
+        plan = healthy(draw) if self.calm else script(self.settings, draw)
+        Block(self.log, number, step, task_id, plan, self.effect).run()
+
+    def _pick(self, step: Any, draw: random.Random) -> str | None:
+        """Return a task that the index says is to be done, or, now and then, one of those met lately."""
+        if self.met and not self.calm and draw.random() < GUESSES:
+            return draw.choice(self.met)
+        todo = self.todo.setdefault(step.name, [])
+        if not todo:
+            todo += [task.task_id for task in step.todo(limit=LOOKED_AT)]
+            self.met.extend(todo)
+        return todo.pop(draw.randrange(len(todo))) if todo else None
+
+    def _order(self, number: int, step: Any, draw: random.Random) -> None:
+        """Do what a person does: reopen what was set aside, or set something aside."""
+        if draw.random() < 0.7:
+            given_up = [task.task_id for task in step.ignored.query(limit=LOOKED_AT)]
+            if given_up:
+                task_id = draw.choice(given_up)
+                self.log.tell("reopen", task_id, number, step=step.name)
+                step.reopen(task_id)
+        elif self.met:
+            task_id = draw.choice(self.met)
+            self.log.tell("ignore", task_id, number, step=step.name)
+            step.ignore(task_id, reason="a person said so")
+
+    def _listen(self) -> None:
+        sys.stdin.read()
+        self.ending.set()
+
+
+def start(settings: Settings, endpoint: str, folder: str, name: str, calm: str) -> None:
+    """Be that worker until it is told to end."""
+    logging.disable()
+    patch = pytest.MonkeyPatch()
+    if settings.without:
+        remove_guard(settings.without, patch)
+    skew = settings.drawn("skew", name).uniform(-settings.skew, settings.skew)
+    clock.use(SkewedClock(timedelta(seconds=skew)))
+    # Tokens are made of the machine's clock, too, which no setting of the library reaches.
+    patch.setattr(token, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + int(skew * 1e9)))
+    log = Log(Path(folder), name)
+    Worker(settings, log, endpoint, calm=calm == "calm").work()
+    log.close()
+
+
+if __name__ == "__main__":
+    start(Settings.from_json(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,69 @@
+"""A clock for tests of heartbeats: it stands still, tells when a heartbeat waits, and freezes it as SIGSTOP would."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.clock import StoppedClock
+
+__all__ = ["PATIENCE", "PacedClock", "heart", "paced"]
+
+PATIENCE = 30.0
+"""Seconds after which a thread that does nothing fails the test."""
+
+
+class PacedClock(StoppedClock):
+    """A stopped clock for one heartbeat at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pauses: queue.SimpleQueue[float] = queue.SimpleQueue()
+        self._thawed = threading.Event()
+        self._thawed.set()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Tell for how long, and wait."""
+        self._pauses.put(seconds)
+        super().wait(event, seconds)
+        self._thawed.wait()
+        return event.is_set()
+
+    def pause(self) -> float:
+        """Return for how many seconds the heartbeat waits, once it has done all that was to do before."""
+        return self._pauses.get(timeout=PATIENCE)
+
+    def beat(self, after: timedelta) -> float:
+        """Move on, and return the next pause: the beats that were due are then answered."""
+        self.advance(after)
+        return self.pause()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let the heartbeat do nothing meanwhile."""
+        self._thawed.clear()
+        try:
+            yield
+        finally:
+            self._thawed.set()
+
+
+@contextmanager
+def paced() -> Iterator[PacedClock]:
+    """Make it the library's clock meanwhile."""
+    stopped = PacedClock()
+    before = clock.use(stopped)
+    try:
+        yield stopped
+    finally:
+        clock.use(before)
+
+
+def heart() -> threading.Thread | None:
+    """Return the thread of the heartbeat; None where there is none."""
+    threads = (thread for thread in threading.enumerate() if thread.name.startswith("pynamodb_tracker heartbeat"))
+    return next(threads, None)

@@ -1,0 +1,190 @@
+"""The last ten failures of a task are on record, whole; the row keeps about 500 bytes of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, GiveUp, Step, UseCase
+from pynamodb_tracker.testing import StoppedClock
+from tests.contract.orders import AppTask
+from tests.contract.recorder import recorded
+from tests.contract.rows import client, item_bytes, stored
+
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+
+class Payout(AppTask):
+    """Many attempts, and messages that may hold a card number."""
+
+    use_case_id = UseCase("payout", keep_for=timedelta(days=30))
+
+    pay = Step(10, max_attempts=20)
+
+    def redact(self, text: str) -> str:
+        """Take card numbers out."""
+        return re.sub(r"\b\d{16}\b", "****", text)
+
+
+class Careless(AppTask):
+    use_case_id = UseCase("careless")
+
+    pay = Step(10, max_attempts=20)
+
+    def redact(self, text: str) -> str:
+        """Fail, as a hook may."""
+        return {}[text]  # type: ignore[no-any-return,index]
+
+
+class Broken(Exception):  # noqa: N818 - a user's own
+    pass
+
+
+def fail(message: str, step: str = "pay", of: type[AppTask] = Payout) -> None:
+    with getattr(of, step).start("p-1", skip_error=True):
+        raise Broken(message)
+
+
+def beside() -> list[str]:
+    answer = client(AppTask).query(
+        TableName=AppTask.Meta.table_name,
+        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
+        ExpressionAttributeValues={":id": {"S": "p-1"}, ":prefix": {"S": "payout#"}},
+    )
+    return [item["use_case_id"]["S"] for item in answer["Items"]]
+
+
+def test_twelve_failures_leave_the_last_ten_whole() -> None:
+    Payout.create("p-1")
+    for number in range(12):
+        fail(f"number {number} " + "x" * 1500)
+    errors = Payout.get_task("p-1").errors
+    assert [error.message for error in errors] == [f"number {number} " + "x" * 1500 for number in range(2, 12)]
+    assert [error.attempt for error in errors] == list(range(3, 13))
+    assert all("raise Broken(message)" in error.traceback for error in errors)
+    assert {(error.step, error.type, error.worker) for error in errors} == {
+        ("pay", "Broken", Payout.get_task("p-1").worker)
+    }
+
+
+def test_the_row_stays_small() -> None:
+    Payout.create("p-1")
+    for number in range(12):
+        fail(f"number {number} " + "ä" * 200_000)
+    assert item_bytes(stored(Payout, "p-1")) < 1024 + 100
+    assert sorted(beside()) == ["payout#errors#A#0", "payout#errors#B#0"]
+
+
+def test_a_small_failure_is_in_the_row_alone_and_costs_two_requests() -> None:
+    Payout.create("p-1")
+    with recorded() as requests:
+        fail("no")
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+    assert [error.message for error in Payout.get_task("p-1").errors] == ["no"]
+
+
+def test_reading_a_task_does_not_read_its_errors_until_they_are_asked_for() -> None:
+    Payout.create("p-1")
+    fail("a" * 1500)
+    with recorded() as requests:
+        task = Payout.get_task("p-1")
+        assert requests.operations == ["GetItem"]
+        assert len(task.errors[0].message) == len(task.errors[-1].message) == 1500
+        assert requests.operations == ["GetItem", "BatchGetItem"]
+
+
+def test_what_a_person_says_comes_after_the_failures() -> None:
+    Payout.create("p-1")
+    for number in range(3):
+        fail(f"{number}" * 300)
+    Payout.pay.ignore("p-1", reason="card 4111111111111111 is stolen")
+    assert [error.message[:3] for error in Payout.get_task("p-1").errors] == ["000", "111", "222", "car"]
+    assert Payout.get_task("p-1").errors[-1].message == "card **** is stolen"
+
+
+def test_secrets_are_scrubbed_from_message_traceback_and_index() -> None:
+    Payout.create("p-1")
+    fail("card 4111111111111111 " * 100 + "x" * 450_000)
+    with Payout.pay.start("p-1", skip_error=True):
+        raise GiveUp("4111111111111111") from Broken("4111111111111111")
+    task = Payout.get_task("p-1")
+    assert "4111111111111111" not in repr(task.errors) + task.last_error
+    assert task.errors[-1].message == "****"
+    assert "Broken: ****" in task.errors[-1].traceback
+
+
+def test_where_the_hook_fails_nothing_of_the_text_is_kept() -> None:
+    Careless.create("p-1")
+    fail("4111111111111111", of=Careless)
+    (error,) = Careless.get_task("p-1").errors
+    assert error.message == error.traceback == "<withheld: redact raised KeyError>"
+    assert Careless.get_task("p-1").state == Careless.pay.failed
+
+
+def test_errors_end_with_the_task_and_stay_when_it_is_reopened() -> None:
+    Payout.create("p-1")
+    fail("a" * 1500)
+    with Payout.pay.start("p-1", skip_error=True):
+        raise GiveUp("b" * 1500)
+    items = client(AppTask).scan(TableName=AppTask.Meta.table_name)["Items"]
+    (newest,) = (item for item in items if item["use_case_id"]["S"] == "payout#errors#B#0")
+    assert newest["expire_time"] == stored(Payout, "p-1")["expire_time"]
+    Payout.pay.reopen("p-1")
+    items = client(AppTask).scan(TableName=AppTask.Meta.table_name)["Items"]
+    assert not [item for item in items if "expire_time" in item]
+    assert [error.message[0] for error in Payout.get_task("p-1").errors] == ["a", "b"]
+
+
+def test_deleting_a_task_deletes_its_errors() -> None:
+    Payout.create("p-1")
+    fail("a" * 1500)
+    Payout.delete_task("p-1")
+    assert beside() == []
+
+
+def test_a_loser_overwrites_no_errors(clock: StoppedClock) -> None:
+    Payout.create("p-1")
+    fail("a" * 1500)
+    loser = Payout.pay.start("p-1")
+    loser.__enter__()
+    clock.advance(timedelta(minutes=6))
+    fail("b" * 1500)
+    error = Broken("of the loser " + "c" * 1500)
+    loser.__exit__(Broken, error, None)
+    assert "could not record" in error.__notes__[0]
+    assert [error.message[0] for error in Payout.get_task("p-1").errors] == ["a", "b"]
+
+
+def group(depth: int) -> BaseException:
+    return ExceptionGroup("g", [group(depth - 1), Broken("in")]) if depth else Broken("deep")  # type: ignore[list-item]
+
+
+def chain(length: int) -> BaseException:
+    error = Broken("first")
+    for number in range(length):
+        later = Broken(f"cause {number}")
+        later.__cause__ = error
+        error = later
+    return error
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Broken("m" * 450_000), lambda: Broken("\0\ud800"), lambda: group(20), lambda: chain(300)],
+    ids=["450 KB", "NUL and a lone surrogate", "groups", "causes"],
+)
+def test_any_exception_can_be_recorded(make: Callable[[], BaseException]) -> None:
+    Payout.create("p-1")
+
+    def run(_: ExecutionContext[Payout]) -> None:
+        raise make()
+
+    with pytest.raises(type(make())):
+        Payout.pay.run("p-1", run)
+    task = Payout.get_task("p-1")
+    assert task.state == Payout.pay.failed
+    assert len(task.errors) == 1
+    assert len(task.errors[0].traceback.encode()) <= 6000

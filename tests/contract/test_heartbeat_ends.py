@@ -1,0 +1,195 @@
+"""Heartbeats begin and end with their block, whatever happens: no thread stays behind, and no late beat counts."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from pynamodb_tracker import heartbeat, transitions
+from tests.contract.orders import Order
+from tests.contract.paced import PATIENCE, PacedClock, heart, paced
+from tests.contract.recorder import recorded
+from tests.contract.rows import stored
+from tests.contract.workers import Broken, die, succeed
+
+pytestmark = pytest.mark.usefixtures("table")
+
+LOCK = timedelta(minutes=5)
+THIRD = LOCK / 3
+OVER = LOCK + timedelta(seconds=3)
+
+ENDS = [None, Broken(), KeyboardInterrupt(), SystemExit(3)]
+
+each_end = pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
+
+
+@pytest.fixture
+def clock() -> Iterator[PacedClock]:
+    with paced() as clock:
+        yield clock
+
+
+def end_block(end: BaseException | None) -> None:
+    if end is not None:
+        raise end
+
+
+@each_end
+def test_however_a_block_ends_its_heartbeat_ends_before_that_is_recorded(end: BaseException | None) -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        if end is None:
+            Order.confirm_payment.run("o-1", lambda _: None, heartbeat=True)
+        else:
+            with pytest.raises(type(end)):
+                Order.confirm_payment.run("o-1", lambda _: end_block(end), heartbeat=True)
+    assert heart() is None
+    assert [request for request in requests if request.written == {"lock_expire_time"}] == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+@each_end
+def test_a_beat_that_arrives_after_the_end_revives_nothing_and_is_no_loss(
+    clock: PacedClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    end: BaseException | None,
+    taken: bool,
+) -> None:
+    extend, begun, arrives = transitions.extend, threading.Event(), threading.Event()
+
+    def late(*given: Any) -> None:
+        begun.set()
+        assert arrives.wait(PATIENCE)
+        extend(*given)
+
+    monkeypatch.setattr(transitions, "extend", late)
+    monkeypatch.setattr(heartbeat, "_MOMENT", 0.01)
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1", heartbeat=True)
+    ctx = run.__enter__()
+    beating = heart()
+    assert beating is not None
+    clock.advance(THIRD)
+    assert begun.wait(PATIENCE)
+    run.__exit__(type(end) if end else None, end, None)
+    if taken:
+        die(Order.confirm_payment if end else Order.ship, "o-1")
+    before = stored(Order, "o-1")
+    with recorded() as requests:
+        arrives.set()
+        beating.join(PATIENCE)
+    assert requests.operations == ["UpdateItem", "GetItem"]
+    assert stored(Order, "o-1") == before
+    assert not ctx.lock_lost
+    assert caplog.records == []
+
+
+def test_ctrl_c_while_the_end_waits_for_a_beat_leaves_once_the_success_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    interrupts = [KeyboardInterrupt()]
+
+    def join(_: object) -> None:
+        if interrupts:
+            raise interrupts.pop()
+
+    monkeypatch.setattr(heartbeat.Heartbeat, "join", join)
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1", heartbeat=True):
+        pass
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_block_that_ends_in_the_thread_of_its_heartbeat_is_recorded(
+    clock: PacedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1", heartbeat=True)
+    run.__enter__()
+    beating = heart()
+    assert beating is not None
+    monkeypatch.setattr(transitions, "extend", lambda *_: run.__exit__(None, None, None))
+    clock.advance(THIRD)
+    beating.join(PATIENCE)
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_run_that_is_dropped_inside_of_its_block_is_not_kept_alive(clock: PacedClock) -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1", heartbeat=True)
+    run.__enter__()
+    beating = heart()
+    assert beating is not None
+    del run
+    gc.collect()
+    beating.join(PATIENCE)
+    assert not beating.is_alive()
+    clock.advance(OVER)
+    succeed(Order.confirm_payment, "o-1")
+    assert Order.get_task("o-1").fence == 2
+
+
+def test_a_start_that_finds_no_thread_gives_the_attempt_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    Order.create("o-1")
+    monkeypatch.setattr(threading.Thread, "start", exhausted)
+    with pytest.raises(RuntimeError, match="new thread"), Order.confirm_payment.start("o-1", heartbeat=True):
+        pytest.fail("its lock would end")
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm_payment.pending, 0)
+
+
+def test_ctrl_c_while_the_heartbeat_starts_leaves_no_thread_and_gives_the_attempt_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start, started = threading.Thread.start, []
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        started.append(thread)
+        raise KeyboardInterrupt
+
+    Order.create("o-1")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        run = Order.confirm_payment.start("o-1", heartbeat=True)  # kept: dropped, it would end the heartbeat
+        with pytest.raises(KeyboardInterrupt), run:
+            pytest.fail("Ctrl-C was pressed")
+    started[0].join(PATIENCE)
+    assert not started[0].is_alive()
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm_payment.pending, 0)
+
+
+def test_nothing_that_fails_after_the_end_is_logged(
+    clock: PacedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, fails = threading.Event(), threading.Event()
+
+    def late(*_: Any) -> None:
+        begun.set()
+        assert fails.wait(PATIENCE)
+        raise EndpointConnectionError(endpoint_url="https://nowhere")
+
+    monkeypatch.setattr(transitions, "extend", late)
+    monkeypatch.setattr(heartbeat, "_MOMENT", 0.01)
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", heartbeat=True):
+        beating = heart()
+        clock.advance(THIRD)
+        assert begun.wait(PATIENCE)
+    fails.set()
+    assert beating is not None
+    beating.join(PATIENCE)
+    assert not beating.is_alive()
+    assert caplog.records == []

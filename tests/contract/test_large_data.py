@@ -1,0 +1,383 @@
+"""Data that is too large for the row lies beside it, and everybody reads the old one or the new one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker import (
+    ExecutionContext,
+    GiveUp,
+    LockLostError,
+    Step,
+    TaskAlreadyExistsError,
+    TrackerError,
+    UseCase,
+    ValueNotStorableError,
+)
+from pynamodb_tracker.testing import StoppedClock
+from tests.contract.orders import AppTask, Order, Receipt
+from tests.contract.recorder import recorded
+from tests.contract.rows import client, stored
+
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+KB = 1024
+LARGE = {"text": "x" * 20 * KB}
+
+
+class Report(AppTask):
+    use_case_id = UseCase("report", data_in_row=0)
+
+    write = Step(10)
+
+
+def noise(size: int) -> str:
+    """Text that zlib can make half as long at best."""
+    return random.Random(size).randbytes(size // 2).hex()
+
+
+def beside(task_id: str = "o-1") -> list[str]:
+    """Return the range keys of all that lies beside a row."""
+    answer = client(AppTask).query(
+        TableName=AppTask.Meta.table_name,
+        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
+        ExpressionAttributeValues={":id": {"S": task_id}, ":prefix": {"S": "order#"}},
+        ProjectionExpression="use_case_id",
+    )
+    return [item["use_case_id"]["S"] for item in answer["Items"]]
+
+
+def write(data: object, *saves: object) -> None:
+    """Run the first step of a task from wherever it stands, with so many saves before the success."""
+    with Order.confirm_payment.start("o-1", also_from=(Order.ship.pending,)) as ctx:
+        for each in saves:
+            ctx.task.data = each
+            ctx.save()
+        ctx.task.data = data
+
+
+@pytest.mark.parametrize("size", [900, 1100, 20 * KB, 500 * KB, 2000 * KB])
+def test_data_of_any_size_reads_back_equal(size: int) -> None:
+    data = {"text": noise(size), "ü": [1, None]}
+    Order.create("o-1", data=data)
+    assert Order.get_task("o-1").data == data
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.task.data == data
+        ctx.task.data["more"] = noise(size + 2)
+        ctx.save()
+        ctx.task.data["most"] = "done"
+    data |= {"more": noise(size + 2), "most": "done"}
+    assert Order.get_task("o-1").data == data
+    assert Order.get("o-1").data == data
+    assert [task.data for task in Order.ship.pending.query()] == [data]
+    assert [task.data for task in Order.ship.todo()] == [data]
+    assert Order.ship.pending.page().tasks[0].data == data
+
+
+def test_a_row_keeps_a_kilobyte_and_what_is_more_lies_beside_it() -> None:
+    Order.create("o-1", data={"t": "x" * 1000})
+    assert beside() == []
+    Order.create("o-2", data={"t": "x" * 1020})
+    assert beside("o-2") == ["order#data#A#0"]
+    assert "M" in stored(Order, "o-2")["data"]
+
+
+def test_the_use_case_says_how_much_its_rows_keep() -> None:
+    Report.create("o-1", data={"a": 1})
+    assert "M" in stored(Report, "o-1")["data"]
+    assert Report.get_task("o-1").data == {"a": 1}
+
+
+def test_what_became_small_is_in_the_row_again() -> None:
+    Order.create("o-1", data=LARGE)
+    write({"small": 1})
+    assert stored(Order, "o-1")["data"] == {"S": '{"small":1}'}
+    assert Order.get_task("o-1").data == {"small": 1}
+
+
+def test_what_became_empty_is_gone() -> None:
+    Order.create("o-1", data=LARGE)
+    write({})
+    assert Order.get_task("o-1").data == {}
+
+
+def test_however_often_it_is_written_there_are_two_slots() -> None:
+    Order.create("o-1", data=LARGE)
+    for number in range(4):
+        write({"text": "a" * 20 * KB, "number": number}, *[{"text": "b" * 20 * KB, "n": n} for n in range(number)])
+        assert Order.get_task("o-1").data["number"] == number
+    assert sorted(beside()) == ["order#data#A#0", "order#data#B#0"]
+
+
+def test_a_run_that_does_not_touch_it_neither_reads_nor_writes_it() -> None:
+    Order.create("o-1", data=LARGE)
+    with recorded() as requests:
+        Order.confirm_payment.run("o-1", lambda ctx: setattr(ctx.task, "amount", 1))
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+    assert Order.get_task("o-1").data == LARGE
+
+
+def test_a_run_that_only_reads_it_reads_it_once() -> None:
+    Order.create("o-1", data=LARGE)
+    with recorded() as requests:
+        Order.confirm_payment.run("o-1", lambda ctx: (ctx.task.data["text"], ctx.task.data))
+    assert requests.operations == ["UpdateItem", "BatchGetItem", "UpdateItem"]
+
+
+def test_a_run_that_replaces_it_does_not_read_it() -> None:
+    Order.create("o-1", data=LARGE)
+    with recorded() as requests:
+        write({"text": "y" * 20 * KB})
+    assert requests.operations == ["UpdateItem", "PutItem", "UpdateItem"]
+
+
+def test_a_failing_run_leaves_it_as_it_was() -> None:
+    Order.create("o-1", data=LARGE)
+    with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
+        ctx.task.data["text"] = "other"
+        _ = 1 / 0
+    assert Order.get_task("o-1").data == LARGE
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: Order.get_task("o-1", with_data=False),
+        lambda: next(Order.confirm_payment.pending.query(with_data=False)),
+        lambda: next(Order.confirm_payment.todo(with_data=False)),
+        lambda: Order.confirm_payment.pending.page(with_data=False).tasks[0],
+    ],
+)
+@pytest.mark.parametrize("data", [LARGE, {"small": 1}, {}])
+def test_a_reader_can_leave_it_out(read: Callable[[], Order], data: dict[str, Any]) -> None:
+    Order.create("o-1", data=data, amount=7)
+    with recorded() as requests:
+        task = read()
+    keys = [key for request in requests for key in str(request.body).split("'") if key.startswith("order#data")]
+    assert keys == []
+    assert task.amount == 7
+    with pytest.raises(AttributeError, match="'o-1' was left out"):
+        _ = task.data
+
+
+def test_a_batch_of_runs_reads_it_in_the_runs_alone() -> None:
+    Order.create("o-1", data=LARGE)
+    with recorded() as requests:
+        Order.confirm_payment.run_all(lambda _ctx: None)
+    assert requests.operations.count("BatchGetItem") == 1
+
+
+def test_creating_a_task_that_exists_leaves_its_data_alone() -> None:
+    Order.create("o-1", data=LARGE)
+    with pytest.raises(TaskAlreadyExistsError):
+        Order.create("o-1", data={"text": "z" * 30 * KB})
+    assert Order.get_task("o-1").data == LARGE
+    assert beside() == ["order#data#A#0"]
+
+
+def test_deleting_a_task_deletes_what_lies_beside_it_and_nothing_else() -> None:
+    Order.create("o-1", data=LARGE)
+    Order.create("o-2", data=LARGE)
+    write(LARGE | {"more": 1})
+    Order.delete_task("o-1")
+    assert beside() == []
+    assert Order.get_task("o-2").data == LARGE
+
+
+def test_a_task_that_was_deleted_and_created_again_has_its_own_data(clock: StoppedClock) -> None:
+    Order.create("o-1", data=LARGE)
+    Order.delete_task("o-1")
+    clock.advance(timedelta(seconds=1))
+    Order.create("o-1", data=LARGE | {"again": True})
+    assert Order.get_task("o-1").data == LARGE | {"again": True}
+
+
+def test_pieces_of_a_former_life_whose_clock_was_ahead_are_overwritten() -> None:
+    Order.create("o-1")
+    key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
+    version = "9999-01-01T00:00:00.000000+0000/0000000001/000001"
+    item = {**key, "version": {"S": version}, "content": {"B": b"old"}}
+    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item=item)
+    write(LARGE)
+    assert Order.get_task("o-1").data == LARGE
+
+
+@pytest.mark.parametrize("how", ["create", "save", "succeed"])
+def test_more_than_10_mb_are_refused_before_any_request_and_the_error_advises(how: str) -> None:
+    data = {"text": "x" * 10 * KB * KB}
+    advice = "put it into an object store, and keep a pointer"
+    if how == "create":
+        with recorded() as requests, pytest.raises(ValueNotStorableError, match=advice) as caught:
+            Order.create("o-1", data=data)
+        assert requests == []
+    else:
+        Order.create("o-1")
+
+        def keep(ctx: ExecutionContext[Order]) -> None:
+            ctx.task.data = data
+            if how == "save":
+                ctx.save()
+
+        with pytest.raises(ValueNotStorableError, match=advice) as caught:
+            Order.confirm_payment.run("o-1", keep)
+        assert Order.get_task("o-1").state == Order.confirm_payment.failed
+    assert caught.value.attribute == "data"
+    assert caught.value.size is not None
+    assert caught.value.size > 10 * KB * KB
+
+
+def test_what_one_transaction_cannot_take_is_saved_in_a_run() -> None:
+    data = {"text": noise(9_000_000)}
+    with pytest.raises(ValueNotStorableError, match="let a run save it"):
+        Order.create("o-1", data=data)
+    Order.create("o-1")
+    write(data)
+    assert Order.get_task("o-1").data == data
+
+
+def test_who_takes_over_reads_what_was_saved_and_the_loser_changes_nothing(clock: StoppedClock) -> None:
+    Order.create("o-1", data=LARGE)
+    slow = Order.confirm_payment.start("o-1")
+    loser = slow.__enter__()
+    loser.task.data["of"] = "the loser"
+    clock.advance(timedelta(minutes=6))
+    with Order.confirm_payment.start("o-1") as winner:
+        winner.task.data["of"] = "the winner"
+        winner.save()
+        with pytest.raises(LockLostError):
+            loser.save()
+        winner.task.data["and"] = "once more"
+    assert Order.get_task("o-1").data == LARGE | {"of": "the winner", "and": "once more"}
+    with pytest.raises(LockLostError):
+        slow.__exit__(None, None, None)
+    assert Order.get_task("o-1").data == LARGE | {"of": "the winner", "and": "once more"}
+
+
+def test_a_loser_that_reads_it_too_late_is_told_that_it_lost(clock: StoppedClock) -> None:
+    Order.create("o-1", data=LARGE)
+    loser = Order.confirm_payment.start("o-1").__enter__()
+    clock.advance(timedelta(minutes=6))
+    write(LARGE | {"n": 2}, LARGE | {"n": 1})
+    with pytest.raises(LockLostError, match="has lost its lock"):
+        _ = loser.task.data
+
+
+def failing(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next request of that kind fail, as if the worker had died before it."""
+    connection = AppTask.tracker.connection().connection
+    dispatch = connection.dispatch
+
+    def broken(name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == operation:
+            raise KeyboardInterrupt
+        return dispatch(name, request)
+
+    monkeypatch.setattr(connection, "dispatch", broken)
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
+def test_a_crash_while_it_is_saved_shows_nobody_a_half(
+    operation: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Order.create("o-1", data=LARGE)
+    ctx = Order.confirm_payment.start("o-1").__enter__()
+    ctx.task.data["text"] = noise(900 * KB)
+    with monkeypatch.context() as patch:
+        failing(operation, patch)
+        with pytest.raises(KeyboardInterrupt):
+            ctx.save()
+    assert Order.get_task("o-1").data == LARGE
+    clock.advance(timedelta(minutes=6))
+    write(LARGE | {"n": 2}, LARGE | {"n": 1})
+    assert Order.get_task("o-1").data == LARGE | {"n": 2}
+    assert {key.rpartition("#")[0] for key in beside()} <= {"order#data#A", "order#data#B"}
+
+
+def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1", data=LARGE)
+    connection = AppTask.tracker.connection().connection
+    dispatch, overtaken = connection.dispatch, []
+
+    def late(name: str, request: dict[str, Any]) -> dict[str, Any]:
+        if name == "BatchGetItem" and not overtaken:
+            overtaken.append(request)
+            write(LARGE | {"n": 2}, LARGE | {"n": 1})
+        return dispatch(name, request)
+
+    monkeypatch.setattr(connection, "dispatch", late)
+    task = Order.get_task("o-1")
+    assert overtaken
+    assert (task.data, task.state) == (LARGE | {"n": 2}, Order.ship.pending)
+
+
+def test_pieces_that_somebody_deleted_are_an_error_and_no_empty_dictionary() -> None:
+    Order.create("o-1", data=LARGE)
+    key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
+    client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
+    with pytest.raises(TrackerError, match="is not whole"):
+        Order.get_task("o-1")
+    assert Order.get_task("o-1", with_data=False).state == Order.confirm_payment.pending
+
+
+def test_a_save_that_cannot_be_sent_is_not_taken_for_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1", data=LARGE)
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.data["n"] = 1
+        with monkeypatch.context() as patch:
+            patch.setattr("pynamodb_tracker.transitions.writes.send", _no_answer)
+            with pytest.raises(UpdateError):
+                ctx.save()
+        ctx.task.data["n"] = 2
+    assert Order.get_task("o-1").data == LARGE | {"n": 2}
+
+
+def _no_answer(*_: Any, **__: Any) -> dict[str, Any]:
+    raise UpdateError("no answer")
+
+
+def time_to_live(task_id: str = "r-1") -> set[str | None]:
+    """Return when the pieces beside a receipt end."""
+    keys = [{"task_id": {"S": task_id}, "use_case_id": {"S": f"receipt#data#{slot}#0"}} for slot in "AB"]
+    answers = [client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key) for key in keys]
+    return {answer["Item"].get("expire_time", {}).get("N") for answer in answers if "Item" in answer}
+
+
+def test_what_lies_beside_a_task_ends_with_it(clock: StoppedClock) -> None:
+    Receipt.create("r-1", data=LARGE)
+    assert time_to_live() == {None}
+    Receipt.send.run("r-1", lambda _: None)
+    assert time_to_live() == {stored(Receipt, "r-1")["expire_time"]["N"]}
+    clock.advance(timedelta(days=1))
+    with Receipt.send.start("r-1", also_from=(Receipt.send.succeeded,)):
+        assert time_to_live() == {None}
+
+
+@pytest.mark.parametrize("end", ["gives up", "set aside"])
+def test_what_lies_beside_a_task_that_is_reopened_stays(end: str) -> None:
+    Receipt.create("r-1", data=LARGE)
+    if end == "gives up":
+        with Receipt.send.start("r-1", skip_error=True):
+            raise GiveUp
+    else:
+        Receipt.send.ignore("r-1", reason="no address")
+    assert time_to_live() == {stored(Receipt, "r-1")["expire_time"]["N"]}
+    Receipt.send.reopen("r-1")
+    assert time_to_live() == {None}
+    assert Receipt.get_task("r-1").data == LARGE
+
+
+def test_expired_tasks_are_not_counted(clock: StoppedClock) -> None:
+    Receipt.create_many(["r-1", "r-2"])
+    Receipt.send.run("r-1", lambda _: None)
+    clock.advance(timedelta(days=29))
+    Receipt.send.run("r-2", lambda _: None)
+    assert Receipt.send.succeeded.count() == 2
+    clock.advance(timedelta(days=1))
+    assert [task.task_id for task in Receipt.send.succeeded.query()] == ["r-2"]
+    assert Receipt.send.succeeded.count() == Receipt.counts()[Receipt.send.succeeded] == 1

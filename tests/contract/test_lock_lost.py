@@ -1,0 +1,208 @@
+"""What a block is told about its lock: `ctx.lock_lost`, and LockLostError at once when the loss is known."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, LockLostError
+from tests.contract.orders import Order
+from tests.contract.paced import PATIENCE, PacedClock, heart, paced
+from tests.contract.recorder import recorded
+from tests.contract.rows import change, stored
+from tests.contract.workers import Broken, die, succeed
+
+pytestmark = pytest.mark.usefixtures("table")
+
+LOCK = timedelta(minutes=5)
+THIRD = LOCK / 3
+OVER = LOCK + timedelta(seconds=3)
+MOMENT = timedelta(microseconds=1)
+
+Ctx = ExecutionContext[Order]
+FindOut = Callable[[Ctx], None]
+Lose = Callable[[FindOut], AbstractContextManager[Ctx]]
+
+
+@pytest.fixture
+def clock() -> Iterator[PacedClock]:
+    with paced() as clock:
+        yield clock
+
+
+def by_saving(ctx: Ctx) -> None:
+    ctx.task.amount = 2
+    with pytest.raises(LockLostError):
+        ctx.save()
+
+
+def by_extending(ctx: Ctx) -> None:
+    with pytest.raises(LockLostError):
+        ctx.extend_lock()
+
+
+def by_a_heartbeat(_: Ctx) -> None:
+    if beating := heart():  # otherwise it has found out already, and ended
+        beating.join(PATIENCE)
+
+
+FINDINGS = [by_saving, by_extending, by_a_heartbeat]
+
+each_finding = pytest.mark.parametrize("find_out", FINDINGS)
+
+
+@pytest.fixture
+def lose(clock: PacedClock) -> Lose:
+    """Start a block that is frozen while another worker takes the task, and that then finds out."""
+
+    @contextmanager
+    def lose(find_out: FindOut) -> Iterator[Ctx]:
+        with Order.confirm_payment.start("o-1", heartbeat=find_out is by_a_heartbeat) as ctx:
+            with clock.frozen():
+                clock.advance(OVER)
+                die(Order.confirm_payment, "o-1")
+            find_out(ctx)
+            yield ctx
+
+    return lose
+
+
+def test_a_lock_is_not_lost_until_its_own_end_and_that_needs_no_request(clock: PacedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
+        requests.clear()
+        assert not ctx.lock_lost
+        clock.advance(LOCK - MOMENT)
+        assert not ctx.lock_lost
+        clock.advance(MOMENT)
+        assert ctx.lock_lost
+        assert requests == []
+
+
+def test_a_lock_that_was_over_is_not_lost_once_it_is_extended(clock: PacedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        clock.advance(OVER)
+        ctx.extend_lock()
+        assert not ctx.lock_lost
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_frozen_worker_sees_that_its_lock_is_over_before_its_heartbeat_has_run(clock: PacedClock) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", heartbeat=True) as ctx, clock.frozen():
+        clock.advance(OVER)
+        assert ctx.lock_lost
+        succeed(Order.confirm_payment, "o-1")
+        before = stored(Order, "o-1")
+        by_saving(ctx)
+        assert stored(Order, "o-1") == before
+
+
+def test_a_frozen_worker_goes_on_where_nobody_took_its_task(clock: PacedClock) -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
+        clock.pause()
+        with clock.frozen():
+            clock.advance(OVER)
+            assert ctx.lock_lost
+        clock.pause()
+        assert not ctx.lock_lost
+        ctx.task.amount = 2
+    assert Order.get_task("o-1").amount == 2
+
+
+@each_finding
+def test_a_lock_that_another_worker_has_is_lost_for_good(clock: PacedClock, lose: Lose, find_out: FindOut) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), lose(find_out) as ctx:
+        assert ctx.lock_lost
+        clock.advance(-OVER)
+        assert ctx.lock_lost
+
+
+@each_finding
+def test_what_needs_a_lost_lock_is_refused_at_once_with_the_error_of_the_proof(lose: Lose, find_out: FindOut) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), lose(find_out) as ctx:
+        for order in (ctx.save, ctx.extend_lock, ctx.save):
+            with recorded() as requests, pytest.raises(LockLostError, match="lock of this run was lost") as caught:
+                order()
+            assert requests == []
+            assert caught.value.task is not None
+            assert (caught.value.task_id, caught.value.task.fence) == ("o-1", 2)
+
+
+@each_finding
+def test_a_success_of_a_lost_lock_is_an_error_without_a_request(lose: Lose, find_out: FindOut) -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        with pytest.raises(LockLostError) as caught, lose(find_out):
+            requests.clear()
+        assert requests == []
+    assert caught.value.task is not None
+    assert caught.value.task.fence == 2
+
+
+@each_finding
+@pytest.mark.parametrize("end", [Broken, KeyboardInterrupt])
+def test_another_end_of_a_lost_lock_leaves_with_a_note_and_without_a_request(
+    lose: Lose, find_out: FindOut, end: type[BaseException]
+) -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        with pytest.raises(end) as caught, lose(find_out):
+            requests.clear()
+            raise end
+        assert requests == []
+    assert "the lock of this run was lost" in caught.value.__notes__[0]
+
+
+def test_the_error_of_a_lost_lock_leaves_a_block_that_lets_it(lose: Lose) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError) as caught, lose(by_extending) as ctx:
+        try:
+            ctx.save()
+        except LockLostError as error:
+            told = error
+            raise
+    assert caught.value is told
+
+
+def test_a_worker_that_hears_of_the_loss_at_the_end_knows_it_afterwards(clock: PacedClock) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
+        clock.advance(OVER)
+        die(Order.confirm_payment, "o-1")
+    clock.advance(-OVER)
+    assert ctx.lock_lost
+
+
+def test_a_row_in_which_the_token_of_the_run_moved_on_proves_no_loss(
+    clock: PacedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1", heartbeat=True)
+    ctx = run.__enter__()
+    change(Order, "o-1", status={"N": str(Order.ship.pending.code)})
+    beating = heart()
+    assert beating is not None
+    clock.advance(THIRD)
+    beating.join(PATIENCE)
+    assert not beating.is_alive()
+    assert not ctx.lock_lost
+    assert caplog.records == []
+
+
+def test_a_good_end_loses_nothing() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
+        ctx.save()
+    with pytest.raises(LockLostError, match="the block has ended"):
+        ctx.save()
+    assert not ctx.lock_lost

@@ -1,0 +1,220 @@
+"""The command: as a person runs it beside a module of theirs, what it prints, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pynamodb_tracker import cli
+from pynamodb_tracker.cli import app
+from pynamodb_tracker.doctor import Finding, Severity
+from tests.demo.command import WITHOUT, environment
+from tests.doctor.shops import ShopTask
+from tests.engine.dynamodb_local import Engine
+
+CLASSES = """
+from datetime import timedelta
+
+from pynamodb_tracker import Step, Task, UseCase
+
+print("the module says this")
+
+
+class AppTask(Task):
+    class Meta:
+        table_name = "tasks"
+        region = "us-east-1"
+
+
+class Order(AppTask):
+    use_case_id = UseCase("order", keep_for=timedelta(days=30))
+
+    ship = Step(10)
+"""
+
+IN_MEMORY = """
+import atexit
+from contextlib import ExitStack
+
+from pynamodb_tracker.testing import local_table
+
+stack = ExitStack()
+stack.enter_context(local_table(AppTask))
+atexit.register(stack.close)
+client = AppTask.tracker.connection().connection.client
+"""
+
+RIGHT = """
+client.update_continuous_backups(
+    TableName="tasks", PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+)
+client.update_table(TableName="tasks", DeletionProtectionEnabled=True)
+"""
+
+WRONG = """
+client.update_time_to_live(
+    TableName="tasks", TimeToLiveSpecification={"Enabled": False, "AttributeName": "expire_time"}
+)
+"""
+
+DANGEROUS = """
+describe_table = client.describe_table
+
+
+def described_in_two_regions(**request):
+    answer = describe_table(**request)
+    answer["Table"]["Replicas"] = [{"RegionName": "eu-west-1"}]
+    return answer
+
+
+client.describe_table = described_in_two_regions
+"""
+"""moto has no replicas."""
+
+HERE = "table tasks at https://dynamodb.us-east-1.amazonaws.com"
+
+
+def looked(
+    folder: Path, *arguments: str, missing: Sequence[str] = (), **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder, without the region and the access keys of the tests."""
+    program = ["-c", WITHOUT.format(missing=list(missing))] if missing else ["-m", "pynamodb_tracker"]
+    return subprocess.run(  # noqa: S603 - our own arguments, through no shell
+        [sys.executable, *program, "doctor", *arguments],
+        cwd=folder,
+        env=environment() | {"AWS_EC2_METADATA_DISABLED": "true"} | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "code", "counted"),
+    [
+        (RIGHT, 0, "as the model declares it"),
+        ("", 0, "2 advice"),
+        (WRONG, 1, "1 wrong, 2 advice"),
+        (DANGEROUS, 1, "1 danger, 2 advice"),
+    ],
+    ids=["right", "advice", "wrong", "dangerous"],
+)
+def test_it_exits_with_1_for_what_is_wrong_or_dangerous_alone(
+    tmp_path: Path, made: str, code: int, counted: str
+) -> None:
+    (tmp_path / "shop.py").write_text(CLASSES + IN_MEMORY + made)
+    result = looked(tmp_path, "--app", "shop:AppTask")
+    assert (result.returncode, result.stderr) == (code, "the module says this\n")
+    assert result.stdout.splitlines()[:2] == [HERE, counted]
+
+
+def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(CLASSES + IN_MEMORY + WRONG)
+    result = looked(tmp_path, "--json", PYNAMODB_TRACKER_APP="shop:Order")
+    assert result.returncode == 1
+    told = json.loads(result.stdout)
+    assert (told["table"], told["endpoint"]) == ("tasks", "https://dynamodb.us-east-1.amazonaws.com")
+    assert [finding["severity"] for finding in told["findings"]] == ["wrong", "advice", "advice"]
+    assert told["findings"][0] == {
+        "severity": "wrong",
+        "subject": "time to live",
+        "found": "off",
+        "expected": "on, by expire_time",
+        "meaning": "Without it, keep_for of Order has no effect: queries hide what has expired, and it stays and is "
+        "counted.",
+    }
+
+
+def test_on_a_server_a_missing_table_is_told_and_then_looked_at(tmp_path: Path, dynamodb_local: Engine) -> None:
+    name = f"tasks-{uuid.uuid4().hex}"
+    (tmp_path / "shop.py").write_text(CLASSES.replace('"tasks"', f'"{name}"'))
+    (tmp_path / "make.py").write_text("import shop; shop.AppTask.create_table(wait=True)")
+    server = {
+        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+    }
+    missing = looked(tmp_path, "--app", "shop:AppTask", "--json", **server)
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr.splitlines()[1:] == [
+        f"table {name!r} at {dynamodb_local.endpoint} is not there: create it by AppTask.create_table(wait=True)"
+    ]
+    subprocess.run([sys.executable, "make.py"], cwd=tmp_path, env=environment() | server, check=True)
+    made = looked(tmp_path, "--app", "shop:AppTask", **server)
+    assert made.returncode == 0
+    assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\n2 advice\n")
+    assert "not looked at: UnknownOperationException" in made.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("shop:AppTask", f"{HERE.replace('tasks', repr('tasks'))}: Unable to locate credentials"),
+        ("shop:AppTsk", "the module 'shop' has no 'AppTsk'; did you mean 'AppTask'?"),
+        ("shop", "'shop' names no class of tasks: write module:Class, as shop:AppTask"),
+    ],
+)
+def test_what_keeps_it_from_looking_is_told_in_one_line_and_exits_with_2(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "shop.py").write_text(CLASSES.replace("print", "id"))
+    result = looked(tmp_path, "--app", name)
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"{words}\n")
+
+
+def test_without_a_name_it_says_how_to_give_one() -> None:
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 2
+    assert "--app" in result.stderr
+    assert "PYNAMODB_TRACKER_APP" in CliRunner().invoke(app, ["doctor", "--help"]).output
+
+
+def test_it_does_not_need_moto(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(CLASSES)
+    result = looked(tmp_path, "--app", "shop:AppTask", missing=["moto"])
+    assert result.returncode == 2
+    assert "Unable to locate credentials" in result.stderr
+
+
+FINDINGS = [
+    Finding(Severity.WRONG, "hash key", "id (S)", "task_id (S)", "DynamoDB refuses the requests of the tracker. " * 5),
+    Finding(Severity.DANGER, "replicas", "also in eu-west-1", "none", "Two regions can hold the lock of one task."),
+    Finding(Severity.ADVICE, "time to live", "not looked at: [bold] a\\[/] arn:aws:iam", "on", "It is not known."),
+]
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one finding of each kind."""
+    monkeypatch.setattr(cli, "load", lambda _name: ShopTask)
+    monkeypatch.setattr(cli, "examine", lambda _model: FINDINGS)
+
+
+@pytest.mark.usefixtures("found")
+@pytest.mark.parametrize("columns", [80, 140])
+def test_all_of_a_finding_can_be_read_in_a_terminal_of_any_width(columns: int) -> None:
+    result = CliRunner().invoke(app, ["doctor", "--app", "shop:Task"], env={"COLUMNS": str(columns)})
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[1] == "1 wrong, 1 danger, 1 advice"
+    assert max(map(len, lines)) <= columns
+    text = " ".join(result.stdout.split())
+    for finding in FINDINGS:
+        for part in (finding.severity, finding.subject, finding.found, finding.expected, finding.meaning.strip()):
+            assert part in text
+
+
+@pytest.mark.usefixtures("found")
+def test_the_severity_has_a_colour_in_a_terminal_and_none_in_a_pipe() -> None:
+    piped = CliRunner().invoke(app, ["doctor", "--app", "shop:Task"])
+    assert "\x1b" not in piped.stdout
+    shown = CliRunner().invoke(app, ["doctor", "--app", "shop:Task"], env={"FORCE_COLOR": "1", "TERM": "xterm"})
+    assert "\x1b[1;31mwrong" in shown.stdout
+    assert "\x1b[1;35mdanger" in shown.stdout
+    assert "\x1b[36madvice" in shown.stdout

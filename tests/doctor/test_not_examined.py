@@ -1,0 +1,70 @@
+"""Tables that cannot be examined: why, on one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from pynamodb_tracker import Task
+from pynamodb_tracker.doctor import NotExaminedError, examine
+from tests.doctor.shops import ShopTask
+from tests.doctor.tables import answering, client
+
+
+@pytest.fixture
+def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Have no region, no access keys and no server, until the test sets some."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with mock.patch.object(ShopTask.Meta, "region", None):
+        ShopTask.tracker.table.reconnect()
+        yield monkeypatch
+        ShopTask.tracker.table.reconnect()
+
+
+def why(model: type[Task]) -> str:
+    with pytest.raises(NotExaminedError) as caught:
+        examine(model)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+def test_a_table_that_is_not_there_is_told_with_how_to_create_it(shop: type[Task]) -> None:
+    client(shop).delete_table(TableName=shop.Meta.table_name)
+    endpoint, name = client(shop).meta.endpoint_url, shop.Meta.table_name
+    assert why(shop) == f"table {name!r} at {endpoint} is not there: create it by ShopTask.create_table(wait=True)"
+    shop.create_table(wait=True)
+
+
+def test_a_refusal_to_describe_the_table_is_told(described: type[Task]) -> None:
+    with answering(described, table="AccessDeniedException"):
+        assert why(described).endswith("amazonaws.com: AccessDeniedException: this is why")
+
+
+@pytest.mark.usefixtures("unreachable")
+def test_no_region_is_told_with_where_to_write_it() -> None:
+    assert why(ShopTask) == "table 'shop': no region: write it in ShopTask.Meta, or set AWS_DEFAULT_REGION"
+
+
+def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:
+    unreachable.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    assert why(ShopTask) == ("table 'shop' at https://dynamodb.us-east-1.amazonaws.com: Unable to locate credentials")
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("http://127.0.0.1:9", "table 'shop' at http://127.0.0.1:9: Could"),
+        ("localhost", "Invalid endpoint"),
+    ],
+)
+def test_a_server_that_is_not_there_is_told(unreachable: pytest.MonkeyPatch, host: str, words: str) -> None:
+    unreachable.setattr(ShopTask.Meta, "host", host)
+    unreachable.setattr(ShopTask.Meta, "region", "us-east-1")
+    unreachable.setattr(ShopTask.Meta, "max_retry_attempts", 0, raising=False)
+    unreachable.setenv("AWS_ACCESS_KEY_ID", "some")
+    unreachable.setenv("AWS_SECRET_ACCESS_KEY", "some")
+    assert words in why(ShopTask)

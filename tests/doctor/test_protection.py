@@ -1,0 +1,76 @@
+"""The status of the table, and what is left after a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from pynamodb_tracker import Task
+from pynamodb_tracker.doctor import Severity, examine
+from tests.doctor.tables import answering, client, one, subjects
+
+ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "severity", "words"),
+    [
+        ("CREATING", Severity.WRONG, "wait"),
+        ("UPDATING", Severity.ADVICE, "can be used meanwhile"),
+        ("DELETING", Severity.WRONG, "about to be gone"),
+        ("INACCESSIBLE_ENCRYPTION_CREDENTIALS", Severity.WRONG, "KMS key"),
+        ("ARCHIVED", Severity.WRONG, "ACTIVE or UPDATING"),
+    ],
+)
+def test_a_status_other_than_active_is_told(described: type[Task], status: str, severity: Severity, words: str) -> None:
+    with answering(described, table={"TableStatus": status}):
+        finding = one(described, "table status")
+    assert (finding.severity, finding.found, finding.expected) == (severity, status, "ACTIVE")
+    assert words in finding.meaning
+
+
+def test_there_is_nothing_to_say_of_a_table_that_has_it_all(described: type[Task]) -> None:
+    with answering(described, table={"DeletionProtectionEnabled": True}, backups=ON):
+        assert examine(described) == []
+
+
+def test_point_in_time_recovery_that_is_off_is_told_as_advice(described: type[Task]) -> None:
+    finding = one(described, "point-in-time recovery")
+    assert (finding.severity, finding.found, finding.expected) == (Severity.ADVICE, "off", "on")
+
+
+def test_point_in_time_recovery_that_is_turned_on_is_seen(described: type[Task]) -> None:
+    specification = {"PointInTimeRecoveryEnabled": True}
+    client(described).update_continuous_backups(
+        TableName=described.Meta.table_name, PointInTimeRecoverySpecification=specification
+    )
+    assert "point-in-time recovery" not in subjects(described)
+
+
+def test_point_in_time_recovery_that_is_not_permitted_to_look_at_is_told(described: type[Task]) -> None:
+    with answering(described, backups="AccessDeniedException"):
+        finding = one(described, "point-in-time recovery")
+    assert (finding.severity, finding.found) == (
+        Severity.ADVICE,
+        "not looked at: AccessDeniedException: this is why",
+    )
+
+
+def test_point_in_time_recovery_that_a_server_does_not_know_is_told(shop: type[Task]) -> None:
+    if shop.Meta.host is None:
+        pytest.skip("moto knows it")
+    assert one(shop, "point-in-time recovery").found.startswith("not looked at: UnknownOperationException: ")
+
+
+def test_deletion_protection_that_is_off_is_told_as_advice(shop: type[Task]) -> None:
+    finding = one(shop, "deletion protection")
+    assert (finding.severity, finding.found, finding.expected) == (Severity.ADVICE, "off", "on")
+
+
+def test_deletion_protection_that_is_turned_on_is_seen(described: type[Task]) -> None:
+    client(described).update_table(TableName=described.Meta.table_name, DeletionProtectionEnabled=True)
+    assert "deletion protection" not in subjects(described)
+
+
+def test_deletion_protection_that_a_server_does_not_tell_is_told_as_such(described: type[Task]) -> None:
+    with answering(described, table={"DeletionProtectionEnabled": None}):
+        assert one(described, "deletion protection").found == "not looked at: the server does not tell"

@@ -1,0 +1,176 @@
+"""Real processes with heartbeats: blocks outlive their locks, and a frozen one finds out before it stores anything."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import TaskLockedError, TaskNotStartableError, heartbeat
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.actions import PASS, THROTTLED, Action, Delay
+from tests.engine.dynamodb_local import Engine
+from tests.engine.proxy import Proxy
+from tests.race.beating import BeatingWorker
+from tests.race.fixtures import Frozen
+from tests.race.processes import until
+from tests.race.requests import in_turn
+from tests.race.world import OVER
+
+LOCK = timedelta(seconds=2.5)
+MARGIN = timedelta(seconds=0.5)
+
+Start = Callable[..., BeatingWorker]
+
+
+@pytest.fixture
+def shop(new_worker: Any, dynamodb_local: Engine) -> Any:
+    return new_worker(dynamodb_local.endpoint, lock_for=LOCK, margin=MARGIN)
+
+
+@pytest.fixture
+def start(dynamodb_local: Engine, table: str, name: str) -> Iterator[Start]:
+    """Return a function that starts a worker process, and comes back when it is inside of its block."""
+    times = {"lock_for": LOCK.total_seconds(), "margin": MARGIN.total_seconds()}
+    settings = {"endpoint": dynamodb_local.endpoint, "table": table, "name": name, **times}
+    with contextlib.ExitStack() as stack:
+
+        def start(*command: str) -> BeatingWorker:
+            worker = BeatingWorker(settings, *command)
+            stack.callback(worker.end)
+            assert worker.hear() == "inside"
+            return worker
+
+        yield start
+
+
+def take_over(shop: Any, task_id: str) -> int:
+    """Try until the task is had, write a note, and return which attempt it was."""
+
+    def note(ctx: Any) -> int:
+        ctx.task.note = "of the one that took over"
+        return int(ctx.attempt)
+
+    def tried() -> int | None:
+        with contextlib.suppress(TaskNotStartableError):
+            return int(shop.confirm.run(task_id, note))
+        return None
+
+    return int(until(tried))
+
+
+@pytest.mark.race
+def test_a_block_outlives_its_lock_while_others_keep_trying(shop: Any, start: Start) -> None:
+    shop.create("o")
+    worker = start("stay", "o")
+    refused, end = 0, time.monotonic() + 3 * LOCK.total_seconds()
+
+    while time.monotonic() < end:
+        with pytest.raises(TaskLockedError):
+            shop.confirm.run("o", lambda _: None)
+        refused += 1
+    worker.go()
+
+    assert worker.report() is False
+    assert refused > 0
+    task = shop.get_task("o")
+    assert (task.state, task.fence, task.note) == (shop.confirm.succeeded, 1, "of the one that stayed")
+
+
+@pytest.mark.race
+def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(shop: Any, start: Start) -> None:
+    shop.create("o")
+    worker = start("wake", "o")
+    worker.process.send_signal(signal.SIGSTOP)
+    assert take_over(shop, "o") == 2
+    before = shop.get_task("o")
+
+    worker.go()
+    worker.process.send_signal(signal.SIGCONT)
+
+    lost = "LockLostError"
+    assert worker.report() == {"lock_lost": True, "save": lost, "extend_lock": lost, "end": lost}
+    after = shop.get_task("o")
+    assert after.attribute_values == before.attribute_values
+    assert (after.state, after.note) == (shop.confirm.succeeded, "of the one that took over")
+
+
+@pytest.mark.race
+def test_a_frozen_worker_whose_task_nobody_took_holds_it_again(shop: Any, start: Start) -> None:
+    shop.create("o")
+    worker = start("go_on", "o")
+    worker.process.send_signal(signal.SIGSTOP)
+    until(lambda: any(shop.confirm.todo()))
+
+    worker.go()
+    worker.process.send_signal(signal.SIGCONT)
+
+    assert worker.report() == "held again"
+    assert shop.get_task("o").state == shop.confirm.succeeded
+
+
+@pytest.mark.race
+def test_the_lock_of_a_killed_worker_ends_although_it_had_a_heartbeat(shop: Any, start: Start) -> None:
+    shop.create("o")
+    worker = start("die", "o")
+    until(lambda: shop.get_task("o").lock_expire_time > shop.get_task("o").due_time)  # its heart did beat
+
+    worker.process.kill()
+
+    assert take_over(shop, "o") == 2
+
+
+def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
+    order: Any,
+    proxy: Proxy,
+    stopped_clock: StoppedClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(heartbeat, "_MOMENT", 0.05)
+    slow, on_its_way = Delay(1.0), threading.Event()
+
+    def delay_the_beat(target: str, *_: object) -> Action:
+        if target != "UpdateItem" or on_its_way.is_set():
+            return PASS
+        on_its_way.set()
+        return slow
+
+    order.create("o")
+    with order.confirm.start("o", heartbeat=True) as ctx:
+        proxy.rule = delay_the_beat
+        stopped_clock.advance(OVER / 2)
+        assert on_its_way.wait(30)
+    ended = order.get_task("o")
+    until(lambda: not [thread for thread in threading.enumerate() if "heartbeat" in thread.name])
+
+    assert next(exchange for exchange in proxy.log if exchange.action is slow).answers
+    assert order.get_task("o").attribute_values == ended.attribute_values
+    assert ended.state == order.confirm.succeeded
+    assert not ctx.lock_lost
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_throttled_heartbeat_holds_the_task(
+    order: Any, rival: Any, proxy: Proxy, freeze: Callable[..., Frozen], stopped_clock: StoppedClock
+) -> None:
+    order.create("o")
+    ctx = freeze(order.confirm, "o", heartbeat=True).ctx
+    claimed_until = ctx.lock_expire_time
+
+    proxy.rule = in_turn("UpdateItem", *[THROTTLED] * 30)
+    stopped_clock.advance(OVER / 2)
+
+    def extended() -> bool:
+        stopped_clock.advance(timedelta(seconds=0.1))
+        return bool(ctx.lock_expire_time > claimed_until)
+
+    until(extended)
+    assert rival.get_task("o").lock_expire_time == ctx.lock_expire_time

@@ -1,0 +1,166 @@
+"""The application that a command is about: what `module:Class` finds, and what is said where it finds nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pynamodb_tracker.app import AppError, load
+
+CLASSES = """
+from pynamodb_tracker import Step, Task, UseCase
+
+
+class AppTask(Task):
+    class Meta:
+        table_name = "tasks"
+
+
+class Order(AppTask):
+    use_case_id = UseCase("order")
+
+    ship = Step(10)
+
+
+class Base(Task):
+    pass
+
+
+def handler(event, context):
+    pass
+
+
+order = Order
+nothing = None
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Be in a folder with a module and a package, which are forgotten afterwards."""
+    (tmp_path / "shop.py").write_text(CLASSES)
+    (tmp_path / "stores").mkdir()
+    (tmp_path / "stores" / "__init__.py").touch()
+    (tmp_path / "stores" / "north.py").write_text(CLASSES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    known = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def refusal(name: str) -> str:
+    with pytest.raises(AppError) as caught:
+        load(name)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+@pytest.mark.parametrize("name", ["shop:AppTask", "shop:Order", "shop:order", "stores.north:AppTask"])
+def test_a_class_of_tasks_is_found_in_the_current_directory(name: str) -> None:
+    module, _, known_as = name.partition(":")
+    found = load(name)
+    assert (found.__module__, found.Meta.table_name) == (module, "tasks")
+    assert found is getattr(sys.modules[module], known_as)
+
+
+def test_the_current_directory_comes_first_on_the_path_and_once(folder: Path) -> None:
+    load("shop:AppTask")
+    load("shop:Order")
+    assert sys.path[0] == str(folder)
+    assert sys.path.count(str(folder)) == 1
+
+
+def test_a_path_that_has_the_current_directory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [*sys.path, ""]
+    monkeypatch.setattr(sys, "path", list(before))
+    load("shop:AppTask")
+    assert sys.path == before
+
+
+def test_what_a_module_prints_does_not_get_into_the_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "loud.py").write_text(f"{CLASSES}\nprint('ready')")
+    load("loud:AppTask")
+    assert capsys.readouterr() == ("", "ready\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "proposal"),
+    [
+        ("shop", ", as shop:AppTask"),
+        ("shop:", ", as shop:AppTask"),
+        ("shop.Order", ", as shop:Order"),
+        ("stores.north", ", as stores.north:AppTask"),
+        ("shop.py:Order", ", as shop:Order"),
+        ("stores/north.py", ", as stores.north:AppTask"),
+        ("./stores/north.py:Order", ", as stores.north:Order"),
+        (r"stores\north.py", ", as stores.north:AppTask"),
+        (":Order", ""),
+        ("", ""),
+        ("the shop", ""),
+    ],
+)
+def test_what_is_no_module_and_class_is_refused_with_what_to_write(name: str, proposal: str) -> None:
+    assert refusal(name) == f"{name!r} names no class of tasks: write module:Class{proposal}"
+
+
+@pytest.mark.parametrize("module", ["shpo", "stores.south", "nowhere.at.all"])
+def test_a_module_that_is_not_there_is_named_with_where_it_was_looked_for(module: str, folder: Path) -> None:
+    said = refusal(f"{module}:AppTask")
+    missing = "nowhere" if module.startswith("nowhere") else module
+    assert said == f"No module named {missing!r}: it is neither in {folder} nor installed"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("import gateway", "ModuleNotFoundError at {file}:2: No module named 'gateway'"),
+        ("import broken_again", "ModuleNotFoundError at {file}:2: No module named 'broken_again'"),
+        ("from shop import Ordr", "ImportError at {file}:2: cannot import name 'Ordr' from 'shop' ({shop})"),
+        ("1 / 0", "ZeroDivisionError at {file}:2: division by zero"),
+        ("raise SystemExit('no config')", "SystemExit at {file}:2: no config"),
+        ("raise ValueError('one\\ntwo')", "ValueError at {file}:2: one two"),
+        ("x = (", "SyntaxError: '(' was never closed (broken.py, line 2)"),
+    ],
+)
+def test_a_module_that_breaks_is_told_apart_with_the_line_that_breaks(folder: Path, line: str, said: str) -> None:
+    file = folder / "broken.py"
+    file.write_text(f"\n{line}\n")
+    told = said.format(file=file, shop=folder / "shop.py")
+    assert refusal("broken:AppTask") == f"the module 'broken' cannot be imported: {told}"
+
+
+def test_a_wrong_declaration_is_told_at_the_line_of_the_module(folder: Path) -> None:
+    (folder / "wrong.py").write_text(CLASSES.replace("    ship = Step(10)", "    ship = Step(0)"))
+    said = refusal("wrong:AppTask")
+    assert said.startswith(f"the module 'wrong' cannot be imported: DefinitionError at {folder / 'wrong.py'}:10: ")
+    assert "write a whole number from 1" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("shop:AppTsk", "the module 'shop' has no 'AppTsk'; did you mean 'AppTask'?"),
+        ("shop:Warehouse", "the module 'shop' has no 'Warehouse'"),
+        ("shop:nothing", "the module 'shop' has no 'nothing'"),
+        (
+            "shop:handler",
+            "shop:handler is no class of tasks: name a class that is derived from Task, the table or a use case",
+        ),
+        (
+            "shop:UseCase",
+            "shop:UseCase is no class of tasks: name a class that is derived from Task, the table or a use case",
+        ),
+        (
+            "shop:Base",
+            "shop:Base has no table: name a class with class Meta: table_name = ..., or a use case of one",
+        ),
+    ],
+)
+def test_a_class_that_is_none_of_tasks_is_refused_with_what_to_name(name: str, said: str) -> None:
+    assert refusal(name) == said
