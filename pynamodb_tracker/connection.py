@@ -18,7 +18,17 @@ from pynamodb.exceptions import DeleteError, GetError, PutError, PynamoDBConnect
 
 from pynamodb_tracker import clock
 
-__all__ = ["Refused", "SharedConnection", "backoff", "in_time", "is_invalid", "is_passing", "is_unheard", "send"]
+__all__ = [
+    "Refused",
+    "SharedConnection",
+    "backoff",
+    "in_time",
+    "is_invalid",
+    "is_passing",
+    "is_unheard",
+    "send",
+    "was_repeated",
+]
 
 _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
     "UpdateItem": (UpdateError, "Failed to update item"),
@@ -134,7 +144,7 @@ def send(
         try:
             return in_time(table, until).dispatch(operation, {"TableName": table.table_name, **request})
         except (BotoCoreError, ClientError) as error:
-            repeated = repeated or _attempts(error) > 0
+            repeated = repeated or was_repeated(error)
             if _code(error) == "ConditionalCheckFailedException":
                 raise Refused(repeated=repeated) from None
             if not (_is_answer_that_passes(error) and _waited(pauses, until)):
@@ -164,7 +174,7 @@ def backoff(*, tries: int | None = None, base: float = 0.05, longest: float = 5.
     """Yield the pause before each next try in seconds, with full jitter; None where no further try is allowed."""
     number = 0
     while tries is None or number < tries - 1:
-        yield random.uniform(0, min(longest, base * 2**number))  # noqa: S311 - spreads load, guards nothing
+        yield random.uniform(0, min(longest, base * 2 ** min(number, 30)))  # noqa: S311 - spreads load, guards nothing
         number += 1
     yield None
 
@@ -209,5 +219,6 @@ def _status(error: Exception) -> int:
     return int(_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _attempts(error: Exception) -> int:
-    return int(_response(error).get("ResponseMetadata", {}).get("RetryAttempts", 0))
+def was_repeated(error: Exception) -> bool:
+    """Tell whether the SDK sent the request more than once: what it did not hear of may have been applied."""
+    return int(_response(error).get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0

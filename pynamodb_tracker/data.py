@@ -11,6 +11,7 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker.pieces import Pointer
+from pynamodb_tracker.stored import check_json, refuse_json
 
 __all__ = ["DataAttribute", "LeftOut"]
 
@@ -64,6 +65,11 @@ class DataAttribute(Attribute[dict[str, Any]]):
                 vars(instance)["_data_text"] = text
                 instance.attribute_values["data"] = Unread(text)
 
+    def unread(self, instance: Any) -> Pointer | None:
+        """Return where the dictionary of a row lies; None where it is in the row, or read."""
+        value = instance.attribute_values.get("data")
+        return value if isinstance(value, Pointer) else None
+
     def is_untouched(self, instance: Any) -> bool:
         """Tell whether nobody has looked at the dictionary of a row, so that nothing in it can have changed."""
         return isinstance(instance.attribute_values.get("data"), Unread | Pointer | LeftOut)
@@ -101,13 +107,10 @@ class DataAttribute(Attribute[dict[str, Any]]):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
         try:
             text = _dumped(value)
-            faithful = json.loads(text) == value
         except (TypeError, ValueError, RecursionError) as error:
-            _refuse(value, "data", ())
+            refuse_json(value, "data")
             raise ValueError(f"data cannot be told in JSON: {error}") from error
-        if not faithful:
-            _refuse(value, "data", ())
-            raise ValueError("data does not read back from JSON as it is")
+        check_json(value, text, "data")
         return text
 
 
@@ -119,22 +122,3 @@ def _dumped(value: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text
-
-
-def _refuse(value: object, path: str, parents: tuple[int, ...]) -> None:
-    """Raise for the first entry, by its path, that JSON would refuse or would read back as something else."""
-    if id(value) in parents:
-        raise ValueError(f"{path} contains itself")
-    parents = (*parents, id(value))
-    if isinstance(value, dict):
-        for key, entry in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"{path} has the key {key!r}: keys are strings in JSON")
-            _refuse(entry, f"{path}[{key!r}]", parents)
-    elif isinstance(value, list):
-        for position, entry in enumerate(value):
-            _refuse(entry, f"{path}[{position}]", parents)
-    elif not isinstance(value, str | int | float | bool | None):
-        raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
-    elif isinstance(value, float) and not float("-inf") < value < float("inf"):
-        raise ValueError(f"{path} is {value!r}, which JSON does not have")

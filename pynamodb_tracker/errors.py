@@ -55,19 +55,25 @@ class ErrorsAttribute(Attribute[list[Failure]]):
         """Return the failures of a row, none where it has none; what lies beside it is read when first asked for."""
         if instance is None:
             return self
-        row = in_row(instance)
-        pointer = instance.attribute_values.get("errors_beside")
-        if pointer is None or vars(instance).get("_errors_whole"):
-            return row
-        try:
-            beside = [from_map(entry) for entry in json.loads(instance.tracker.read_beside(instance, ERRORS, pointer))]
-        except LockLostError as moved:
-            log.warning("only the newest errors are shown: %s", moved)
-            return row
-        later = _after(beside[-1], row)
+        pointer = self.unread(instance)
+        if pointer is not None:
+            try:
+                self.fill(instance, instance.tracker.read_beside(instance, ERRORS, pointer))
+            except LockLostError as moved:
+                log.warning("only the newest errors are shown: %s", moved)
+        return in_row(instance)
+
+    def unread(self, instance: Any) -> Pointer | None:
+        """Return where the failures beside a row lie; None where there are none, or they are read."""
+        pointer: Pointer | None = instance.attribute_values.get("errors_beside")
+        return None if vars(instance).get("_errors_whole") else pointer
+
+    def fill(self, instance: Any, text: str) -> None:
+        """Give a row the failures that lie beside it."""
+        beside = [from_map(entry) for entry in json.loads(text)]
+        later = _after(beside[-1], in_row(instance))
         vars(instance).update(_errors_whole=True, _errors_later=len(later))
         instance.attribute_values["errors"] = [*beside, *later][-MAX_FAILURES:]
-        return instance.attribute_values["errors"]
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
         """Return the stored list of a row that has nothing beside it."""

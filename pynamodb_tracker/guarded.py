@@ -98,7 +98,14 @@ class GuardedRow(TaskRow):
     if not TYPE_CHECKING:  # type checkers would take it as leave to assign any name
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of the user's attributes; an AttributeError at this line for any other name."""
+            """Assign one of the user's attributes; an AttributeError at this line for any other name, or too late."""
+            if "_closed" in vars(self) and not name.startswith("_"):
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late: a transaction has "
+                    "recorded the success; assign before it is committed",
+                    name=name,
+                    obj=self,
+                )
             if "_stored" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
                 own = [own for own, _ in self.tracker.own_attributes()]
                 why = "is written by the tracker alone" if name in self.tracker_attributes else "is not declared"

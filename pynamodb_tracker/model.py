@@ -16,7 +16,7 @@ from pynamodb_tracker.errors import ErrorsAttribute, PointerAttribute
 from pynamodb_tracker.schema import Schema
 from pynamodb_tracker.stored import Stored, rewritten, same, serialized
 
-__all__ = ["Changes", "StatusIndex", "TaskRow", "changes_of", "load", "saved", "stored_row"]
+__all__ = ["Changes", "StatusIndex", "TaskRow", "changes_of", "close", "load", "saved", "stored_row"]
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's attributes that changed, by name, each with its stored form; None means to remove it."""
@@ -188,3 +188,8 @@ def saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
     if "data" in changes:
         _, value = changes["data"]
         vars(row)["_data_text"] = value and value["S"]
+
+
+def close(row: TaskRow) -> None:
+    """Refuse every assignment from now on: nothing would save it."""
+    vars(row)["_closed"] = True

@@ -11,11 +11,9 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
-
-from pynamodb_tracker import transitions
+from pynamodb_tracker import ending, transitions
 from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, TrackerError, ValueNotStorableError
+from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, ValueNotStorableError
 from pynamodb_tracker.heartbeat import Heartbeat
 from pynamodb_tracker.model import TaskRow
 
@@ -70,13 +68,33 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.lock is None:
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
         self._end(self.lock)
+        if self.lock.promise is not None:
+            return self._end_promised(self.lock, self.lock.promise, error)
         if error is None:
             self._succeed(self.lock)
             return False
+        return self._end_without_success(self.lock, error)
+
+    def _end_promised(
+        self, lock: transitions.Lock[T], promise: transitions.Promise, error: BaseException | None
+    ) -> bool:
+        """Record nothing more where a transaction has recorded the success; where none has, the attempt fails."""
+        if not promise.kept:
+            reason = error or ending.broken(promise, lock.task, self.writes.codes.step)
+            skipped = self._end_without_success(lock, reason)  # finds out first whether the promise was kept after all
+            if not promise.kept:
+                if error is None and not skipped:
+                    raise reason
+                return skipped
+        ending.check_after_success(lock.task, self.writes.codes.step, error)
+        return False
+
+    def _end_without_success(self, lock: transitions.Lock[T], error: BaseException) -> bool:
+        """Record release or failure, and tell whether the error is to be skipped."""
         if isinstance(error, KeyboardInterrupt):
-            self._release(self.lock, error)
+            self._release(lock, error)
             return False
-        recorded = self._fail(self.lock, error)
+        recorded = self._fail(lock, error)
         return recorded and self.skip_error and isinstance(error, Exception)
 
     def _begin_to_beat(self, lock: transitions.Lock[T]) -> None:
@@ -102,6 +120,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.beating is not None:
             self.beating.join()
         lock.check()
+        transitions.decide(self.writes, lock)
+        if lock.promise is not None and lock.promise.kept:
+            return
         try:
             finish(self.writes, lock)
         except LockLostError as proof:
@@ -111,7 +132,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _succeed(self, lock: transitions.Lock[T]) -> None:
         """Record the success; a value that cannot be stored fails the attempt, nothing else does."""
         try:
-            _insist(lambda: self._finish(lock, transitions.succeed))
+            ending.insist(lambda: self._finish(lock, transitions.succeed))
         except ValueNotStorableError as error:
             self._fail(lock, error)
             raise
@@ -121,11 +142,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         final = isinstance(error, (GiveUp, *self.policy.give_up_on))
         delay = timedelta(0) if final else self._delay(lock.attempt, error)
         fail = partial(transitions.fail, error=error, delay=delay, final=final)
-        return _recorded(error, lambda: self._finish(lock, fail))
+        return ending.recorded(error, lambda: self._finish(lock, fail))
 
     def _release(self, lock: transitions.Lock[T], error: BaseException) -> None:
         """Give the attempt back."""
-        _recorded(error, lambda: self._finish(lock, transitions.release))
+        ending.recorded(error, lambda: self._finish(lock, transitions.release))
 
     def _delay(self, attempt: int, error: BaseException) -> timedelta:
         """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
@@ -137,40 +158,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             delay: object = retry_delay(attempt)
         except Exception as broken:
-            _note(error, f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
+            ending.note(error, f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
             log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self.writes.codes.step)
             return timedelta(0)
         if isinstance(delay, timedelta) and delay >= timedelta(0):
             return delay
-        _note(error, f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken")
+        ending.note(
+            error, f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken"
+        )
         return timedelta(0)
-
-
-def _insist(write: Callable[[], None]) -> None:
-    """Write how the run ended, once more where Ctrl-C cut it short: what happened is recorded before that leaves."""
-    try:
-        write()
-    except KeyboardInterrupt as interrupt:
-        try:
-            write()
-        except (PynamoDBException, TrackerError) as unrecorded:
-            _note(interrupt, f"pynamodb_tracker could not record how the block ended: {unrecorded}")
-        raise
-
-
-def _recorded(error: BaseException, write: Callable[[], None]) -> bool:
-    """Write how the run ended, and tell whether that is on record; where it is not, the error carries a note."""
-    try:
-        _insist(write)
-    except (LockLostError, PynamoDBConnectionError) as unrecorded:
-        _note(error, f"pynamodb_tracker could not record this: {unrecorded}")
-        return False
-    return True
-
-
-def _note(error: BaseException, note: str) -> None:
-    """Let the user's exception carry a note; one that takes none, a frozen dataclass say, leaves as it is."""
-    try:
-        error.add_note(note)
-    except Exception:
-        log.exception("%s takes no note: %s", type(error).__name__, note)

@@ -1,16 +1,17 @@
-"""Whole tasks: rows read by key, strongly consistent, together with the data that lies beside them."""
+"""Whole tasks: rows read by key, strongly consistent, together with what lies beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import backoff
 from pynamodb_tracker.data import DataAttribute, LeftOut
+from pynamodb_tracker.errors import ErrorsAttribute
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import TaskRow, load
-from pynamodb_tracker.pieces import DATA, Pointer, items, read
+from pynamodb_tracker.pieces import DATA, ERRORS, Kind, Pointer, Row, items, read
 
 __all__ = ["fill", "leave_out", "rows", "size_beside"]
 
@@ -28,18 +29,17 @@ def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
-    """Return these rows with their data: each as it was at one moment, never a row of one with the data of another.
+    """Return these rows with their data and errors: each as it was at one moment, never a mixture of two.
 
-    A row whose data was written again meanwhile is read again, and left out where it is gone.
+    A row that was written again meanwhile is read again, and left out where it is gone.
     """
     whole, left = dict(found), dict(found)
     for pause in backoff(tries=_TRIES):
-        beside = {task_id: pointer for task_id, row in left.items() if (pointer := _pointer(row)) is not None}
-        places = {task_id: ((task_id, left[task_id].use_case_id), DATA) for task_id in beside}
-        texts = read(model.tracker.connection(), {places[task_id]: pointer for task_id, pointer in beside.items()})
-        for (task_id, _), _ in texts:
-            attribute_of(model).fill(left[task_id], texts[places[task_id]])
-        moved = beside.keys() - {task_id for (task_id, _), _ in texts}
+        wanted = {place: pointer for row in left.values() for place, pointer in _beside(row)}
+        texts = read(model.tracker.connection(), wanted)
+        for ((task_id, _), kind), text in texts.items():
+            _attributes(model)[kind].fill(left[task_id], text)
+        moved = {task_id for (task_id, _), _ in wanted.keys() - texts.keys()}
         if not moved:
             return whole
         if pause is None:
@@ -54,7 +54,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 def _torn(model: type[TaskRow], task_id: str) -> TrackerError:
     return TrackerError(
-        f"the data of {model.__name__} {task_id!r} is not whole: of its pieces beside the row, at least one is missing "
+        f"what lies beside {model.__name__} {task_id!r} is not whole: of its pieces, at least one is missing "
         f"or of another version, {_TRIES} times in a row; was it deleted by other means?"
     )
 
@@ -67,16 +67,17 @@ def leave_out(found: Iterable[TaskRow]) -> None:
 
 def size_beside(row: TaskRow) -> int:
     """Return how many bytes lie beside a row and are not read yet."""
-    pointer = _pointer(row)
-    return pointer.size if pointer else 0
+    return sum(pointer.size for _, pointer in _beside(row))
 
 
-def attribute_of(model: type[TaskRow]) -> DataAttribute:
-    """Return the attribute `data` of a class."""
-    attribute: DataAttribute = model.data
-    return attribute
+def _beside(row: TaskRow) -> Iterator[tuple[tuple[Row, Kind], Pointer]]:
+    """Yield what lies beside a row and is not read yet, and where."""
+    name = row.task_id, row.use_case_id
+    if (data := _attributes(type(row))[DATA].unread(row)) is not None:
+        yield (name, DATA), data
+    if (errors := _attributes(type(row))[ERRORS].unread(row)) is not None:
+        yield (name, ERRORS), errors
 
 
-def _pointer(row: TaskRow) -> Pointer | None:
-    value = row.attribute_values.get("data")
-    return value if isinstance(value, Pointer) else None
+def _attributes(model: type[TaskRow]) -> dict[Kind, DataAttribute | ErrorsAttribute]:
+    return {DATA: model.data, ERRORS: model.errors}

@@ -9,6 +9,7 @@
 | succeed | in_progress → pending of the next step, or the end | the token is mine, still in_progress |
 | fail | in_progress → failed, or ignored | the same |
 | release | in_progress → pending | the same |
+| commit | in_progress → succeeded, or stays, together with writes of the user's | the same, and a later save |
 | extend, save | stays in_progress | the same, and only forward |
 | reopen | failed, ignored → pending | status, a later token |
 | ignore | pending, failed, abandoned → ignored | the row as seen, a later token |
@@ -16,18 +17,25 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
+from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, decide
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import ignore, reopen
+from pynamodb_tracker.transitions.promise import Promise
 from pynamodb_tracker.transitions.rows import create, delete, deletion
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = [
     "Lock",
+    "Promise",
     "StepWrites",
+    "check_in",
     "claim",
+    "commit",
+    "commit_success",
     "create",
+    "decide",
     "delete",
     "deletion",
     "extend",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -12,35 +13,55 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused, backoff, is_passing
+from pynamodb_tracker.connection import backoff, in_time, is_passing, is_unheard, was_repeated
 
-__all__ = ["write_together"]
+__all__ = ["Unapplied", "write_together"]
 
 _TRIES = 6
 _REFUSED = "ConditionalCheckFailed"
 _PASSING = {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 
+@dataclass(frozen=True, slots=True)
+class Unapplied:
+    """A transaction that was not applied, as far as its last answer says."""
+
+    error: TransactWriteError
+    """PynamoDB's own error."""
+    refused: bool
+    """Whether the condition of the first write did not hold."""
+    unheard: bool
+    """Whether a try got no answer: that one may have been applied, or may be yet."""
+
+
 def write_together(
     table: TableConnection, writes: Sequence[Mapping[str, Any]], *, until: datetime | None = None
-) -> None:
-    """Send a transaction; raise Refused where the condition of the first write did not hold, else PynamoDB's error.
+) -> Unapplied | None:
+    """Send a transaction, again while it fails for a reason that passes; return None once it is applied.
 
-    The same token goes with each try, so that one whose answer got lost is not applied twice:
+    With `until`, the end of the lock that it is about, it is tried until then. The same token goes with each try, so
+    that one whose answer got lost is not applied twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": secrets.token_hex(16)}
-    for pause in backoff(tries=_TRIES):
+    unheard = False
+    for pause in backoff(tries=_TRIES if until is None else None):
         try:
-            table.connection.dispatch("TransactWriteItems", request)
+            in_time(table, until).dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
+            error.__cause__ = cause
+            unheard = unheard or is_unheard(error) or was_repeated(cause)
             reasons = [reason.code if reason else None for reason in error.cancellation_reasons]
-            if reasons and reasons[0] == _REFUSED:
-                raise Refused(repeated=False) from None
+            refused = reasons[:1] == [_REFUSED]
             passes = is_passing(error) or (_PASSING.intersection(reasons) and _REFUSED not in reasons)
-            if not passes or pause is None or (until is not None and clock.now() >= until):
-                raise error from cause
+            if refused or not passes or pause is None or _is_over(until, pause):
+                return Unapplied(error, refused, unheard)
             clock.sleep(pause)
         else:
-            return
+            return None
+    raise AssertionError("the last try returns")
+
+
+def _is_over(until: datetime | None, pause: float) -> bool:
+    return until is not None and clock.now() + timedelta(seconds=pause) >= until

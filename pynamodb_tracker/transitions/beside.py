@@ -6,21 +6,18 @@ the next writer overwrites: at most two slots, and nobody has to look for what a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
 from pynamodb.constants import BINARY, STRING
-from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.connection import Refused, send
-from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import Changes, TaskRow, stored_row
 from pynamodb_tracker.pieces import (
-    DATA,
     ERRORS,
     MAX_BYTES,
     Kind,
@@ -28,17 +25,15 @@ from pynamodb_tracker.pieces import (
     cut,
     items,
     keys_in,
-    life_of,
     pointer_in,
     version_of,
 )
 from pynamodb_tracker.stored import Stored
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
-__all__ = ["cleared", "is_too_large_for_row", "kept_until", "next_version", "of_new_row", "put_errors", "too_large"]
+__all__ = ["is_too_large_for_row", "next_version", "of_new_row", "put_errors", "settle", "too_large"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -47,11 +42,8 @@ MAX_AT_ONCE = 3_800_000
 allows 4 MB."""
 
 _version_there = Path("version")
-_EXPIRE_TIME = TaskRow.expire_time
-
 _AT_THE_END = 999_999
-
-log = logging.getLogger("pynamodb_tracker")
+_TRIES = 4
 
 
 def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Changes:
@@ -142,60 +134,6 @@ def too_large(model: type[TaskRow], task_id: str, value: Mapping[str, Any]) -> N
         )
 
 
-def kept_until(model: type[TaskRow], row: TaskRow, expire_time: str | None) -> None:
-    """Let what lies beside a row end with it, once that is on record; with None, let it stay, before the row does.
-
-    It costs a write of each piece, so only where a use case says `keep_for`. That the task has ended stands by then:
-    where the pieces cannot be told, that is logged, and they stay.
-    """
-    pointers: list[tuple[Kind, Pointer | None]] = [
-        (DATA, pointer_in(stored_row(row))),
-        (ERRORS, row.attribute_values.get("errors_beside")),
-    ]
-    table = model.tracker.connection()
-    actions = [_EXPIRE_TIME.remove() if expire_time is None else fill(_EXPIRE_TIME, "expire")]
-    write = PreparedWrite(table, condition=_version_there == slot(TaskRow.lock, "version"), actions=actions)
-    for kind, pointer in pointers:
-        if pointer is None:
-            continue
-        for key in keys_in((row.task_id, row.use_case_id), kind, pointer):
-            request = write.request(key, {"version": pointer.version, "expire": expire_time})
-            try:
-                send(table, "UpdateItem", request)
-            except Refused:
-                continue  # written again since: it belongs to another version
-            except PynamoDBConnectionError as error:
-                if expire_time is None:
-                    raise
-                log.warning("the %s beside %s %r stay after its end: %s", kind, model.__name__, row.task_id, error)
-
-
-def cleared(model: type[TaskRow], task_id: str, create_time: datetime) -> None:
-    """Delete what lies beside a row that was deleted; pieces of a task that was created again since are left alone."""
-    table = model.tracker.connection()
-    prefix = model.tracker.use_case.prefix
-    after_this_life = life_of(create_time) + "~"  # versions of a later one begin with a later time
-    request = table.get_operation_kwargs("", "", condition=_version_there < after_this_life)
-    del request["Key"], request["TableName"]
-    start: Any = None
-    while True:
-        page = table.query(
-            task_id,
-            range_key_condition=TaskRow.use_case_id.startswith(prefix),
-            attributes_to_get=["task_id", "use_case_id"],
-            exclusive_start_key=start,
-            consistent_read=True,
-        )
-        for key in page["Items"]:
-            try:
-                send(table, "DeleteItem", {**request, "Key": key})
-            except Refused:
-                continue
-        start = page.get("LastEvaluatedKey")
-        if not start:
-            return
-
-
 def _items_of(task: TaskRow, kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
     keys = keys_in((task.task_id, task.use_case_id), kind, pointer)
     return (_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True))
@@ -207,21 +145,24 @@ def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
     """Put a piece unless a later one is there, which proves that the lock was lost, or is of a former life."""
-    try:
-        _send(writes, lock, item, _version_there.does_not_exist() | (_version_there <= version))
-    except Refused:
-        row = get(writes.model, lock.task.task_id, until=lock.expire_time)
-        if row is None or not is_held_by(row, writes.codes, [lock.token]):
-            raise lost(lock.task, writes.codes.step, "save", row) from None
-        # The task was deleted and created again by a clock that was behind: what is there belongs to nobody.
-        key = {name: item[name] for name in ("task_id", "use_case_id")}
-        found = next(items(writes.table, [key]), None)
-        condition = _version_there == found["version"][STRING] if found else _version_there.does_not_exist()
+    condition = _version_there.does_not_exist() | (_version_there <= version)
+    for _ in range(_TRIES):
         try:
             _send(writes, lock, item, condition)
         except Refused:
             row = get(writes.model, lock.task.task_id, until=lock.expire_time)
-            raise lost(lock.task, writes.codes.step, "save", row) from None
+            if row is None or not is_held_by(row, writes.codes, [lock.token]):
+                raise lost(lock.task, writes.codes.step, "save", row) from None
+            # The task was deleted and created again by a clock that was behind: what is there belongs to nobody.
+            key = {name: item[name] for name in ("task_id", "use_case_id")}
+            found = next(items(writes.table, [key]), None)
+            condition = _version_there == found["version"][STRING] if found else _version_there.does_not_exist()
+        else:
+            return
+    raise TrackerError(
+        f"cannot save data of {writes.model.__name__} {lock.task.task_id!r}: what lies beside it changed {_TRIES} "
+        "times meanwhile, though this run holds the lock; is something else writing there?"
+    )
 
 
 def _send(writes: StepWrites[T], lock: Lock[T], item: Stored, condition: Condition) -> None:

@@ -13,7 +13,6 @@ from pynamodb_tracker.connection import Refused, is_unheard
 from pynamodb_tracker.exceptions import TaskNotReadyError, TrackerError
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
-from pynamodb_tracker.transitions.beside import kept_until
 from pynamodb_tracker.transitions.finishes import release
 from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
@@ -28,6 +27,7 @@ from pynamodb_tracker.transitions.refusals import (
     not_startable,
     refusal,
 )
+from pynamodb_tracker.transitions.retention import kept_until
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["claim"]

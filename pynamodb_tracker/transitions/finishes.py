@@ -16,11 +16,13 @@ from pynamodb_tracker.errors import fits, for_row, in_row, text_of
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.pieces import Pointer
-from pynamodb_tracker.transitions.beside import kept_until, next_version, put_errors
+from pynamodb_tracker.transitions.beside import next_version, put_errors
+from pynamodb_tracker.transitions.landing import finish, landed
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import lost
+from pynamodb_tracker.transitions.retention import keep
 from pynamodb_tracker.transitions.storable import storable_changes, storing
 from pynamodb_tracker.transitions.writes import StepWrites, get, own_values
 
@@ -29,9 +31,6 @@ __all__ = ["fail", "release", "succeed"]
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
-
-_KEPT_FENCES = 8
-"""How many claims that never finished a row remembers; an older one counts as lost."""
 
 
 def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
@@ -48,7 +47,7 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
         moved = _finish(writes, lock, writes.succeed(sent), writes.codes.succeeded, attempt=0, **own_values(sent))
     lock.stored(changes, sent)
     lock.task.attribute_values.update(moved, last_error=None)
-    _keep(writes, lock.task)
+    keep(writes, lock.task)
 
 
 def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: timedelta, final: bool) -> None:
@@ -76,7 +75,7 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
         task.attribute_values.update(moved, errors=errors, last_error=last_error)
         if pointer is not None:
             task.attribute_values["errors_beside"] = pointer
-        _keep(writes, task)
+        keep(writes, task)
 
     try:
         record([*in_row(task), failure], failure.one_line)
@@ -116,12 +115,6 @@ def release(writes: StepWrites[T], lock: Lock[T]) -> None:
     lock.task.attribute_values.update(moved)
 
 
-def _keep(writes: StepWrites[T], task: T) -> None:
-    """Let what lies beside the row of a task that has ended go with it."""
-    if keep_until := writes.keep_until(task.status, task.update_time):
-        kept_until(writes.model, task, keep_until)
-
-
 def _later(now: datetime, delay: timedelta) -> datetime:
     try:
         return now + delay
@@ -129,48 +122,17 @@ def _later(now: datetime, delay: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=now.tzinfo)
 
 
-def _finish(
-    writes: StepWrites[T],
-    lock: Lock[T],
-    write: PreparedWrite,
-    code: int,
-    *,
-    attempt: int,
-    now: datetime | None = None,
-    due: datetime | None = None,
-    **values: Any,
-) -> Mapping[str, Any]:
+def _finish(writes: StepWrites[T], lock: Lock[T], write: PreparedWrite, code: int, **options: Any) -> Mapping[str, Any]:
     """Send a finish until it has landed; return what it made of the row. LockLostError only where the row proves it."""
-    now = now or clock.now()
-    due = max(now, due or now)
-    unfinished = lock.unfinished[-_KEPT_FENCES:]
-    request = {
-        "token": lock.token,
-        "attempt": str(attempt),
-        "unfinished": [{"N": str(fence)} for fence in unfinished],
-        **writes.moved(code, lock.task.task_id, now, due),
-        **values,
-    }
-    patiently(lock, writes.codes, code, lambda: _send(writes, lock, write, request))
-    return {"status": code, "attempt": attempt, "due_time": due, "update_time": now, "unfinished": unfinished}
+    ending = finish(writes, lock, code, **options)
+    patiently(lock, writes.codes, code, lambda: _send(writes, lock, write, ending.values))
+    return ending.row
 
 
-def _send(writes: StepWrites[T], lock: Lock[T], write: PreparedWrite, request: Mapping[str, Any]) -> None:
+def _send(writes: StepWrites[T], lock: Lock[T], write: PreparedWrite, values: Mapping[str, Any]) -> None:
     try:
-        writes.send(write, lock.task.task_id, until=lock.expire_time, **request)
+        writes.send(write, lock.task.task_id, until=lock.expire_time, **values)
     except Refused:
         row = get(writes.model, lock.task.task_id, until=lock.expire_time)
-        if not _landed(lock, row):
+        if not landed(lock, row):
             raise lost(lock.task, writes.codes.step, "finish", row) from None
-
-
-def _landed(lock: Lock[T], row: T | None) -> bool:
-    """Tell whether a refused finish had been applied before, its answer lost.
-
-    Token and status cannot tell: after it landed, another worker may hold the next step, or this one again.
-    """
-    if row is None or row.create_time != lock.create_time:
-        return False
-    fences = row.unfinished or []
-    forgotten = len(fences) >= _KEPT_FENCES and lock.fence < min(fences)
-    return lock.fence not in fences and not forgotten

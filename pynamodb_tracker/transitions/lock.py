@@ -12,6 +12,7 @@ from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model import Changes, TaskRow, saved, stored_row
 from pynamodb_tracker.pieces import Pointer, pointer_in
+from pynamodb_tracker.transitions.promise import Promise
 
 __all__ = ["Lock"]
 
@@ -47,8 +48,10 @@ class Lock(Generic[T]):
     """What the success changes, and as it is sent: the same again, where the finish is sent again."""
     failure: tuple[Failure, Pointer | None] | None = None
     """The failure that is recorded, and where it lies: the same again, where the finish is sent again."""
+    promise: Promise | None = None
+    """Whether a transaction is to record the success."""
     ended: bool = False
-    """Whether the block has ended: from then on this lock writes nothing."""
+    """Whether the block has ended, or its success is on record: from then on this lock writes nothing."""
     lost: LockLostError | None = None
     """The row's proof that another one has the task, or had; it stays."""
     extending: threading.Lock = field(default_factory=threading.Lock)
@@ -80,10 +83,12 @@ class Lock(Generic[T]):
     def lose(self, proof: LockLostError) -> None:
         """Note that the row has proved the lock lost: it is gone, or its token is another one.
 
-        What comes back after the block proves nothing: the run itself has ended then.
+        What comes back after the block, or while a transaction records the success, proves nothing: the run itself has
+        ended then.
         """
         found = proof.task
-        if not self.ended and self.lost is None and (found is None or found.lock != self.token):
+        ending = self.ended or (self.promise is not None and self.promise.sent is not None)
+        if not ending and self.lost is None and (found is None or found.lock != self.token):
             self.lost = copy(proof)  # without its traceback, which would keep the frames of the block alive
 
     def check(self) -> None:

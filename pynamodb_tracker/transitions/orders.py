@@ -15,9 +15,9 @@ from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.token import new_token, this_worker
-from pynamodb_tracker.transitions.beside import kept_until
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
+from pynamodb_tracker.transitions.retention import keep, kept_until
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["ignore", "reopen", "spend"]
@@ -100,8 +100,7 @@ def _applied(writes: StepWrites[T], write: PreparedWrite, row: T, request: Mappi
         ended = load(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
     except Refused:
         return None
-    if keep_until := writes.keep_until(ended.status, ended.update_time):
-        kept_until(writes.model, ended, keep_until)
+    keep(writes, ended)
     return ended
 
 

@@ -19,9 +19,10 @@ from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.stored import Stored, serialized
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.atomic import write_together
-from pynamodb_tracker.transitions.beside import cleared, of_new_row
+from pynamodb_tracker.transitions.beside import of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import holder
+from pynamodb_tracker.transitions.retention import cleared
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
@@ -107,7 +108,8 @@ def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
     puts = [{"Put": {**request, "Item": item}}]
     if pieces:
         puts += [{"Put": {"TableName": table.table_name, "Item": piece}} for piece in pieces]
-        write_together(table, puts)
+        if unapplied := write_together(table, puts):
+            raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
     else:
         del request["TableName"]
         send(table, "PutItem", {**request, "Item": item})

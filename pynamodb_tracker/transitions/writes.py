@@ -65,6 +65,25 @@ class StepWrites(Generic[T]):
 
         return self._shape(("succeed", *_shape_of(changes)), render)
 
+    def commit(self, changes: Changes) -> PreparedWrite:
+        """Finish with success as a part of a transaction, of which no late copy is applied after a `settle`."""
+
+        def render() -> PreparedWrite:
+            code = self.codes.succeeded
+            ends = self.model.tracker.ends_at(code)
+            fence = fill(TaskRow.saves, "saves")
+            return self._finish(
+                code, TaskRow.last_error.remove(), fence, *_own(changes), ends=ends, also=when.later_save()
+            )
+
+        return self._shape(("commit", *_shape_of(changes)), render)
+
+    @cached_property
+    def check(self) -> PreparedWrite:
+        """Say in a transaction that the lock is held; it counts as a save, so that it leaves a trace."""
+        condition = when.mine(self.codes) & when.later_save()
+        return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
+
     @cached_property
     def fail(self) -> PreparedWrite:
         """Finish with a failure that another attempt may mend."""
@@ -177,13 +196,15 @@ class StepWrites(Generic[T]):
             TaskRow.expire_time.remove(),
         ]
 
-    def _finish(self, code: int, *actions: Action, ends: bool = False) -> PreparedWrite:
+    def _finish(self, code: int, *actions: Action, ends: bool = False, also: Condition | None = None) -> PreparedWrite:
         moves = [
             *self._moves(code, ends=ends),
             fill(TaskRow.attempt, "attempt"),
             fill(TaskRow.unfinished, "unfinished"),
         ]
-        return PreparedWrite(self.table, condition=when.mine(self.codes), actions=[*moves, *actions])
+        mine = when.mine(self.codes)
+        condition = mine if also is None else mine & also
+        return PreparedWrite(self.table, condition=condition, actions=[*moves, *actions])
 
     def _set_aside(self, condition: Condition) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # without a later token, the late copy of a refused reopen could undo it

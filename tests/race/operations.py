@@ -70,6 +70,26 @@ def _save(order: Any, task_id: str, arm: Arm) -> None:
         raise Boom
 
 
+def _commit(order: Any, task_id: str, arm: Arm) -> None:
+    _in_transaction(order, task_id, arm, succeed=False)
+
+
+def _commit_success(order: Any, task_id: str, arm: Arm) -> None:
+    _in_transaction(order, task_id, arm, succeed=True)
+
+
+def _in_transaction(order: Any, task_id: str, arm: Arm, *, succeed: bool) -> None:
+    ledger = order.create(f"{task_id} ledger", amount=0)
+    order.create(task_id)
+    with order.confirm.start(task_id) as ctx:
+        ctx.task.note = "half way"
+        ctx.save()
+        ctx.task.note = "done"
+        arm()
+        with ctx.transaction(succeed=succeed) as transaction:
+            transaction.update(ledger, [order.amount.add(1)])
+
+
 def _reopen(order: Any, task_id: str, arm: Arm) -> None:
     _fail(order, task_id, lambda: None)
     arm()
@@ -96,6 +116,8 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "release": ("UpdateItem", _release),
     "extend": ("UpdateItem", _extend),
     "save": ("UpdateItem", _save),
+    "commit": ("TransactWriteItems", _commit),
+    "commit success": ("TransactWriteItems", _commit_success),
     "reopen": ("UpdateItem", _reopen),
     "ignore": ("UpdateItem", _ignore),
     "delete": ("DeleteItem", _delete),

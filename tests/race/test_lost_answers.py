@@ -44,6 +44,21 @@ def test_a_request_that_goes_wrong_makes_no_difference(
     assert [exchange.action for exchange in proxy.log].count(wrong) == 1
 
 
+@pytest.mark.parametrize("action", REPEATED.values(), ids=REPEATED)
+@pytest.mark.parametrize("operation", ["commit", "commit success"])
+def test_the_writes_of_a_transaction_that_goes_wrong_are_applied_once(
+    order: Any, proxy: Proxy, operation: str, action: Callable[[], Action]
+) -> None:
+    target, story = OPERATIONS[operation]
+    wrong = action()
+
+    story(order, "stormy", lambda: setattr(proxy, "rule", in_turn(target, wrong)))
+    if isinstance(wrong, Hold):
+        arrive(proxy, wrong)
+
+    assert order.get_task("stormy ledger").amount == 1
+
+
 @pytest.mark.parametrize("operation", sorted(OPERATIONS.keys() - {"create", "delete"}))
 def test_the_answer_to_a_copy_is_understood_though_the_sdk_knows_of_no_copy(
     order: Any, proxy: Proxy, operation: str

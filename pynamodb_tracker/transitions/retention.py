@@ -1,0 +1,85 @@
+"""How long what lies beside a row stays there: as long as the row does."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.expressions.operand import Path
+
+from pynamodb_tracker.connection import Refused, send
+from pynamodb_tracker.model import TaskRow, stored_row
+from pynamodb_tracker.pieces import DATA, ERRORS, Kind, Pointer, keys_in, life_of, pointer_in
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.transitions.writes import StepWrites
+
+__all__ = ["cleared", "keep", "kept_until"]
+
+T = TypeVar("T", bound=TaskRow)
+
+_version_there = Path("version")
+_EXPIRE_TIME = TaskRow.expire_time
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+def keep(writes: StepWrites[T], task: T) -> None:
+    """Let what lies beside the row of a task that has ended go with it."""
+    if keep_until := writes.keep_until(task.status, task.update_time):
+        kept_until(writes.model, task, keep_until)
+
+
+def kept_until(model: type[TaskRow], row: TaskRow, expire_time: str | None) -> None:
+    """Let what lies beside a row end with it, once that is on record; with None, let it stay, before the row does.
+
+    It costs a write of each piece, so only where a use case says `keep_for`. That the task has ended stands by then:
+    where the pieces cannot be told, that is logged, and they stay.
+    """
+    pointers: list[tuple[Kind, Pointer | None]] = [
+        (DATA, pointer_in(stored_row(row))),
+        (ERRORS, row.attribute_values.get("errors_beside")),
+    ]
+    table = model.tracker.connection()
+    actions = [_EXPIRE_TIME.remove() if expire_time is None else fill(_EXPIRE_TIME, "expire")]
+    write = PreparedWrite(table, condition=_version_there == slot(TaskRow.lock, "version"), actions=actions)
+    for kind, pointer in pointers:
+        if pointer is None:
+            continue
+        for key in keys_in((row.task_id, row.use_case_id), kind, pointer):
+            request = write.request(key, {"version": pointer.version, "expire": expire_time})
+            try:
+                send(table, "UpdateItem", request)
+            except Refused:
+                continue  # written again since: it belongs to another version
+            except PynamoDBConnectionError as error:
+                if expire_time is None:
+                    raise
+                log.warning("the %s beside %s %r stay after its end: %s", kind, model.__name__, row.task_id, error)
+
+
+def cleared(model: type[TaskRow], task_id: str, create_time: datetime) -> None:
+    """Delete what lies beside a row that was deleted; pieces of a task that was created again since are left alone."""
+    table = model.tracker.connection()
+    prefix = model.tracker.use_case.prefix
+    after_this_life = life_of(create_time) + "~"  # versions of a later one begin with a later time
+    request = table.get_operation_kwargs("", "", condition=_version_there < after_this_life)
+    del request["Key"], request["TableName"]
+    start: Any = None
+    while True:
+        page = table.query(
+            task_id,
+            range_key_condition=TaskRow.use_case_id.startswith(prefix),
+            attributes_to_get=["task_id", "use_case_id"],
+            exclusive_start_key=start,
+            consistent_read=True,
+        )
+        for key in page["Items"]:
+            try:
+                send(table, "DeleteItem", {**request, "Key": key})
+            except Refused:
+                continue
+        start = page.get("LastEvaluatedKey")
+        if not start:
+            return
