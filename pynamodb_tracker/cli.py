@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pynamodb_tracker.app import AppError, load
@@ -19,7 +19,7 @@ from pynamodb_tracker.demo import session
 from pynamodb_tracker.demo.interrupt import never_lost
 from pynamodb_tracker.demo.orders_file import BadOrdersFileError
 from pynamodb_tracker.demo.server import ServerError, is_url
-from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine
+from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, use_cases
 
 __all__ = ["AppOption", "app"]
 
@@ -30,8 +30,8 @@ _NOT_AS_IT_SHOULD_BE = 1
 
 _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
 
-_READABLE = 100
-"""Characters of a line of text, where the terminal has more."""
+_READABLE, _NARROWEST, _INDENT = 100, 40, 10
+"""Characters of a line of text where the terminal has more, or less, and of its margin."""
 
 AppOption = Annotated[
     str,
@@ -101,9 +101,9 @@ def doctor(
     name: AppOption,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Look at a table, and say what differs from the model and what that means.
+    """Look at a table, and say what differs from the model, what that means, and what to do.
 
-    It reads settings by three requests, no tasks, and changes nothing.
+    It reads settings by three requests, no tasks, and changes nothing. It asks the server that your program would ask.
 
     Exits with 0 for nothing or advice only, with 1 if something is wrong or dangerous, with 2 if it cannot look.
     """
@@ -113,13 +113,14 @@ def doctor(
     except (AppError, NotExaminedError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(_CANNOT_RUN) from None
-    table = model.tracker.connection()
+    table, known = model.tracker.connection(), use_cases(model)
     endpoint = table.connection.client.meta.endpoint_url
     if as_json:
-        told = {"table": table.table_name, "endpoint": endpoint, "findings": [asdict(each) for each in findings]}
-        typer.echo(json.dumps(told, indent=2))
+        told = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
+        typer.echo(json.dumps(told, indent=2, default=asdict))
     else:
-        _print_findings(Console(highlight=False), f"table {table.table_name} at {endpoint}", findings)
+        title = f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}"
+        _print_findings(Console(highlight=False), title, findings)
     if any(finding.severity is not Severity.ADVICE for finding in findings):
         raise typer.Exit(_NOT_AS_IT_SHOULD_BE)
 
@@ -129,13 +130,18 @@ def _print_findings(console: Console, title: str, findings: Sequence[Finding]) -
     counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
     told = ", ".join(f"{number} {severity}" for number, severity in counted if number)
     console.print(Text(f"{title}\n{told or 'as the model declares it'}"), soft_wrap=True)
-    if not findings:
-        return
-    table = Table(box=box.SIMPLE, show_header=False, show_lines=True, pad_edge=False)
-    table.add_column()
-    table.add_column(max_width=_READABLE)
     for finding in findings:
-        said = f"\nis:     {finding.found}\nshould: {finding.expected}\n{finding.meaning}"
-        lines = Text.assemble((finding.subject, "bold"), said)
-        table.add_row(Text(finding.severity, _STYLES[finding.severity]), lines)
-    console.print(table)
+        console.print(
+            Text.assemble("\n", (finding.severity, _STYLES[finding.severity]), ": ", (finding.subject, "bold"))
+        )
+        parts = {"is": finding.found, "should": finding.expected, "means": finding.meaning, "do": finding.to_do}
+        for label, said in parts.items():
+            console.print(Text(_hanging(f"  {label}:", said, console.width)), soft_wrap=True)
+
+
+def _hanging(label: str, said: str, width: int) -> str:
+    """Return text in lines that can be read, behind its label; what has no spaces, such as an ARN, stays whole."""
+    lines = textwrap.wrap(
+        said, max(min(width, _READABLE), _NARROWEST) - _INDENT, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(f"{lead:{_INDENT}}{line}" for lead, line in zip_longest([label], lines, fillvalue=""))

@@ -48,6 +48,7 @@ _PASSING = {
     "InternalServerErrorException",
     "LimitExceededException",
     "ProvisionedThroughputExceededException",
+    "ReplicatedWriteConflictException",
     "RequestLimitExceeded",
     "RequestTimeout",
     "RequestTimeoutException",

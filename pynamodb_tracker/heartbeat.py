@@ -65,9 +65,9 @@ class _Beats(Generic[T]):
         self._lock_for = lock_for
 
     def run(self) -> None:
-        """Extend the lock each time when a third of it is over, until that is to stop or the lock is lost."""
+        """Extend the lock each time when a third of it is over, until that is to stop, or the lock is lost or ended."""
         pause = self._until_due()
-        while not clock.wait(self.stopped, pause) and self._lock.lost is None:
+        while not clock.wait(self.stopped, pause) and self._lock.lost is None and not self._lock.ended:
             pause = self._until_due() or self._beat()
 
     def _until_due(self) -> float:

@@ -223,6 +223,8 @@ def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
         "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
         "extend": writes.extend,
         "save": writes.save({}),
+        "check": writes.check,
+        "commit": writes.commit({}),
         "succeed": writes.succeed({}),
         "fail": writes.fail,
         "give up": writes.give_up,

@@ -12,7 +12,7 @@ from pynamodb_tracker.doctor.replicas import in_replicas
 from pynamodb_tracker.doctor.time_to_live import in_time_to_live
 from pynamodb_tracker.task import Task
 
-__all__ = ["Finding", "NotExaminedError", "Severity", "examine"]
+__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "use_cases"]
 
 _LOOKS = (
     in_status,
@@ -36,3 +36,8 @@ def examine(model: type[Task]) -> list[Finding]:
     description = describe(model.tracker.table)
     findings = [finding for look in _LOOKS for finding in look(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def use_cases(model: type[Task]) -> list[str]:
+    """Return the classes of the use cases on this table that are imported: no other one can be compared with it."""
+    return sorted(each.__name__ for each in model.tracker.table.use_cases.values())

@@ -40,6 +40,7 @@ def in_capacity(description: Description) -> Iterator[Finding]:
             "on demand without a limit, or more units",
             f"Creating a task and running one step of it takes {_TABLE} units of the table and {_INDEX} of the index, "
             f"for a row up to 1 KB. That is {rate or 'less than one'} a second{scaling}; DynamoDB throttles the rest.",
+            "Let UpdateTable switch the table to on demand, or raise the limits of the table and of the index.",
         )
 
 

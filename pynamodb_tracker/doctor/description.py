@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore import xform_name
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.table import Table
@@ -25,6 +26,12 @@ class NotLookedAt:
     """A setting that DynamoDB does not tell, or not this caller."""
 
     why: str
+    to_do: str
+
+    @classmethod
+    def untold(cls) -> NotLookedAt:
+        """Return what a server leaves that does not have the setting, as an emulator may."""
+        return cls("the server does not tell", "Look at the table on AWS.")
 
     def __str__(self) -> str:
         return f"not looked at: {self.why}"
@@ -86,26 +93,34 @@ def describe(declared: Table) -> Description:
         return Description(
             declared=declared,
             table=client.describe_table(TableName=name)["Table"],
-            time_to_live=_asked(client.describe_time_to_live, name, "TimeToLiveDescription"),
-            backups=_asked(client.describe_continuous_backups, name, "ContinuousBackupsDescription"),
+            time_to_live=_asked(client, "DescribeTimeToLive", name, "TimeToLiveDescription"),
+            backups=_asked(client, "DescribeContinuousBackups", name, "ContinuousBackupsDescription"),
             region=client.meta.region_name,
         )
     except ClientError as error:
         if _code(error) == "ResourceNotFoundException":
-            raise NotExaminedError(f"{where} is not there: create it by {owner}.create_table(wait=True)") from error
+            raise NotExaminedError(
+                f"{where} is not there: create it by {owner}.create_table(wait=True), or look in the region and with "
+                "the credentials of the account that has it"
+            ) from error
         raise NotExaminedError(f"{where}: {_said(error)}") from error
     except NoRegionError as error:
         raise NotExaminedError(f"{where}: no region: write it in {owner}.Meta, or set AWS_DEFAULT_REGION") from error
+    except NoCredentialsError as error:
+        keys = "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        raise NotExaminedError(f"{where}: no credentials: set {keys}") from error
     except (BotoCoreError, ValueError) as error:  # a Meta.host that is no URL is a ValueError
         raise NotExaminedError(f"{where}: {' '.join(str(error).split())}") from error
 
 
-def _asked(ask: Callable[..., Answer], name: str, about: str) -> Answer | NotLookedAt:
+def _asked(client: Any, action: str, name: str, about: str) -> Answer | NotLookedAt:
     """Ask what not every server knows, and not everybody may know."""
     try:
-        answer: Answer = ask(TableName=name)[about]
+        answer: Answer = getattr(client, xform_name(action))(TableName=name)[about]
     except ClientError as error:
-        return NotLookedAt(_said(error))
+        if _code(error) == "UnknownOperationException":
+            return NotLookedAt.untold()
+        return NotLookedAt(_said(error), f"Allow dynamodb:{action} to whoever looks.")
     return answer
 
 

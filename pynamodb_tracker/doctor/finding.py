@@ -29,4 +29,5 @@ class Finding:
     found: str
     expected: str
     meaning: str
-    """What follows from it, and what to do."""
+    """What follows from it."""
+    to_do: str

@@ -19,7 +19,8 @@ _OURS = StatusIndex.Meta.index_name
 
 _BREAKS = {
     "status": "Without status, query, page, todo and run_all fail as soon as there is a task.",
-    "update_time": "Without update_time, query, page and count with since or until fail.",
+    "update_time": "Without update_time, counts fails, and so do query, page and count with since or until, and count "
+    "of an ended state with keep_for.",
 }
 """What comes of it where the status index lacks an attribute; the others serve those who read the index itself."""
 
@@ -29,8 +30,8 @@ _LARGE = (
 )
 
 _STATES = {
-    "CREATING": "Until it is ACTIVE, {readers} fail: wait.",
-    "DELETING": "Without it, {readers} fail: make it anew when it is gone.",
+    "CREATING": ("Until it is ACTIVE, {readers} fail.", "Wait."),
+    "DELETING": ("Without it, {readers} fail.", "Make it anew when it is gone."),
 }
 """An index that is UPDATING can be used."""
 
@@ -51,9 +52,10 @@ def in_indexes(description: Description) -> Iterator[Finding]:
                 Severity.WRONG,
                 f"index {name}",
                 "none",
-                f"hash key {keys['hash key']}, range key {keys['range key']}",
-                f"Without it, {_readers(name)} fail; start and run work. Add it: create_table adds nothing to a table "
-                "that is there.",
+                f"hash key {keys['hash key']}, range key {keys['range key']}, projection "
+                f"{_told(declared['projection'])}",
+                f"Without it, {_readers(name)} fail; start and run work.",
+                _how_to_add(name, description),
             )
 
 
@@ -64,8 +66,8 @@ def _in_state(name: str, found: Mapping[str, Any]) -> Iterator[Finding]:
     """
     state = found.get("IndexStatus", "ACTIVE")  # local indexes have none
     if state in _STATES:
-        meaning = _STATES[state].format(readers=_readers(name))
-        yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning)
+        meaning, to_do = _STATES[state]
+        yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning.format(readers=_readers(name)), to_do)
 
 
 def _in_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[Finding]:
@@ -77,8 +79,8 @@ def _in_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, s
         if found[subject] != key:
             is_type = found[subject].partition(" (")[0] == key.partition(" (")[0]
             broken = "DynamoDB refuses every write of a task that has it" if is_type else f"{_readers(name)} fail"
-            meaning = f"{broken[0].upper()}{broken[1:]}. {_anew(name)}"
-            yield Finding(Severity.WRONG, f"{subject} of {name}", found[subject], key, meaning)
+            meaning = f"{broken[0].upper()}{broken[1:]}."
+            yield Finding(Severity.WRONG, f"{subject} of {name}", found[subject], key, meaning, _anew(name))
 
 
 def _in_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
@@ -98,8 +100,8 @@ def _in_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, A
     if breaks:
         advice = not missing or (name == _OURS and not set(missing) & set(_BREAKS))
         severity = Severity.ADVICE if advice else Severity.WRONG
-        meaning = " ".join([*breaks, _anew(name)])
-        yield Finding(severity, f"projection of {name}", _told(found), _told(expected), meaning)
+        subject, meaning = f"projection of {name}", " ".join(breaks)
+        yield Finding(severity, subject, _told(found), _told(expected), meaning, _anew(name))
 
 
 def _cost(name: str, more: list[str]) -> str:
@@ -125,6 +127,17 @@ def _readers(name: str) -> str:
     return "query, page, count, counts, todo and run_all" if name == _OURS else "queries of it"
 
 
+def _how_to_add(name: str, description: Description) -> str:
+    """Return how to add an index; a local one comes with its table: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
+    if name in {index["index_name"] for index in description.schema["local_secondary_indexes"]}:
+        owner = description.declared.owner.__name__
+        return f"A local index is made with its table: give {owner}.Meta another table_name, or declare no such index."
+    return "Add it in the template of the table or by UpdateTable: create_table adds nothing to a table that is there."
+
+
 def _anew(name: str) -> str:
     """Return how to change what cannot be changed: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateGlobalSecondaryIndexAction.html."""
-    return f"An index cannot be changed: delete it and make it anew; until it is there again, {_readers(name)} fail."
+    return (
+        f"An index cannot be changed: delete it and make it anew. Until it is there again, {_readers(name)} fail; "
+        "start and run work."
+    )

@@ -37,7 +37,8 @@ def in_keys(description: Description) -> Iterator[Finding]:
                 subject,
                 found[subject],
                 key,
-                "DynamoDB refuses the requests of the tracker. The key of a table cannot be changed: give "
+                "DynamoDB refuses the requests of the tracker.",
+                "The key of a table cannot be changed: give "
                 f"{description.declared.owner.__name__}.Meta another table_name, and call create_table(wait=True).",
             )
 
@@ -60,8 +61,8 @@ def in_types(description: Description) -> Iterator[Finding]:
                     f"attribute {name}",
                     f"{types[name]}, as a key of {' and '.join(indexes)}",
                     f"{stored}, as {model.__name__} stores it",
-                    "DynamoDB refuses every write of a task that has it. The key of an index cannot be changed: "
-                    "delete the index, or make it anew with this type.",
+                    "DynamoDB refuses every write of a task that has it.",
+                    "The key of an index cannot be changed: delete the index, or make it anew with this type.",
                 )
 
 

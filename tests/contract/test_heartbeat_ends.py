@@ -92,6 +92,51 @@ def test_a_beat_that_arrives_after_the_end_revives_nothing_and_is_no_loss(
     assert caplog.records == []
 
 
+def test_after_a_transaction_with_the_success_it_beats_no_more(
+    clock: PacedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1")
+    with recorded() as requests, Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
+        clock.pause()
+        with ctx.transaction():
+            pass
+        clock.beat(THIRD)
+        with ctx.transaction(succeed=True):
+            pass
+        beating = heart()
+        assert beating is not None
+        clock.advance(THIRD)
+        beating.join(PATIENCE)
+        assert not beating.is_alive()
+    assert requests.operations == ["UpdateItem", "TransactWriteItems", "UpdateItem", "TransactWriteItems"]
+    assert caplog.records == []
+
+
+def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
+    clock: PacedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = Order.tracker.connection().connection
+    dispatch = connection.dispatch
+
+    def meeting(operation: str, request: Any) -> Any:
+        answer = dispatch(operation, request)
+        if operation == "TransactWriteItems":
+            beating = heart()
+            assert beating is not None
+            clock.advance(THIRD)
+            beating.join(PATIENCE)
+        return answer
+
+    monkeypatch.setattr(connection, "dispatch", meeting)
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
+        clock.pause()
+        with ctx.transaction(succeed=True):
+            pass
+    assert Order.get_task("o-1").state == Order.ship.pending
+    assert caplog.records == []
+
+
 def test_ctrl_c_while_the_end_waits_for_a_beat_leaves_once_the_success_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -84,6 +84,25 @@ def test_extending_and_saving_cost_1_unit_each(
     assert writes(proxy)[before:] == [1]
 
 
+@pytest.mark.parametrize(("succeed", "own"), [(False, {"table": 2.0}), (True, {"table": 2.0, "status-index": 4.0})])
+def test_a_transaction_costs_twice_what_its_parts_cost(
+    order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, *, succeed: bool, own: dict[str, float]
+) -> None:
+    monkeypatch.setattr(Connection, "get_consumed_capacity_map", lambda *_: {"ReturnConsumedCapacity": "INDEXES"})
+    order.create(ID)
+    before = len(proxy.log)
+
+    with order.confirm.start(ID) as ctx, ctx.transaction(succeed=succeed):
+        pass
+
+    (committed,) = [exchange for exchange in proxy.log[before:] if exchange.target == "TransactWriteItems"]
+    assert committed.answer is not None
+    (consumed,) = committed.answer["ConsumedCapacity"]
+    by_name = {"table": consumed["Table"], **consumed.get("GlobalSecondaryIndexes", {})}
+    assert {name: each["CapacityUnits"] for name, each in by_name.items()} == own
+    assert targets(proxy)[before:] == ["UpdateItem", "TransactWriteItems"] + ["UpdateItem"] * (not succeed)
+
+
 def test_a_save_of_nothing_costs_nothing(order: Any, proxy: Proxy) -> None:
     order.create(ID)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.doctor import Finding, Severity, examine
+from pynamodb_tracker.doctor import Finding, Severity, examine, use_cases
 from tests.doctor.shops import Parcel
 from tests.doctor.tables import answering, by_hand, make, worse
 
@@ -48,6 +48,10 @@ def test_a_use_case_is_examined_by_its_table(shop: type[Task]) -> None:
     assert examine(Parcel) == examine(shop)
 
 
+def test_the_use_cases_that_are_compared_are_those_that_are_imported(shop: type[Task]) -> None:
+    assert use_cases(shop) == use_cases(Parcel) == ["Parcel"]
+
+
 def test_a_class_without_a_table_cannot_be_examined() -> None:
     with pytest.raises(TypeError, match="has no table"):
         examine(Task)
@@ -61,7 +65,7 @@ def test_a_finding_cannot_be_changed_and_says_all_in_words(shop: type[Task]) -> 
 
 
 def vars_of(finding: Finding) -> list[object]:
-    return [getattr(finding, name) for name in ("severity", "subject", "found", "expected", "meaning")]
+    return [getattr(finding, name) for name in ("severity", "subject", "found", "expected", "meaning", "to_do")]
 
 
 def test_the_worst_comes_first(described: type[Task]) -> None:

@@ -30,6 +30,7 @@ def test_few_provisioned_units_are_told_by_the_tasks_that_they_are_enough_for(sh
         "provisioned, table 12 and index 12 units a second",
     )
     assert "That is 2 a second, unless auto scaling raises it" in finding.meaning
+    assert "on demand" in finding.to_do
 
 
 def test_fewer_units_than_one_task_takes_are_told_as_that(shop: type[Task]) -> None:

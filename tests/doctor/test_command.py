@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from pynamodb_tracker.doctor import Finding, Severity
 from tests.demo.command import WITHOUT, environment
 from tests.doctor.shops import ShopTask
 from tests.engine.dynamodb_local import Engine
+from tests.pages import ROOT, Page
 
 CLASSES = """
 from datetime import timedelta
@@ -80,6 +82,8 @@ client.describe_table = described_in_two_regions
 
 HERE = "table tasks at https://dynamodb.us-east-1.amazonaws.com"
 
+NO_CREDENTIALS = "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
 
 def looked(
     folder: Path, *arguments: str, missing: Sequence[str] = (), **variables: str
@@ -113,7 +117,18 @@ def test_it_exits_with_1_for_what_is_wrong_or_dangerous_alone(
     (tmp_path / "shop.py").write_text(CLASSES + IN_MEMORY + made)
     result = looked(tmp_path, "--app", "shop:AppTask")
     assert (result.returncode, result.stderr) == (code, "the module says this\n")
-    assert result.stdout.splitlines()[:2] == [HERE, counted]
+    assert result.stdout.splitlines()[:3] == [HERE, "use cases known here: Order", counted]
+
+
+def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
+    page = Page(ROOT / "docs" / "how-to" / "check-a-table.md")
+    (classes,) = [block.text for block in page.blocks() if block.language == "python"]
+    (shown,) = [block.text for block in page.blocks() if block.language == "console"]
+    protected = 'client.update_table(TableName="tasks", DeletionProtectionEnabled=True)'
+    (tmp_path / "shop.py").write_text(f"{classes}\n{IN_MEMORY}\n{WRONG}\n{protected}\n")
+    command, *lines = shown.splitlines()
+    assert command == "$ pynamodb-tracker doctor --app shop:AppTask"
+    assert looked(tmp_path, "--app", "shop:AppTask").stdout.splitlines() == lines
 
 
 def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
@@ -122,14 +137,16 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
     assert result.returncode == 1
     told = json.loads(result.stdout)
     assert (told["table"], told["endpoint"]) == ("tasks", "https://dynamodb.us-east-1.amazonaws.com")
+    assert told["use_cases"] == ["Order"]
     assert [finding["severity"] for finding in told["findings"]] == ["wrong", "advice", "advice"]
     assert told["findings"][0] == {
         "severity": "wrong",
         "subject": "time to live",
         "found": "off",
         "expected": "on, by expire_time",
-        "meaning": "Without it, keep_for of Order has no effect: queries hide what has expired, and it stays and is "
-        "counted.",
+        "meaning": "Without it, tasks of Order are not deleted when keep_for is over: queries and counts hide them, "
+        "and they stay.",
+        "to_do": "Call AppTask.update_ttl(ignore_update_ttl_errors=False).",
     }
 
 
@@ -144,20 +161,22 @@ def test_on_a_server_a_missing_table_is_told_and_then_looked_at(tmp_path: Path, 
     }
     missing = looked(tmp_path, "--app", "shop:AppTask", "--json", **server)
     assert (missing.returncode, missing.stdout) == (2, "")
-    assert missing.stderr.splitlines()[1:] == [
-        f"table {name!r} at {dynamodb_local.endpoint} is not there: create it by AppTask.create_table(wait=True)"
-    ]
+    (told,) = missing.stderr.splitlines()[1:]
+    assert told == (
+        f"table {name!r} at {dynamodb_local.endpoint} is not there: create it by AppTask.create_table(wait=True), or "
+        "look in the region and with the credentials of the account that has it"
+    )
     subprocess.run([sys.executable, "make.py"], cwd=tmp_path, env=environment() | server, check=True)
     made = looked(tmp_path, "--app", "shop:AppTask", **server)
     assert made.returncode == 0
-    assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\n2 advice\n")
-    assert "not looked at: UnknownOperationException" in made.stdout
+    assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\nuse cases known here: Order\n2 advice\n")
+    assert "not looked at: the server does not tell" in made.stdout
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("shop:AppTask", f"{HERE.replace('tasks', repr('tasks'))}: Unable to locate credentials"),
+        ("shop:AppTask", f"{HERE.replace('tasks', repr('tasks'))}: {NO_CREDENTIALS}"),
         ("shop:AppTsk", "the module 'shop' has no 'AppTsk'; did you mean 'AppTask'?"),
         ("shop", "'shop' names no class of tasks: write module:Class, as shop:AppTask"),
     ],
@@ -179,13 +198,17 @@ def test_it_does_not_need_moto(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(CLASSES)
     result = looked(tmp_path, "--app", "shop:AppTask", missing=["moto"])
     assert result.returncode == 2
-    assert "Unable to locate credentials" in result.stderr
+    assert NO_CREDENTIALS in result.stderr
 
 
 FINDINGS = [
-    Finding(Severity.WRONG, "hash key", "id (S)", "task_id (S)", "DynamoDB refuses the requests of the tracker. " * 5),
-    Finding(Severity.DANGER, "replicas", "also in eu-west-1", "none", "Two regions can hold the lock of one task."),
-    Finding(Severity.ADVICE, "time to live", "not looked at: [bold] a\\[/] arn:aws:iam", "on", "It is not known."),
+    Finding(
+        Severity.WRONG, "hash key", "id (S)", "task_id (S)", "DynamoDB refuses the requests. " * 5, "Take another."
+    ),
+    Finding(
+        Severity.DANGER, "replicas", "also in eu-west-1", "none", "Two regions can hold one lock.", "Write in one."
+    ),
+    Finding(Severity.ADVICE, "time to live", "not looked at: [bold] a\\[/] arn:aws:iam", "on", "Unknown.", "Ask."),
 ]
 
 
@@ -202,12 +225,18 @@ def test_all_of_a_finding_can_be_read_in_a_terminal_of_any_width(columns: int) -
     result = CliRunner().invoke(app, ["doctor", "--app", "shop:Task"], env={"COLUMNS": str(columns)})
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
-    assert lines[1] == "1 wrong, 1 danger, 1 advice"
+    assert lines[2] == "1 wrong, 1 danger, 1 advice"
     assert max(map(len, lines)) <= columns
+    assert [line for line in lines if line != line.rstrip()] == []
     text = " ".join(result.stdout.split())
     for finding in FINDINGS:
-        for part in (finding.severity, finding.subject, finding.found, finding.expected, finding.meaning.strip()):
-            assert part in text
+        assert all(part.strip() in text for part in astuple(finding))
+
+
+@pytest.mark.usefixtures("found")
+def test_a_narrow_terminal_wraps_what_it_must_and_loses_nothing() -> None:
+    result = CliRunner().invoke(app, ["doctor", "--app", "shop:Task"], env={"COLUMNS": "8"})
+    assert "do:     Take another." in result.stdout
 
 
 @pytest.mark.usefixtures("found")

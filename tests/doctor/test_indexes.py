@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pynamodb.exceptions import PutError, QueryError
+from pynamodb.exceptions import PutError, QueryError, ScanError
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.doctor import Severity
@@ -20,7 +20,10 @@ def test_a_missing_status_index_is_wrong_queries_fail_and_runs_do_not(shop: type
     make(shop, table)
     (finding,) = worse(shop)
     assert (finding.severity, finding.subject, finding.found) == (Severity.WRONG, "index status-index", "none")
-    assert finding.expected == "hash key status_key (S), range key due_time (S)"
+    assert finding.expected == (
+        f"hash key status_key (S), range key due_time (S), projection INCLUDE {', '.join(PROJECTED)}"
+    )
+    assert finding.to_do.startswith("Add it")
     assert "query, page, count, counts, todo and run_all fail; start and run work" in finding.meaning
     Parcel.create("p-1")
     Parcel.ship.run("p-1", lambda _: None)
@@ -42,7 +45,9 @@ def test_a_missing_local_index_is_wrong(local: type[Task]) -> None:
     del table["GlobalSecondaryIndexes"]["by-customer"], table["AttributeDefinitions"]["customer"]
     make(local, table)
     (finding,) = worse(local)
-    assert (finding.subject, finding.expected) == ("index by-worker", "hash key task_id (S), range key worker (S)")
+    assert finding.subject == "index by-worker"
+    assert finding.expected == "hash key task_id (S), range key worker (S), projection ALL"
+    assert finding.to_do.startswith("A local index is made with its table: give LocalTask.Meta another table_name")
 
 
 def test_an_index_by_another_key_is_wrong_and_finds_nothing(shop: type[Task]) -> None:
@@ -113,7 +118,7 @@ def test_a_projection_without_update_time_is_wrong(shop: type[Task]) -> None:
     make(shop, projecting("status", "attempt", "create_time", "last_error"))
     (finding,) = worse(shop)
     assert (finding.severity, finding.subject) == (Severity.WRONG, "projection of status-index")
-    assert "Without update_time, query, page and count with since or until fail." in finding.meaning
+    assert "Without update_time, counts fails, and so do query, page and count with since" in finding.meaning
 
 
 def test_a_projection_without_update_time_has_windows_refused(shop: type[Task]) -> None:
@@ -127,6 +132,8 @@ def test_a_projection_without_update_time_has_windows_refused(shop: type[Task]) 
         list(Parcel.ship.pending.query(since=yesterday))
     with pytest.raises(QueryError, match="update_time"):
         Parcel.ship.pending.count(since=yesterday)
+    with pytest.raises(ScanError, match="update_time"):
+        Parcel.counts()
 
 
 def test_a_projection_without_what_the_tracker_does_not_read_is_told_as_advice(shop: type[Task]) -> None:
@@ -195,14 +202,14 @@ def test_an_index_that_lacks_a_part_of_the_whole_row_is_wrong(local: type[Task])
     assert (finding.subject, finding.found, finding.expected) == ("projection of by-worker", "KEYS_ONLY", "ALL")
 
 
-@pytest.mark.parametrize(("state", "words"), [("CREATING", "wait"), ("DELETING", "make it anew")])
+@pytest.mark.parametrize(("state", "words"), [("CREATING", "Wait"), ("DELETING", "Make it anew")])
 def test_an_index_that_cannot_be_read_is_wrong(described: type[Task], state: str, words: str) -> None:
     (other, ours) = sorted(there(described)["GlobalSecondaryIndexes"], key=lambda index: str(index["IndexName"]))
     ours["IndexStatus"] = state
     with answering(described, table={"GlobalSecondaryIndexes": [other, ours]}):
         (finding,) = worse(described)
     assert (finding.severity, finding.subject, finding.found) == (Severity.WRONG, "index status-index", state)
-    assert words in finding.meaning
+    assert words in finding.to_do
 
 
 def test_an_index_whose_capacity_is_changed_can_be_read(described: type[Task]) -> None:

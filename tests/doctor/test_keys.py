@@ -34,7 +34,7 @@ def test_a_key_of_the_table_that_is_another_one_is_wrong(  # noqa: PLR0917 - col
         found,
         expected,
     )
-    assert "ShopTask.Meta" in finding.meaning
+    assert "ShopTask.Meta" in finding.to_do
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,10 @@ def why(model: type[Task]) -> str:
 def test_a_table_that_is_not_there_is_told_with_how_to_create_it(shop: type[Task]) -> None:
     client(shop).delete_table(TableName=shop.Meta.table_name)
     endpoint, name = client(shop).meta.endpoint_url, shop.Meta.table_name
-    assert why(shop) == f"table {name!r} at {endpoint} is not there: create it by ShopTask.create_table(wait=True)"
+    assert why(shop) == (
+        f"table {name!r} at {endpoint} is not there: create it by ShopTask.create_table(wait=True), or look in the "
+        "region and with the credentials of the account that has it"
+    )
     shop.create_table(wait=True)
 
 
@@ -51,7 +54,10 @@ def test_no_region_is_told_with_where_to_write_it() -> None:
 
 def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:
     unreachable.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    assert why(ShopTask) == ("table 'shop' at https://dynamodb.us-east-1.amazonaws.com: Unable to locate credentials")
+    assert why(ShopTask) == (
+        "table 'shop' at https://dynamodb.us-east-1.amazonaws.com: no credentials: set AWS_PROFILE, or "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    )
 
 
 @pytest.mark.parametrize(

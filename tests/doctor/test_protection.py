@@ -14,18 +14,19 @@ ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}
 @pytest.mark.parametrize(
     ("status", "severity", "words"),
     [
-        ("CREATING", Severity.WRONG, "wait"),
+        ("CREATING", Severity.WRONG, "Wait"),
         ("UPDATING", Severity.ADVICE, "can be used meanwhile"),
         ("DELETING", Severity.WRONG, "about to be gone"),
         ("INACCESSIBLE_ENCRYPTION_CREDENTIALS", Severity.WRONG, "KMS key"),
-        ("ARCHIVED", Severity.WRONG, "ACTIVE or UPDATING"),
+        ("ARCHIVED", Severity.WRONG, "Restore the backup"),
+        ("REPLICATION_NOT_AUTHORIZED", Severity.WRONG, "may refuse requests"),
     ],
 )
 def test_a_status_other_than_active_is_told(described: type[Task], status: str, severity: Severity, words: str) -> None:
     with answering(described, table={"TableStatus": status}):
         finding = one(described, "table status")
     assert (finding.severity, finding.found, finding.expected) == (severity, status, "ACTIVE")
-    assert words in finding.meaning
+    assert words in f"{finding.meaning} {finding.to_do}"
 
 
 def test_there_is_nothing_to_say_of_a_table_that_has_it_all(described: type[Task]) -> None:
@@ -53,12 +54,13 @@ def test_point_in_time_recovery_that_is_not_permitted_to_look_at_is_told(describ
         Severity.ADVICE,
         "not looked at: AccessDeniedException: this is why",
     )
+    assert finding.to_do == "Allow dynamodb:DescribeContinuousBackups to whoever looks."
 
 
 def test_point_in_time_recovery_that_a_server_does_not_know_is_told(shop: type[Task]) -> None:
     if shop.Meta.host is None:
         pytest.skip("moto knows it")
-    assert one(shop, "point-in-time recovery").found.startswith("not looked at: UnknownOperationException: ")
+    assert one(shop, "point-in-time recovery").found == "not looked at: the server does not tell"
 
 
 def test_deletion_protection_that_is_off_is_told_as_advice(shop: type[Task]) -> None:

@@ -22,8 +22,8 @@ def test_eventually_consistent_replicas_are_dangerous(described: type[Task], con
         (finding,) = worse(described)
     assert (finding.severity, finding.subject) == (Severity.DANGER, "replicas")
     assert finding.found == "also in eu-west-1, us-east-2, eventually consistent"
-    assert "Two regions can hold the lock of one task at the same time" in finding.meaning
-    assert "write in one region only" in finding.meaning
+    assert "two of them can hold the lock of one task at the same time" in finding.meaning
+    assert "write in one region only" in finding.to_do
 
 
 def test_strongly_consistent_replicas_are_told_by_what_does_not_work_there(described: type[Task]) -> None:
@@ -36,6 +36,7 @@ def test_strongly_consistent_replicas_are_told_by_what_does_not_work_there(descr
     assert "A lock holds in all regions." in finding.meaning
     assert "ctx.transaction" in finding.meaning
     assert "keep_for" in finding.meaning
+    assert "let a run save it, or raise data_in_row" in finding.to_do
 
 
 def test_nothing_says_to_turn_on_what_strongly_consistent_replicas_cannot_have(described: type[Task]) -> None:
@@ -49,7 +50,7 @@ def test_keep_for_with_strongly_consistent_replicas_is_wrong(described_archive: 
     with answering(described_archive, table=strong, time_to_live={"TimeToLiveStatus": "DISABLED"}):
         (finding,) = worse(described_archive)
     assert (finding.severity, finding.subject, finding.expected) == (Severity.WRONG, "time to live", "no keep_for")
-    assert "Leave keep_for out" in finding.meaning
+    assert "Leave keep_for out" in finding.to_do
 
 
 @pytest.mark.parametrize("replicas", [[], [HERE]], ids=["none left", "itself"])

@@ -21,15 +21,19 @@ def test_with_keep_for_it_is_wrong_that_it_is_off(archive: type[Task]) -> None:
     make(archive, archive_by_hand(), expire=None)
     finding = one(archive, "time to live")
     assert (finding.severity, finding.found, finding.expected) == (Severity.WRONG, "off", "on, by expire_time")
-    assert "keep_for of Receipt has no effect" in finding.meaning
+    assert "tasks of Receipt are not deleted when keep_for is over" in finding.meaning
+    assert finding.to_do == "Call ArchiveTask.update_ttl(ignore_update_ttl_errors=False)."
+    archive.update_ttl(ignore_update_ttl_errors=False)
+    assert "time to live" not in subjects(archive)
 
 
 def test_with_keep_for_it_is_wrong_that_it_goes_by_another_attribute(archive: type[Task]) -> None:
     make(archive, archive_by_hand(), expire="ttl")
     finding = one(archive, "time to live")
     assert (finding.severity, finding.found) == (Severity.WRONG, "on, by ttl")
-    assert "keep_for of Receipt has no effect" in finding.meaning
-    assert "deletes tasks by the other attribute" in finding.meaning
+    assert "tasks of Receipt are not deleted when keep_for is over" in finding.meaning
+    assert "stores ttl as a number: tasks are not deleted by it" in finding.meaning
+    assert "Turn it off, wait for an hour" in finding.to_do
 
 
 def test_without_keep_for_it_is_advice_to_turn_it_on(shop: type[Task]) -> None:
@@ -43,7 +47,20 @@ def test_without_keep_for_another_attribute_is_told_as_advice(shop: type[Task]) 
     make(shop, by_hand(), expire="ttl")
     finding = one(shop, "time to live")
     assert (finding.severity, finding.found) == (Severity.ADVICE, "on, by ttl")
-    assert "deletes tasks by the other attribute" in finding.meaning
+    assert "stores ttl as a number: tasks are not deleted by it" in finding.meaning
+
+
+@pytest.mark.parametrize("name", ["amount", "weight"])
+def test_an_attribute_by_which_tasks_are_deleted_is_dangerous(shop: type[Task], name: str) -> None:
+    make(shop, by_hand(), expire=name)
+    finding = one(shop, "time to live")
+    assert (finding.severity, finding.found) == (Severity.DANGER, f"on, by {name}")
+    assert finding.meaning == f"DynamoDB deletes tasks by {name}, also while they are in progress."
+
+
+def test_an_attribute_that_is_text_deletes_nothing(shop: type[Task]) -> None:
+    make(shop, by_hand(), expire="due_time")
+    assert one(shop, "time to live").severity is Severity.ADVICE
 
 
 def test_one_that_is_being_turned_on_is_on(described_archive: type[Task]) -> None:
@@ -56,11 +73,21 @@ def test_one_that_is_being_turned_off_is_off(described_archive: type[Task]) -> N
         assert one(described_archive, "time to live").found == "off"
 
 
-@pytest.mark.parametrize("code", ["AccessDeniedException", "UnknownOperationException"])
+@pytest.mark.parametrize(
+    ("code", "why", "to_do"),
+    [
+        (
+            "AccessDeniedException",
+            "AccessDeniedException: this is why",
+            "Allow dynamodb:DescribeTimeToLive to whoever looks.",
+        ),
+        ("UnknownOperationException", "the server does not tell", "Look at the table on AWS."),
+    ],
+)
 def test_one_that_cannot_be_looked_at_is_told_as_such_and_not_as_wrong(
-    described_archive: type[Task], code: str
+    described_archive: type[Task], code: str, why: str, to_do: str
 ) -> None:
     with answering(described_archive, time_to_live=code):
         finding = one(described_archive, "time to live")
-    assert (finding.severity, finding.found) == (Severity.ADVICE, f"not looked at: {code}: this is why")
-    assert "Without it, keep_for of Receipt has no effect" in finding.meaning
+    assert (finding.severity, finding.found, finding.to_do) == (Severity.ADVICE, f"not looked at: {why}", to_do)
+    assert "Without it, tasks of Receipt are not deleted" in finding.meaning

@@ -49,11 +49,12 @@ class Fail:
     status: int = 500
     code: str = "InternalServerError"
     message: str = "made to fail by a test"
+    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def body(self) -> dict[str, Any]:
         """The error as DynamoDB writes it."""
-        return {"__type": f"com.amazonaws.dynamodb.v20120810#{self.code}", "message": self.message}
+        return {"__type": f"com.amazonaws.dynamodb.v20120810#{self.code}", "message": self.message, **self.more}
 
 
 Action = Pass | DropRequest | DropAnswer | Duplicate | Hold | Delay | Fail

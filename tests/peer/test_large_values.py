@@ -16,53 +16,53 @@ ROOM = 400 * 1024
 
 
 @pytest.mark.parametrize("size", [500_000, ROOM + 1, ROOM, ROOM - 100, ROOM - 1_000, ROOM - 2_000])
-def test_data_near_and_over_the_limit_is_stored_or_fails_the_attempt_and_never_strands_it(
+def test_text_near_and_over_the_limit_is_stored_or_fails_the_attempt_and_never_strands_it(
     rival: Any, size: int
 ) -> None:
     rival.create("o")
 
     with contextlib.suppress(ValueNotStorableError), rival.confirm.start("o") as ctx:
-        ctx.task.data["scan"] = "x" * size
+        ctx.task.note = "x" * size
 
     task = rival.get_task("o")
     assert task.state in {rival.confirm.succeeded, rival.confirm.failed}
-    assert bool(task.data) is (task.state == rival.confirm.succeeded)
+    assert bool(task.note) is (task.state == rival.confirm.succeeded)
 
 
-def test_500_kb_of_data_fail_the_attempt_with_their_name_and_size(rival: Any) -> None:
+def test_500_kb_of_text_fail_the_attempt_with_their_name_and_size(rival: Any) -> None:
     rival.create("o")
 
     with pytest.raises(ValueNotStorableError, match=r"400|409,600") as error, rival.confirm.start("o") as ctx:
-        ctx.task.data["scan"] = "x" * 500_000
+        ctx.task.note = "x" * 500_000
 
-    assert (error.value.attribute, error.value.task_id) == ("data", "o")
+    assert (error.value.attribute, error.value.task_id) == ("note", "o")
     assert error.value.size is not None
     assert error.value.size >= 500_000
     assert rival.get_task("o").errors[-1].type == "ValueNotStorableError"
 
 
-def test_500_kb_of_data_are_refused_by_save_while_the_run_goes_on(rival: Any) -> None:
+def test_500_kb_of_text_are_refused_by_save_while_the_run_goes_on(rival: Any) -> None:
     rival.create("o")
 
     with rival.confirm.start("o") as ctx:
-        ctx.task.data["scan"] = "x" * 500_000
+        ctx.task.note = "x" * 500_000
         with pytest.raises(ValueNotStorableError):
             ctx.save()
-        ctx.task.data["scan"] = "in the object store"
+        ctx.task.note = "in the object store"
 
-    assert rival.get_task("o").data == {"scan": "in the object store"}
+    assert rival.get_task("o").note == "in the object store"
 
 
-def test_500_kb_of_data_are_refused_by_create(rival: Any) -> None:
+def test_500_kb_of_text_are_refused_by_create(rival: Any) -> None:
     with pytest.raises(ValueNotStorableError):
-        rival.create("o", data={"scan": "x" * 500_000})
+        rival.create("o", note="x" * 500_000)
 
     assert row(rival, "o") is None
 
 
-def test_a_task_whose_data_almost_fill_the_row_can_fail_be_ignored_and_reopened(rival: Any) -> None:
+def test_a_task_whose_text_almost_fills_the_row_can_fail_be_ignored_and_reopened(rival: Any) -> None:
     size = largest(rival)
-    rival.create("o", data={"scan": "x" * size})
+    rival.create("o", note="x" * size)
 
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
@@ -71,14 +71,14 @@ def test_a_task_whose_data_almost_fill_the_row_can_fail_be_ignored_and_reopened(
     rival.confirm.ignore("o", reason="r" * 100_000)
     rival.confirm.reopen("o")
 
-    assert rival.confirm.run("o", lambda ctx: len(ctx.task.data["scan"])) == size
+    assert rival.confirm.run("o", lambda ctx: len(ctx.task.note)) == size
 
 
 def largest(order: Any) -> int:
     """Return how much text a new task takes, to within 100 bytes."""
     for size in range(ROOM, 0, -100):
         with contextlib.suppress(ValueNotStorableError):
-            order.create(f"size-{size}", data={"scan": "x" * size})
+            order.create(f"size-{size}", note="x" * size)
             return size
     raise AssertionError("none")
 
