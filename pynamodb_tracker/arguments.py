@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
@@ -15,25 +17,36 @@ __all__ = [
     "check_threads",
     "check_time",
     "did_you_mean",
+    "shown",
 ]
 
 LONGEST = timedelta(days=36_500)
 """No lock and no retention lasts longer: beyond, adding to the time now would leave the calendar."""
 
 _LONGEST_ID = 1024
+_SHOWN = 200
+"""Characters of what was given that an error shows."""
 
 
 def check_task_id(task_id: object) -> str:
     """Return the task id; any text of 1 to 1024 bytes."""
     if not isinstance(task_id, str):
-        raise TypeError(f"a task id is text, not {task_id!r}: write {str(task_id)!r}")
+        raise TypeError(f"a task id is text, not {shown(task_id)}{_as_text(task_id)}")
     try:
         length = len(task_id.encode())
     except UnicodeEncodeError:
-        raise ValueError(f"the task id {task_id!r} has a lone surrogate, which has no UTF-8") from None
+        raise ValueError(f"the task id {shown(task_id)} has a lone surrogate, which has no UTF-8") from None
     if not 1 <= length <= _LONGEST_ID:
         raise ValueError(f"a task id has 1 to {_LONGEST_ID} bytes, not {length}: {task_id[:40]!r}")
-    return task_id
+    return str.__str__(task_id)  # of a member of an enumeration, its text
+
+
+def _as_text(task_id: object) -> str:
+    """Return a hint at the text of what people number their tasks with; that of anything else is hardly meant."""
+    from uuid import UUID  # noqa: PLC0415 - needed by errors alone, and a cold start pays for every import
+
+    is_number = isinstance(task_id, int) and not isinstance(task_id, bool) and task_id.bit_length() <= _LONGEST_ID
+    return f": write {str(task_id)!r}" if is_number or isinstance(task_id, UUID) else ""
 
 
 def check_time(name: str, time: object) -> datetime | None:
@@ -41,7 +54,7 @@ def check_time(name: str, time: object) -> datetime | None:
     if time is None:
         return None
     if not isinstance(time, datetime):
-        raise TypeError(f"{name} is an aware datetime, not {time!r}")
+        raise TypeError(f"{name} is an aware datetime, not {shown(time)}")
     if time.tzinfo is None or time.utcoffset() is None:
         raise ValueError(f"{name}={time!r} has no time zone: add tzinfo=UTC, or write datetime.now(UTC)")
     try:
@@ -53,22 +66,33 @@ def check_time(name: str, time: object) -> datetime | None:
 def check_duration(name: str, duration: object) -> timedelta:
     """Return a duration above zero."""
     if not isinstance(duration, timedelta):
-        raise TypeError(f"{name} is a timedelta, not {duration!r}: write timedelta(seconds=...)")
+        raise TypeError(f"{name} is a timedelta, not {shown(duration)}: write timedelta(seconds=...)")
     if not timedelta(0) < duration <= LONGEST:
         raise ValueError(f"{name} is above zero and at most {LONGEST.days} days, not {duration!r}")
     return duration
 
 
 def check_function(function: object) -> None:
-    """Refuse what cannot be called with a context."""
+    """Refuse what cannot be called with a context, or would return before it has run."""
     if not callable(function):
-        raise TypeError(f"this takes a function of the context, not {function!r}")
+        raise TypeError(f"this takes a function of the context, not {shown(function)}")
+    for called in (function, type(function).__call__):
+        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+            raise TypeError(
+                f"this takes a function that is done when it returns, not the async {shown(function)}: "
+                "write lambda ctx: asyncio.run(...)"
+            )
+        if inspect.isgeneratorfunction(called):
+            raise TypeError(
+                f"this takes a function that is done when it returns, not the generator {shown(function)}: "
+                "write return for yield"
+            )
 
 
 def check_flag(name: str, flag: object) -> bool:
     """Return True or False."""
     if not isinstance(flag, bool):
-        raise TypeError(f"{name} is True or False, not {flag!r}")
+        raise TypeError(f"{name} is True or False, not {shown(flag)}")
     return flag
 
 
@@ -77,17 +101,28 @@ def check_limit(name: str, limit: object) -> int | None:
     if limit is None:
         return None
     if type(limit) is not int:
-        raise TypeError(f"{name} is a whole number, not {limit!r}")
-    if limit < 1:
-        raise ValueError(f"{name} is 1 or more, not {limit}")
+        raise TypeError(f"{name} is a whole number, not {shown(limit)}")
+    if not 1 <= limit <= sys.maxsize:
+        raise ValueError(
+            f"{name} is 1 or more and at most {sys.maxsize}, not {shown(limit)}: leave it out for no limit"
+        )
     return limit
 
 
 def check_threads(threads: object) -> int:
     """Return the number of threads, from 1."""
     if type(threads) is not int or threads < 1:
-        raise ValueError(f"threads is a whole number from 1, not {threads!r}")
+        raise ValueError(f"threads is a whole number from 1, not {shown(threads)}")
     return threads
+
+
+def shown(value: object) -> str:
+    """Return how an error tells what was given: cut where it is long, and whatever its `repr` does."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the error to come is about the value, not about its repr
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

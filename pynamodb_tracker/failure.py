@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -64,7 +65,7 @@ class Failure:
             attempt=attempt,
             time=time,
             worker=worker,
-            type=cut(clean(type(error).__name__), _TYPE),
+            type=cut(_type_of(error), _TYPE),
             message=cut(scrubbed(message_of(error), redact), _MESSAGE),
             traceback=cut(scrubbed(_traceback_of(error), redact), _TRACEBACK),
         )
@@ -77,20 +78,46 @@ class Failure:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an exception says, its notes included, also where its `__str__` raises."""
+    """Return what an exception says, its notes included, also where its `__str__` or its notes raise."""
+    return "\n".join(
+        [_told("str()", partial(str, error)), *(_told("note", partial(str, note)) for note in _notes_of(error))]
+    )
+
+
+def _type_of(error: BaseException) -> str:
+    """Return the name of an exception's class, on one line."""
+    return " ".join(_told("name", lambda: type(error).__name__).split())
+
+
+def _notes_of(error: BaseException) -> Sequence[object]:
     try:
-        return clean("\n".join(map(str, (error, *getattr(error, "__notes__", ())))))
-    except Exception as broken:  # noqa: BLE001 - a failure is recorded whatever the user's exception does
-        return f"<its str() raised {type(broken).__name__}>"
+        notes: object = error.__notes__
+    except Exception:  # noqa: BLE001 - it has none, or its class makes something else of every name
+        return ()
+    return notes if isinstance(notes, list | tuple) else ()
+
+
+def _told(what: str, tell: Callable[[], object]) -> str:
+    """Return a text of the user's exception, or that there is none: a failure is recorded whatever its class does.
+
+    Ctrl-C alone leaves: it is of a person, and not of that class.
+    """
+    try:
+        return clean(str(tell()))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001 - a sys.exit() there must not keep the failure from its record
+        return f"<its {what} raised {type(broken).__name__}>"
 
 
 def _traceback_of(error: BaseException) -> str:
     """Return the traceback without its last lines: those are the type and the message, which are told apart."""
-    try:
+
+    def formatted() -> str:
         told = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
-        return clean("".join(told.format()).removesuffix("".join(told.format_exception_only())))
-    except Exception as broken:  # noqa: BLE001 - a failure is recorded whatever the user's exception does
-        return f"<its traceback could not be formatted: {type(broken).__name__}>"
+        return "".join(told.format()).removesuffix("".join(told.format_exception_only()))
+
+    return _told("traceback", formatted)
 
 
 def _outside(frames: TracebackType | None) -> TracebackType | None:
@@ -104,7 +131,9 @@ def scrubbed(text: str, redact: Callable[[str], str]) -> str:
     """Return what the user's `redact` leaves of a text; nothing of it where that fails, for it may hold a secret."""
     try:
         left: object = redact(text) if text else text
-    except Exception as broken:  # noqa: BLE001 - a failure is recorded whatever the user's hook does
+    except KeyboardInterrupt:
+        raise
+    except BaseException as broken:  # noqa: BLE001 - a failure is recorded whatever the user's hook does
         return f"<withheld: redact raised {type(broken).__name__}>"
     return clean(left) if isinstance(left, str) else f"<withheld: redact returned a {type(left).__name__}>"
 

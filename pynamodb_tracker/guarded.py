@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pynamodb.expressions.condition import And, Condition
+from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
+from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import did_you_mean
@@ -17,6 +19,36 @@ __all__ = ["GuardedRow"]
 
 class GuardedRow(TaskRow):
     """A row whose inherited methods cannot break the lock, and whose attributes are assigned with care."""
+
+    @classmethod
+    def query(
+        cls,
+        hash_key: Any,
+        range_key_condition: Condition | None = None,
+        filter_condition: Condition | None = None,
+        *args: Any,
+        **options: Any,
+    ) -> ResultIterator[Self]:
+        """Query rows as PynamoDB does; what lies beside them is no row."""
+        return super().query(hash_key, range_key_condition, _without_pieces(filter_condition), *args, **options)
+
+    @classmethod
+    def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
+        """Scan rows as PynamoDB does, all use cases of the table included; what lies beside them is no row."""
+        return super().scan(_without_pieces(filter_condition), *args, **options)
+
+    @classmethod
+    def count(
+        cls,
+        hash_key: Any = None,
+        range_key_condition: Condition | None = None,
+        filter_condition: Condition | None = None,
+        *args: Any,
+        **options: Any,
+    ) -> int:
+        """Count rows as PynamoDB does: without a `hash_key`, by the table's own rough count of all items."""
+        rows = filter_condition if hash_key is None else _without_pieces(filter_condition)
+        return super().count(hash_key, range_key_condition, rows, *args, **options)
 
     def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
         """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
@@ -118,3 +150,9 @@ class GuardedRow(TaskRow):
         if name in self.get_attributes():
             return name not in self.tracker_attributes
         return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
+
+
+def _without_pieces(condition: Condition | None) -> Condition:
+    """Add to a filter that an item is no piece of what lies beside a row; further records of the user's pass."""
+    no_piece: Condition = TaskRow.status.exists() | Path("piece").does_not_exist()
+    return no_piece if condition is None else And(no_piece, condition)

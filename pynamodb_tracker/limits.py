@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
@@ -27,8 +27,14 @@ __all__ = ["MAX_ITEM_BYTES", "SETS", "check", "item_size", "size"]
 MAX_ITEM_BYTES = 400 * 1024
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-items"""
 
-SETS = frozenset({STRING_SET, NUMBER_SET, BINARY_SET})
+_ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
+"""What the entries of a set are compared as."""
+SETS = frozenset(_ENTRY)
 _MOST_DIGITS = 38
+_MOST_LEVELS = 31
+"""Of maps and lists in each other; the 32 levels of DynamoDB have what the innermost one holds among them."""
+_LONGEST_NAME = 65_535
+"""Bytes of the name of an entry of a map."""
 _EXACT = Context(prec=10_000)
 """So that counting the digits of a number rounds none of them away."""
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
@@ -47,9 +53,11 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {mistake}", attribute=name)
 
 
-def _mistakes(value: Mapping[str, Any]) -> Iterator[str]:
+def _mistakes(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
     ((kind, content),) = value.items()
-    if kind == NUMBER:
+    if kind in (LIST, MAP) and level == _MOST_LEVELS:
+        yield f"it is nested deeper than the {_MOST_LEVELS + 1} levels that DynamoDB has"
+    elif kind == NUMBER:
         yield from _number_mistakes(content)
     elif kind == STRING:
         yield from _text_mistakes(content)
@@ -57,20 +65,28 @@ def _mistakes(value: Mapping[str, Any]) -> Iterator[str]:
         yield f"{content!r} is not bytes"
     elif kind == LIST:
         for entry in content:
-            yield from _mistakes(entry)
+            yield from _mistakes(entry, level + 1)
     elif kind == MAP:
         for name, entry in content.items():
-            yield from _text_mistakes(name)
-            yield from _mistakes(entry)
+            yield from _name_mistakes(name)
+            yield from _mistakes(entry, level + 1)
     elif kind in SETS:
         yield from _set_mistakes(kind, content)
 
 
 def _set_mistakes(kind: str, content: Sequence[Any]) -> Iterator[str]:
-    if len(set(content)) < len(content):
-        yield "an entry of the set is there twice"
     for entry in content:
         yield from _mistakes({kind[0]: entry})
+    if len(set(map(_ENTRY[kind], content))) < len(content):
+        yield "an entry of the set is there twice"
+
+
+def _name_mistakes(name: object) -> Iterator[str]:
+    yield from _text_mistakes(name)
+    if not name:
+        yield "an entry of a map has an empty name"
+    elif len(str(name).encode()) > _LONGEST_NAME:
+        yield f"an entry of a map has a name of more than {_LONGEST_NAME:,} bytes"
 
 
 def _text_mistakes(content: object) -> Iterator[str]:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pynamodb.attributes import Attribute, DiscriminatorAttribute, VersionAttribute
 from pynamodb.indexes import Index
 
-from pynamodb_tracker.arguments import LONGEST
+from pynamodb_tracker.arguments import LONGEST, shown
 from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.limits import check
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.step import Step
+from pynamodb_tracker.stored import of_default
 from pynamodb_tracker.usecase import UseCase
 
 if TYPE_CHECKING:
@@ -20,29 +23,42 @@ if TYPE_CHECKING:
 
 __all__ = ["in_attributes", "in_names", "in_steps", "in_table", "in_use_case"]
 
+_OF_CREATE = frozenset({"cls", "hash_key", "range_key", "self"})
+"""Parameters of `create`, and of PynamoDB's constructor: a value of that name would never arrive."""
+
+_MOST_ATTEMPTS = 2**63 - 1
+_LONGEST_NAME = 65_535
+"""Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
+
 
 def in_names(base: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield names that the library or PynamoDB needs for themselves."""
     users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
     for name, value in declared.items():
-        taken = getattr(base, name, None)
-        is_step = isinstance(taken, BoundStep | Step)
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: write another one, say my_{name}"
-        if not isinstance(value, Attribute | Step | Index):
-            continue
-        if name == "use_case_id" and isinstance(value, UseCase):
-            continue
-        if name == "use_case_id":
-            yield '.use_case_id: write use_case_id = UseCase("...") with the name that is stored'
-        elif isinstance(value, UseCase):
-            yield f".{name}: write use_case_id = UseCase({value.name!r})"
-        elif hasattr(base, name) and not (is_step or name in users):
-            yield f".{name} clashes with a name of the model: write another one, say my_{name}"
-        elif taken is not None and is_step != isinstance(value, Step):
-            yield f".{name} is a step and an attribute: write another name for one of them"
-        elif name.startswith("_"):
-            yield f".{name} begins with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
+        if isinstance(value, Attribute | Step | Index):
+            yield from _in_name(base, name, value, is_users=name in users)
+
+
+def _in_name(base: type[Task], name: str, value: object, *, is_users: bool) -> Iterator[str]:
+    """Yield what is wrong with the name of an attribute, a step or an index."""
+    taken = getattr(base, name, None)
+    is_step = isinstance(taken, BoundStep | Step)
+    if name == "use_case_id" and isinstance(value, UseCase):
+        return
+    if not name.isidentifier():
+        yield f".{name!r} is no name that Python can read: write letters, digits and underscores"
+    elif name == "use_case_id":
+        yield '.use_case_id: write use_case_id = UseCase("...") with the name that is stored'
+    elif isinstance(value, UseCase):
+        yield f".{name}: write use_case_id = UseCase({value.name!r})"
+    elif (hasattr(base, name) and not (is_step or is_users)) or name in _OF_CREATE:
+        yield f".{name} clashes with a name of the model: write another one, say my_{name}"
+    elif taken is not None and is_step != isinstance(value, Step):
+        yield f".{name} is a step and an attribute: write another name for one of them"
+    elif name.startswith("_"):
+        yield f".{name} begins with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
 
 
 def in_attributes(model: type[Task]) -> Iterator[str]:
@@ -55,11 +71,37 @@ def in_attributes(model: type[Task]) -> Iterator[str]:
             yield f".{name} is stored as {attribute.attr_name!r}, as {taken} is: write another attr_name"
         elif name not in reserved and (attribute.is_hash_key or attribute.is_range_key):
             yield f".{name} is a key, and the keys are task_id and use_case_id: leave hash_key and range_key out"
+        elif not _is_stored_name(attribute.attr_name):
+            yield (
+                f".{name} has the attr_name {shown(attribute.attr_name)}, which cannot be stored: write one of at most "
+                f"{_LONGEST_NAME:,} bytes, without [ and ]"
+            )
         elif isinstance(attribute, DiscriminatorAttribute):
             yield f".{name} is a discriminator, and the use case tells the class of a row: leave it out"
         elif isinstance(attribute, VersionAttribute):
             yield f".{name} is a version, and the lock guards the row: leave it out"
         stored[attribute.attr_name] = name
+        if name not in reserved:
+            yield from _in_default(model, name, attribute)
+
+
+def _is_stored_name(name: str) -> bool:
+    """Tell whether DynamoDB takes a name, and PynamoDB does not take it for an entry of a list."""
+    encoded = name.encode(errors="ignore")
+    return name == encoded.decode() and len(encoded) <= _LONGEST_NAME and not {"[", "]"} & {*name}
+
+
+def _in_default(model: type[Task], name: str, attribute: Attribute[Any]) -> Iterator[str]:
+    """Yield a default that cannot be stored: older rows are loaded with it, after their claim."""
+    default = attribute.default if attribute.default is not None else attribute.default_for_new
+    if default is None or callable(default):
+        return
+    try:
+        value = of_default(model, name, attribute, default)
+        if value is not None:
+            check(model.__name__, name, attribute, value)
+    except ValueNotStorableError as error:
+        yield f".{name} has a default that cannot be stored: {error}"
 
 
 def in_table(model: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
@@ -72,8 +114,8 @@ def in_table(model: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
         )
     if not name or not isinstance(name, str):
         yield '.Meta names no table: write table_name = "tasks"'
-    if not isinstance(margin, timedelta) or margin < timedelta(0):
-        yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more"
+    if not (isinstance(margin, timedelta) and timedelta(0) <= margin <= LONGEST):
+        yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
 
 
 def in_use_case(model: type[Task], use_case: object, declared: Mapping[str, Any]) -> Iterator[str]:
@@ -99,7 +141,7 @@ def in_steps(steps: Sequence[Step]) -> Iterator[str]:
     before: Step | None = None
     for step in steps:
         number = step.number
-        told = f".{step.name} = Step({number!r})"
+        told = f".{step.name} = Step({shown(number)})"
         if type(number) is not int or not LOWEST <= number <= HIGHEST:
             yield f"{told}: write a whole number from {LOWEST} to {HIGHEST}"
         if before is not None and number - before.number < SPACING:
@@ -114,8 +156,8 @@ def in_steps(steps: Sequence[Step]) -> Iterator[str]:
 def _in_settings(step: Step) -> Iterator[str]:
     lock_for: object = step.lock_for
     delay: object = step.retry_delay
-    if type(step.max_attempts) is not int or step.max_attempts < 1:
-        yield f"max_attempts={step.max_attempts!r}; write a whole number from 1"
+    if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
+        yield f"max_attempts={shown(step.max_attempts)}; write a whole number from 1 to {_MOST_ATTEMPTS}"
     if not (isinstance(lock_for, timedelta) and timedelta(0) < lock_for <= LONGEST):
         yield f"lock_for={lock_for!r}; write a timedelta above zero"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):

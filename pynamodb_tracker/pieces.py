@@ -136,7 +136,7 @@ def read(table: TableConnection, wanted: Mapping[tuple[Row, Kind], Pointer]) -> 
     for place, pointer in wanted.items():
         parts = [found.get(_name(key)) for key in keys[place]]
         if all(part is not None and part["version"][STRING] == pointer.version for part in parts):
-            content = b"".join(part["content"][BINARY] for part in parts if part is not None)
+            content = b"".join(part["piece"][BINARY] for part in parts if part is not None)
             texts[place] = (zlib.decompress(content) if pointer.packed else content).decode()
     return texts
 

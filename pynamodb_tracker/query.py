@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Generic, TypeVar
 
 from pynamodb.expressions.condition import Condition
@@ -261,11 +261,16 @@ def _each_once(rows: Iterable[T]) -> Iterator[T]:
 
 
 def task_ids(model: type[TaskRow]) -> Iterator[str]:
-    """Yield the id of every task of the use case, strongly consistent; reads the whole table."""
+    """Yield the id of every task of the use case once, strongly consistent; reads the whole table.
+
+    Also of those of which a delete that was cut short has left only what lay beside the row.
+    """
+    use_case = model.tracker.use_case
     pages = _pages(
         model.tracker.connection().scan,
-        filter_condition=TaskRow.use_case_id == model.tracker.use_case.name,
+        filter_condition=(TaskRow.use_case_id == use_case.name) | TaskRow.use_case_id.startswith(use_case.prefix),
         attributes_to_get=["task_id"],
         consistent_read=True,
     )
-    return (item["task_id"]["S"] for page in pages for item in page["Items"])
+    ids = (item["task_id"]["S"] for page in pages for item in page["Items"])
+    return (task_id for task_id, _ in groupby(ids))  # a scan reads the items of one hash key one after the other

@@ -1,12 +1,25 @@
-"""The stored form of values: what a row holds of an attribute, and whether two of them mean the same."""
+"""The stored form of values, for those that read back equal: what a row holds, and whether two mean the same."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
+from pynamodb.attributes import (
+    Attribute,
+    BinarySetAttribute,
+    BooleanAttribute,
+    JSONAttribute,
+    ListAttribute,
+    MapAttribute,
+    NumberSetAttribute,
+    UnicodeSetAttribute,
+    UTCDateTimeAttribute,
+)
 from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
@@ -16,10 +29,19 @@ from pynamodb_tracker.limits import SETS
 if TYPE_CHECKING:
     from pynamodb_tracker.model import TaskRow
 
-__all__ = ["Stored", "rewritten", "same", "serialized"]
+__all__ = ["Stored", "check_json", "of_default", "refuse_json", "rewritten", "same", "serialized"]
 
 _SHORT = 200
 """Characters of a text, or bits of a whole number, that an error shows."""
+
+_KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    BinarySetAttribute: ((set, frozenset), "a set"),
+    ListAttribute: ((list,), "a list"),
+    NumberSetAttribute: ((set, frozenset), "a set"),
+    UnicodeSetAttribute: ((set, frozenset), "a set"),
+    UTCDateTimeAttribute: ((datetime,), "a datetime"),
+}
+"""What PynamoDB's attributes read back; of some other kinds they would store something else."""
 
 Stored = dict[str, dict[str, Any]]
 """A row, or a part of one, as DynamoDB's API has it."""
@@ -47,19 +69,96 @@ def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete:
     value = row.attribute_values.get(name)
     if value is None:
         return None
+    kind: Any = type(attribute)
+    own = _own(kind)
+    _check_kind(own, value)
     if isinstance(value, MapAttribute) and not value.validate(null_check=complete):
         raise ValueError("it is not correctly typed")
     if isinstance(attribute, ListAttribute | MapAttribute):
         return attribute.serialize(value, null_check=complete)
-    return attribute.serialize(value)
+    text = attribute.serialize(value)
+    if own is JSONAttribute and not _is_as_loaded(row, attribute, text):
+        check_json(value, text, name)
+    return text
+
+
+def _check_kind(own: Any, value: object) -> None:
+    """Refuse what PynamoDB would take for something else: text as a list of its letters, any value as a truth."""
+    if own is BooleanAttribute and value not in (True, False):
+        raise TypeError("write True or False")
+    if own in _KINDS:
+        kinds, told = _KINDS[own]
+        if not isinstance(value, kinds):
+            raise TypeError(f"write {told}, not a {type(value).__name__}")
+
+
+@cache
+def _own(kind: Any) -> Any:
+    """Return PynamoDB's class of an attribute, None where its `serialize` is the user's own and takes what it likes."""
+    known = (*_KINDS, BooleanAttribute, JSONAttribute)
+    return next((own for own in known if issubclass(kind, own) and kind.serialize is own.serialize), None)
+
+
+def _is_as_loaded(row: TaskRow, attribute: Attribute[Any], text: str) -> bool:
+    """Tell whether a row was loaded with this text, however formatted: others may store what JSON does not have."""
+    stored: Stored = vars(row).get("_stored") or {}
+    loaded = stored.get(attribute.attr_name, {}).get(attribute.attr_type)
+    return loaded is not None and text in (loaded, attribute.serialize(attribute.deserialize(loaded)))
+
+
+def check_json(value: object, text: str, path: str) -> None:
+    """Raise unless the text is JSON that reads back equal; a TypeError or ValueError names the entry that does not."""
+    try:
+        equal = bool(_JSON.decode(text) == value)
+    except (ValueError, RecursionError):
+        equal = False
+    if not equal:
+        refuse_json(value, path)
+        raise ValueError(f"{path} does not read back from JSON as it is")
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"JSON has no {constant}")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
+def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None:
+    """Raise for the first entry, by its path, that JSON would refuse or would read back as something else."""
+    if id(value) in parents:
+        raise ValueError(f"{path} contains itself")
+    parents = (*parents, id(value))
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}: keys are strings in JSON")
+            refuse_json(entry, f"{path}[{key!r}]", parents)
+    elif isinstance(value, list):
+        for position, entry in enumerate(value):
+            refuse_json(entry, f"{path}[{position}]", parents)
+    elif not isinstance(value, str | int | float | bool | None):
+        raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
+    elif isinstance(value, float) and not float("-inf") < value < float("inf"):
+        raise ValueError(f"{path} is {value!r}, which JSON does not have")
 
 
 def rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
     """Return what a stored value would become if it were read and written: text and numbers of others may differ."""
+    if NULL in old:
+        return None
     copy = type(row).__new__(type(row))
-    vars(copy)["attribute_values"] = {}
+    vars(copy).update(attribute_values={}, _stored={attribute.attr_name: old})
     attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
     return serialized(copy, name, attribute, complete=False)
+
+
+def of_default(model: type[TaskRow], name: str, attribute: Attribute[Any], value: object) -> dict[str, Any] | None:
+    """Return the stored form of a value that is in no row."""
+    row = model.__new__(model)
+    vars(row)["attribute_values"] = {}
+    attribute.__set__(row, value)
+    return serialized(row, name, attribute)
 
 
 def _told(row: TaskRow, name: str) -> str:

@@ -154,13 +154,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         def delete(task_id: str) -> None:
             try:
-                transitions.delete(cls, task_id)
-            except TaskNotFoundError:
-                return
+                if transitions.clear(cls, task_id):
+                    report.succeeded.append(task_id)
             except (PynamoDBException, TrackerError) as error:
                 report.refused[task_id] = error
-            else:
-                report.succeeded.append(task_id)
 
         in_threads(delete, query.task_ids(cls), threads)
         return report

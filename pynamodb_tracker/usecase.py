@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Self, overload
 
 from pynamodb.attributes import AttributeContainer, UnicodeAttribute
 
-from pynamodb_tracker.arguments import LONGEST
+from pynamodb_tracker.arguments import LONGEST, shown
 
 __all__ = ["UseCase"]
 
 SEPARATOR = "#"
 _LONGEST = 255
+_MOST_SHARDS = 10_000
+"""Every query of a state asks for each of its shards."""
 _MOST_IN_ROW = 350_000
 """Bytes; a row holds 400 KB, and the tracker's and the user's other attributes are in it, too."""
 
@@ -58,8 +60,8 @@ class UseCase(UnicodeAttribute):
             yield f"UseCase({name!r}): the name is text"
         elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
-        if type(shards) is not int or shards < 1:
-            yield f"UseCase({name!r}, status_shards={shards!r}): write a whole number from 1"
+        if type(shards) is not int or not 1 <= shards <= _MOST_SHARDS:
+            yield f"UseCase({name!r}, status_shards={shown(shards)}): write a whole number from 1 to {_MOST_SHARDS:,}"
         if keep_for is not None and not (isinstance(keep_for, timedelta) and timedelta(0) < keep_for <= LONGEST):
             yield f"UseCase({name!r}, keep_for={keep_for!r}): write a timedelta above zero, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:

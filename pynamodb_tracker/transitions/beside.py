@@ -140,7 +140,7 @@ def _items_of(task: TaskRow, kind: Kind, pointer: Pointer, pieces: list[bytes]) 
 
 
 def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
-    return {**key, "version": {STRING: pointer.version}, "content": {BINARY: piece}}
+    return {**key, "version": {STRING: pointer.version}, "piece": {BINARY: piece}}
 
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:

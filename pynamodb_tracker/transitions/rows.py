@@ -22,11 +22,11 @@ from pynamodb_tracker.transitions.atomic import write_together
 from pynamodb_tracker.transitions.beside import of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import holder
-from pynamodb_tracker.transitions.retention import cleared
+from pynamodb_tracker.transitions.retention import clear_orphans, cleared
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
-__all__ = ["create", "delete", "deletion"]
+__all__ = ["clear", "create", "delete", "deletion"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -142,6 +142,16 @@ def delete(model: type[T], task_id: str) -> None:
     raise TaskLockedError(
         f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
     )
+
+
+def clear(model: type[TaskRow], task_id: str) -> bool:
+    """Delete a task, or what a delete that was cut short has left of one; tell whether there was a task."""
+    try:
+        delete(model, task_id)
+    except TaskNotFoundError:
+        clear_orphans(model, task_id)
+        return False
+    return True
 
 
 def deletion(model: type[T], *, held: bool) -> PreparedWrite:

@@ -86,14 +86,21 @@ def test_a_small_failure_is_in_the_row_alone_and_costs_two_requests() -> None:
     assert [error.message for error in Payout.get_task("p-1").errors] == ["no"]
 
 
-def test_reading_a_task_does_not_read_its_errors_until_they_are_asked_for() -> None:
+def test_a_task_is_read_whole_and_a_run_reads_its_errors_when_they_are_asked_for() -> None:
     Payout.create("p-1")
     fail("a" * 1500)
+    fail("b" * 1500)
     with recorded() as requests:
         task = Payout.get_task("p-1")
-        assert requests.operations == ["GetItem"]
-        assert len(task.errors[0].message) == len(task.errors[-1].message) == 1500
-        assert requests.operations == ["GetItem", "BatchGetItem"]
+        (queried,) = Payout.pay.failed.query()
+        assert requests.operations == ["GetItem", "BatchGetItem", "Query", "BatchGetItem", "BatchGetItem"]
+        requests.clear()
+        assert [len(error.message) for error in (*task.errors, *queried.errors)] == [1500] * 4
+        assert requests.operations == []
+    with recorded() as requests, Payout.pay.start("p-1") as ctx:
+        assert requests.operations == ["UpdateItem"]
+        assert [len(error.message) for error in ctx.task.errors] == [1500] * 2
+        assert requests.operations == ["UpdateItem", "BatchGetItem"]
 
 
 def test_what_a_person_says_comes_after_the_failures() -> None:

@@ -1,0 +1,66 @@
+"""What lies beside rows is in nobody's way: no row of its own, and no leftover once a use case is deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import Report
+from tests.contract.orders import AppTask, Order, Parcel
+from tests.contract.rows import client, keys, put
+
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+LARGE = {"text": "x" * 20_000}
+
+
+def delete_the_row() -> None:
+    """Delete the row of an order alone, as a delete does that is cut short."""
+    client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=Order.tracker.key("o-1"))
+
+
+def test_what_a_delete_that_was_cut_short_left_goes_with_the_use_case() -> None:
+    Parcel.create("o-1", data=LARGE)
+    Order.create("o-1", data=LARGE)
+    Order.create("o-2", data=LARGE)
+    Order.create("o-3")
+    delete_the_row()
+    assert sorted(Order.delete_use_case(threads=4).succeeded) == ["o-2", "o-3"]
+    assert {(key["task_id"]["S"], key["use_case_id"]["S"].partition("#")[0]) for key in keys(AppTask)} == {
+        ("o-1", "parcel")
+    }
+
+
+def test_further_records_of_the_users_own_are_left_alone() -> None:
+    Order.create("o-1", data=LARGE)
+    for task_id in ("o-1", "o-2"):
+        put(AppTask, {"task_id": {"S": task_id}, "use_case_id": {"S": "order#note"}})
+    assert {row.use_case_id for row in AppTask.query("o-1")} == {"order", "order#note"}
+    Order.delete_use_case()
+    assert [row.task_id for row in AppTask.scan()] == ["o-1", "o-2"]
+
+
+def test_what_was_left_stays_where_the_task_was_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1", data=LARGE)
+    delete_the_row()
+    connection = AppTask.tracker.connection().connection
+    dispatch = connection.dispatch
+
+    def meanwhile(operation: str, request: Any) -> Any:
+        if operation == "TransactWriteItems":
+            monkeypatch.setattr(connection, "dispatch", dispatch)
+            Order.create("o-1", data={**LARGE, "again": True})
+        return dispatch(operation, request)
+
+    monkeypatch.setattr(connection, "dispatch", meanwhile)
+    assert Order.delete_use_case() == Report()
+    assert Order.get_task("o-1").data["again"] is True
+
+
+def test_pynamodbs_own_queries_and_scans_have_rows_and_nothing_beside_them() -> None:
+    Order.create("o-1", data=LARGE)
+    for found in (AppTask.scan(), AppTask.query("o-1"), Order.query("o-1", filter_condition=Order.attempt == 0)):
+        assert [(type(row), row.task_id) for row in found] == [(Order, "o-1")]
+    assert [row.task_id for row in AppTask.scan(Order.attempt > 0)] == []
+    assert AppTask.count("o-1") == Order.count("o-1", filter_condition=Order.attempt == 0) == 1
