@@ -70,6 +70,30 @@ def _save(order: Any, task_id: str, arm: Arm) -> None:
         raise Boom
 
 
+def _save_large(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with contextlib.suppress(Boom), order.confirm.start(task_id) as ctx:
+        arm()
+        for number in range(3):
+            ctx.task.data = {"scan": f"{number} " * 10_000}
+            ctx.save()
+        assert order.get_task(task_id).data == ctx.task.data
+        raise Boom
+
+
+def _fail_at_length(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with contextlib.suppress(Boom), order.confirm.start(task_id):
+        arm()
+        raise Boom("b" * 1900)
+    assert len(order.get_task(task_id).errors[0].message) == 1900
+
+
+def _create_large(order: Any, task_id: str, arm: Arm) -> None:
+    arm()
+    assert order.create(task_id, data={"scan": "x" * 20_000}).data == order.get_task(task_id).data
+
+
 def _commit(order: Any, task_id: str, arm: Arm) -> None:
     _in_transaction(order, task_id, arm, succeed=False)
 
@@ -116,6 +140,11 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "release": ("UpdateItem", _release),
     "extend": ("UpdateItem", _extend),
     "save": ("UpdateItem", _save),
+    "put piece": ("PutItem", _save_large),
+    "save large": ("UpdateItem", _save_large),
+    "put errors": ("PutItem", _fail_at_length),
+    "fail at length": ("UpdateItem", _fail_at_length),
+    "create large": ("TransactWriteItems", _create_large),
     "commit": ("TransactWriteItems", _commit),
     "commit success": ("TransactWriteItems", _commit_success),
     "reopen": ("UpdateItem", _reopen),

@@ -87,6 +87,18 @@ def test_it_changes_nothing_after_what_followed(
     assert refused(exchange)
 
 
+@pytest.mark.parametrize("operation", ["put piece", "save large"])
+def test_a_late_part_of_a_save_of_large_data_leaves_the_data_whole(order: Any, proxy: Proxy, operation: str) -> None:
+    target, story = OPERATIONS[operation]
+    late = Hold()
+    story(order, "o", arm(proxy, target, late))
+
+    exchange = arrive(proxy, late)
+
+    assert refused(exchange)
+    assert order.get_task("o").data == {"scan": "2 " * 10_000}
+
+
 @pytest.mark.parametrize("operation", ["succeed", "fail", "release"])
 def test_a_late_finish_does_not_end_the_next_run(order: Any, proxy: Proxy, operation: str) -> None:
     late = Hold()
