@@ -13,6 +13,7 @@ from pynamodb.pagination import ResultIterator
 from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import did_you_mean
 from pynamodb_tracker.model import TaskRow, changes_of
+from pynamodb_tracker.pieces import PIECE
 
 __all__ = ["GuardedRow"]
 
@@ -154,5 +155,5 @@ class GuardedRow(TaskRow):
 
 def _without_pieces(condition: Condition | None) -> Condition:
     """Add to a filter that an item is no piece of what lies beside a row; further records of the user's pass."""
-    no_piece: Condition = TaskRow.status.exists() | Path("piece").does_not_exist()
+    no_piece: Condition = TaskRow.status.exists() | Path(PIECE).does_not_exist()
     return no_piece if condition is None else And(no_piece, condition)

@@ -19,6 +19,8 @@ __all__ = [
     "DATA",
     "ERRORS",
     "MAX_BYTES",
+    "PIECE",
+    "VERSION",
     "Kind",
     "Pointer",
     "Row",
@@ -42,6 +44,9 @@ Row = tuple[str, str]
 
 MAX_BYTES = 10 * 1024 * 1024
 """The most that is kept beside a row, as text; beyond it an object store is the better place, and the cheaper one."""
+
+VERSION, PIECE = "version", "piece"
+"""The attributes of a piece, beside its key."""
 
 _PIECE = 295_000
 """Bytes of content in a piece: an item is at most 400 KB, and moto measures its binary content in base64."""
@@ -135,8 +140,8 @@ def read(table: TableConnection, wanted: Mapping[tuple[Row, Kind], Pointer]) -> 
     texts = {}
     for place, pointer in wanted.items():
         parts = [found.get(_name(key)) for key in keys[place]]
-        if all(part is not None and part["version"][STRING] == pointer.version for part in parts):
-            content = b"".join(part["piece"][BINARY] for part in parts if part is not None)
+        if all(part is not None and part[VERSION][STRING] == pointer.version for part in parts):
+            content = b"".join(part[PIECE][BINARY] for part in parts if part is not None)
             texts[place] = (zlib.decompress(content) if pointer.packed else content).decode()
     return texts
 

@@ -20,6 +20,8 @@ from pynamodb_tracker.model import Changes, TaskRow, stored_row
 from pynamodb_tracker.pieces import (
     ERRORS,
     MAX_BYTES,
+    PIECE,
+    VERSION,
     Kind,
     Pointer,
     cut,
@@ -29,6 +31,7 @@ from pynamodb_tracker.pieces import (
     version_of,
 )
 from pynamodb_tracker.stored import Stored
+from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.writes import StepWrites, get
@@ -41,7 +44,7 @@ MAX_AT_ONCE = 3_800_000
 """Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 allows 4 MB."""
 
-_version_there = Path("version")
+_version_there = Path(VERSION)
 _AT_THE_END = 999_999
 _TRIES = 4
 
@@ -140,12 +143,12 @@ def _items_of(task: TaskRow, kind: Kind, pointer: Pointer, pieces: list[bytes]) 
 
 
 def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
-    return {**key, "version": {STRING: pointer.version}, "piece": {BINARY: piece}}
+    return {**key, VERSION: {STRING: pointer.version}, PIECE: {BINARY: piece}}
 
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
     """Put a piece unless a later one is there, which proves that the lock was lost, or is of a former life."""
-    condition = _version_there.does_not_exist() | (_version_there <= version)
+    condition = when.no_later_version(version)
     for _ in range(_TRIES):
         try:
             _send(writes, lock, item, condition)
@@ -156,7 +159,7 @@ def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> No
             # The task was deleted and created again by a clock that was behind: what is there belongs to nobody.
             key = {name: item[name] for name in ("task_id", "use_case_id")}
             found = next(items(writes.table, [key]), None)
-            condition = _version_there == found["version"][STRING] if found else _version_there.does_not_exist()
+            condition = _version_there == found[VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return
     raise TrackerError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.pieces import VERSION
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.prepared import slot
 
@@ -17,6 +19,7 @@ __all__ = [
     "later_token",
     "lock_is_over",
     "mine",
+    "no_later_version",
     "same_life",
     "seen",
     "under_limit",
@@ -72,6 +75,12 @@ def grows() -> Condition:
 def later_save() -> Condition:
     """Say that no later save of this run was applied: a late copy puts nothing old back."""
     return TaskRow.saves < slot(TaskRow.saves, "saves")
+
+
+def no_later_version(version: str) -> Condition:
+    """Say of a piece that no later holder of the task, and no later save, has written it."""
+    there = Path(VERSION)
+    return there.does_not_exist() | (there <= version)
 
 
 def seen() -> Condition:

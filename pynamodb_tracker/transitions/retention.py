@@ -12,7 +12,7 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.connection import Refused, send
 from pynamodb_tracker.model import TaskRow, stored_row
-from pynamodb_tracker.pieces import DATA, ERRORS, Kind, Pointer, keys_in, life_of, pointer_in
+from pynamodb_tracker.pieces import DATA, ERRORS, PIECE, VERSION, Kind, Pointer, keys_in, life_of, pointer_in
 from pynamodb_tracker.stored import Stored
 from pynamodb_tracker.transitions.atomic import write_together
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
@@ -22,7 +22,7 @@ __all__ = ["clear_orphans", "cleared", "keep", "kept_until"]
 
 T = TypeVar("T", bound=TaskRow)
 
-_version_there = Path("version")
+_version_there = Path(VERSION)
 _EXPIRE_TIME = TaskRow.expire_time
 
 _MOST_DELETES = 99
@@ -99,7 +99,7 @@ def _keys_beside(model: type[TaskRow], task_id: str) -> Iterator[Stored]:
         page = model.tracker.connection().query(
             task_id,
             range_key_condition=TaskRow.use_case_id.startswith(model.tracker.use_case.prefix),
-            filter_condition=Path("piece").exists(),  # users may have further records of a task there
+            filter_condition=Path(PIECE).exists(),  # users may have further records of a task there
             attributes_to_get=["task_id", "use_case_id"],
             exclusive_start_key=start,
             consistent_read=True,

@@ -12,9 +12,10 @@ from pynamodb.expressions.update import RemoveAction
 
 from pynamodb_tracker import connection, transitions
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.transitions import claims, conditions, finishes, rows
+from pynamodb_tracker.transitions import Lock, beside, claims, commits, conditions, finishes, rows
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.writes import StepWrites
+from tests.race import traces_beside_rows as beside_rows
 from tests.race import traces_of_orders as orders
 from tests.race import traces_of_runs as runs
 from tests.race.world import World
@@ -58,12 +59,12 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    patch.setattr(finishes, "_landed", landed)
+    patch.setattr(finishes, "landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Read a refused finish by the status of the row alone."""
-    patch.setattr(finishes, "_landed", lambda _, row: not str(row.state).endswith("in_progress"))
+    patch.setattr(finishes, "landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
 def attempts_go_on(patch: Patch) -> None:
@@ -106,7 +107,7 @@ def forget_my_token(patch: Patch) -> None:
 
 def forget_repeats(patch: Patch) -> None:
     """Do not look at how often the SDK sent a request."""
-    patch.setattr(connection, "_attempts", lambda _: 0)
+    patch.setattr(connection, "was_repeated", lambda _: False)
 
 
 def trust_any_row(patch: Patch) -> None:
@@ -118,6 +119,17 @@ def trust_any_row(patch: Patch) -> None:
         return row
 
     patch.setattr(rows, "get", get)
+
+
+def one_slot(patch: Patch) -> None:
+    """Put all versions of large data into the same place."""
+    patch.setattr(Lock, "free_slot", "A")
+
+
+def settle_nothing(patch: Patch) -> None:
+    """Go on after a request without an answer as if it could not be applied any more."""
+    patch.setattr(beside, "settle", lambda *_: None)
+    patch.setattr(commits, "settle", lambda *_: None)
 
 
 GUARDS = [
@@ -143,6 +155,11 @@ GUARDS = [
     Guard("SPENT as seen", orders.finished_meanwhile, without("seen")),
     Guard("IGNORE as seen", orders.failed_meanwhile, without("seen")),
     Guard("lock is over", runs.taken_while_held, without("lock_is_over")),
+    Guard("PIECE only later", beside_rows.woken_writer, without("no_later_version")),
+    Guard("two slots", beside_rows.half_written, one_slot),
+    Guard("SETTLE before pieces", beside_rows.unheard_save, settle_nothing),
+    Guard("SETTLE after a transaction", beside_rows.late_transaction, settle_nothing),
+    Guard("MINE in a transaction", beside_rows.woken_transaction, without("mine")),
     Guard("DELETE as seen", orders.deleted_while_held, without("seen")),
     Guard("DELETE of the same life", orders.deleted_in_its_next_life, without("same_life")),
 ]

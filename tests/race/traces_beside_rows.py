@@ -1,0 +1,122 @@
+"""The traces of what a run writes beside its row: large data, and rows of the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from datetime import timedelta
+from typing import Any
+
+from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
+
+from pynamodb_tracker import LockLostError, TrackerError
+from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Hold, pass_everything
+from tests.race.requests import arrive
+from tests.race.world import OVER, World
+
+SHORT = timedelta(seconds=3)
+
+
+def woken_writer(world: World) -> bool:
+    """Tell whether a worker that was frozen spoils the data that the one that took over has saved."""
+    world.mine.create("o")
+    frozen = world.freeze(world.mine.confirm, "o")
+    frozen.ctx.task.data = scan("old")
+    world.clock.advance(OVER)
+    winner = world.freeze(world.theirs.confirm, "o")
+    winner.ctx.task.data = scan("new")
+    winner.ctx.save()
+    with contextlib.suppress(LockLostError):
+        frozen.ctx.save()
+    return bool(read(world) != scan("new"))
+
+
+def half_written(world: World) -> bool:
+    """Tell whether somebody sees a half of data whose writer died between two pieces."""
+    before, after = ({"scan": random.Random(seed).randbytes(300_000).hex()} for seed in (1, 2))
+    world.mine.create("o", data=before)
+    frozen = world.freeze(world.mine.confirm, "o")
+    frozen.ctx.task.data = after
+    world.goes_wrong(PASS, *[DropRequest()] * 100, target="PutItem")
+    with contextlib.suppress(PutError):
+        frozen.ctx.save()
+    world.proxy.rule = pass_everything
+    return bool(read(world) != before)
+
+
+def unheard_save(world: World) -> bool:
+    """Tell whether the data cannot be read while a save is on its way that follows one without an answer."""
+    world.mine.create("o")
+    frozen = world.freeze(world.mine.confirm, "o")
+    frozen.ctx.task.data = scan("one")
+    world.proxy.rule = lambda target, *_: DropAnswer() if target == "UpdateItem" else PASS
+    with contextlib.suppress(UpdateError):
+        frozen.ctx.save()
+    seen = []
+
+    def look(target: str, *_: Any) -> Action:
+        if target == "UpdateItem":
+            seen.append(read(world))
+        return PASS
+
+    world.proxy.rule = look
+    frozen.ctx.task.data = scan("two")
+    frozen.ctx.save()
+    return bool(seen != [scan("one")] * len(seen))
+
+
+def late_transaction(world: World) -> bool:
+    """Tell whether one that its worker was told was not applied is applied while that worker goes on."""
+    late: list[Hold] = []
+
+    def hold(target: str, *_: Any) -> Action:
+        if target != "TransactWriteItems":
+            return PASS
+        late.append(Hold())
+        return late[-1]
+
+    frozen, ledger = transacting(world)
+    world.proxy.rule = hold
+    with contextlib.suppress(TransactWriteError):
+        commit(world, frozen.ctx, ledger)
+        return True
+    world.proxy.rule = pass_everything
+    for each in late:
+        arrive(world.proxy, each)
+    return bool(amount(world) != 0)
+
+
+def woken_transaction(world: World) -> bool:
+    """Tell whether that of a worker that was frozen is applied after another one took over."""
+    frozen, ledger = transacting(world)
+    world.clock.advance(OVER)
+    world.freeze(world.theirs.confirm, "o")
+    with contextlib.suppress(LockLostError):
+        commit(world, frozen.ctx, ledger)
+    return bool(amount(world) != 0)
+
+
+def scan(text: str) -> dict[str, str]:
+    return {"scan": text * 10_000}
+
+
+def read(world: World) -> Any:
+    """Return the data of the task; None where it is torn."""
+    with contextlib.suppress(TrackerError):
+        return world.task.data
+    return None
+
+
+def transacting(world: World) -> Any:
+    world.mine.create("o")
+    ledger = world.mine.create("ledger", amount=0)
+    return world.freeze(world.mine.confirm, "o", lock_for=SHORT), ledger
+
+
+def commit(world: World, ctx: Any, ledger: Any) -> None:
+    with ctx.transaction() as transaction:
+        transaction.update(ledger, [world.mine.amount.add(1)])
+
+
+def amount(world: World) -> Any:
+    return world.theirs.get_task("ledger").amount
