@@ -17,6 +17,9 @@ from pynamodb_tracker.pieces import PIECE
 
 __all__ = ["GuardedRow"]
 
+_INDEX_NAME = 6
+"""Its place among the further arguments of PynamoDB's `scan`."""
+
 
 class GuardedRow(TaskRow):
     """A row whose inherited methods cannot break the lock, and whose attributes are assigned with care."""
@@ -27,16 +30,21 @@ class GuardedRow(TaskRow):
         hash_key: Any,
         range_key_condition: Condition | None = None,
         filter_condition: Condition | None = None,
+        consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
+        index_name: str | None = None,
         *args: Any,
         **options: Any,
     ) -> ResultIterator[Self]:
         """Query rows as PynamoDB does; what lies beside them is no row."""
-        return super().query(hash_key, range_key_condition, _without_pieces(filter_condition), *args, **options)
+        rows = filter_condition if index_name else _without_pieces(filter_condition)
+        return super().query(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     @classmethod
     def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
         """Scan rows as PynamoDB does, all use cases of the table included; what lies beside them is no row."""
-        return super().scan(_without_pieces(filter_condition), *args, **options)
+        of_index = options.get("index_name") or len(args) > _INDEX_NAME
+        rows = filter_condition if of_index else _without_pieces(filter_condition)
+        return super().scan(rows, *args, **options)
 
     @classmethod
     def count(
@@ -44,12 +52,14 @@ class GuardedRow(TaskRow):
         hash_key: Any = None,
         range_key_condition: Condition | None = None,
         filter_condition: Condition | None = None,
+        consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
+        index_name: str | None = None,
         *args: Any,
         **options: Any,
     ) -> int:
         """Count rows as PynamoDB does: without a `hash_key`, by the table's own rough count of all items."""
-        rows = filter_condition if hash_key is None else _without_pieces(filter_condition)
-        return super().count(hash_key, range_key_condition, rows, *args, **options)
+        rows = filter_condition if index_name or hash_key is None else _without_pieces(filter_condition)
+        return super().count(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
         """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
@@ -154,6 +164,9 @@ class GuardedRow(TaskRow):
 
 
 def _without_pieces(condition: Condition | None) -> Condition:
-    """Add to a filter that an item is no piece of what lies beside a row; further records of the user's pass."""
+    """Add to a filter that an item is no piece of what lies beside a row; further records of the user's pass.
+
+    No piece is in any index.
+    """
     no_piece: Condition = TaskRow.status.exists() | Path(PIECE).does_not_exist()
     return no_piece if condition is None else And(no_piece, condition)

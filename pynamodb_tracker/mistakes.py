@@ -11,7 +11,6 @@ from pynamodb.indexes import Index
 
 from pynamodb_tracker.arguments import LONGEST, shown
 from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.limits import check
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.step import Step
@@ -94,13 +93,14 @@ def _is_stored_name(name: str) -> bool:
 def _in_default(model: type[Task], name: str, attribute: Attribute[Any]) -> Iterator[str]:
     """Yield a default that cannot be stored: older rows are loaded with it, after their claim."""
     default = attribute.default if attribute.default is not None else attribute.default_for_new
-    if default is None or callable(default):
+    is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may want a network, or a secret
+    if default is None or callable(default) or is_users:
         return
     try:
         value = of_default(model, name, attribute, default)
         if value is not None:
             check(model.__name__, name, attribute, value)
-    except ValueNotStorableError as error:
+    except ValueError as error:  # of the library, or of an attribute that makes its own kind of what it is given
         yield f".{name} has a default that cannot be stored: {error}"
 
 

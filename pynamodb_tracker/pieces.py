@@ -12,7 +12,7 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.constants import BINARY, BOOLEAN, MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import backoff
+from pynamodb_tracker.sending import backoff
 from pynamodb_tracker.stored import Stored
 
 __all__ = [

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import backoff
 from pynamodb_tracker.data import DataAttribute, LeftOut
 from pynamodb_tracker.errors import ErrorsAttribute
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.pieces import DATA, ERRORS, Kind, Pointer, Row, items, read
+from pynamodb_tracker.sending import backoff
 
 __all__ = ["fill", "leave_out", "rows", "size_beside"]
 

@@ -13,7 +13,8 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import backoff, in_time, is_passing, is_unheard, was_repeated
+from pynamodb_tracker.faults import is_passing, is_unheard, was_repeated
+from pynamodb_tracker.sending import backoff, in_time
 
 __all__ = ["Unapplied", "write_together"]
 

@@ -14,7 +14,6 @@ from pynamodb.constants import BINARY, STRING
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker.connection import Refused, send
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import Changes, TaskRow, stored_row
 from pynamodb_tracker.pieces import (
@@ -30,6 +29,7 @@ from pynamodb_tracker.pieces import (
     pointer_in,
     version_of,
 )
+from pynamodb_tracker.sending import Refused, send
 from pynamodb_tracker.stored import Stored
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Lock

@@ -9,9 +9,10 @@ from typing import TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused, is_unheard
 from pynamodb_tracker.exceptions import TaskNotReadyError, TrackerError
+from pynamodb_tracker.faults import is_unheard
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.finishes import release
 from pynamodb_tracker.transitions.holds import extend

@@ -21,13 +21,14 @@ from pynamodb_tracker.transitions.atomic import Unapplied, write_together
 from pynamodb_tracker.transitions.beside import next_version, settle
 from pynamodb_tracker.transitions.landing import finish, landed
 from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.own import own_values
 from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.promise import Promise, Success
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.retention import keep
 from pynamodb_tracker.transitions.storable import storable_changes
-from pynamodb_tracker.transitions.writes import StepWrites, get, own_values
+from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["check_in", "commit", "commit_success", "decide"]
 

@@ -6,13 +6,14 @@ from datetime import timedelta
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.transitions.beside import next_version
 from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.own import own_values
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.storable import storable_changes, storing
-from pynamodb_tracker.transitions.writes import StepWrites, get, own_values
+from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["extend", "save"]
 

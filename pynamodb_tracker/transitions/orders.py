@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused, is_invalid
 from pynamodb_tracker.errors import for_row, in_row
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import Failure, scrubbed
+from pynamodb_tracker.faults import is_invalid
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal

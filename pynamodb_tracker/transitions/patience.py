@@ -9,8 +9,9 @@ from typing import TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import backoff, is_invalid, is_passing
+from pynamodb_tracker.faults import is_invalid, is_passing
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.sending import backoff
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.lock import Lock
 

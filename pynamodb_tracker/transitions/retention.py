@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker.connection import Refused, send
 from pynamodb_tracker.model import TaskRow, stored_row
 from pynamodb_tracker.pieces import DATA, ERRORS, PIECE, VERSION, Kind, Pointer, keys_in, life_of, pointer_in
+from pynamodb_tracker.sending import Refused, send
 from pynamodb_tracker.stored import Stored
 from pynamodb_tracker.transitions.atomic import write_together
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot

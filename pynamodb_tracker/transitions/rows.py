@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import Refused, send
 from pynamodb_tracker.exceptions import (
     TaskAlreadyExistsError,
     TaskLockedError,
@@ -16,6 +15,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.sending import Refused, send
 from pynamodb_tracker.stored import Stored, serialized
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.atomic import write_together

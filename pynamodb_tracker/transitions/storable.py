@@ -8,8 +8,8 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
-from pynamodb_tracker.connection import is_invalid
 from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.faults import is_invalid
 from pynamodb_tracker.limits import MAX_ITEM_BYTES, check, item_size, size
 from pynamodb_tracker.model import Changes, TaskRow, changes_of, stored_row
 from pynamodb_tracker.stored import Stored

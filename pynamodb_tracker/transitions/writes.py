@@ -14,13 +14,14 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.connection import send
 from pynamodb_tracker.model import Changes, TaskRow, load
+from pynamodb_tracker.sending import send
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.own import own_actions, shape_of
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 
-__all__ = ["StepWrites", "get", "own_values"]
+__all__ = ["StepWrites", "get"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -61,9 +62,9 @@ class StepWrites(Generic[T]):
         def render() -> PreparedWrite:
             code = self.codes.succeeded
             ends = self.model.tracker.ends_at(code)
-            return self._finish(code, TaskRow.last_error.remove(), *_own(changes), ends=ends)
+            return self._finish(code, TaskRow.last_error.remove(), *own_actions(changes), ends=ends)
 
-        return self._shape(("succeed", *_shape_of(changes)), render)
+        return self._shape(("succeed", *shape_of(changes)), render)
 
     def commit(self, changes: Changes) -> PreparedWrite:
         """Finish with success as a part of a transaction, of which no late copy is applied after a `settle`."""
@@ -73,10 +74,10 @@ class StepWrites(Generic[T]):
             ends = self.model.tracker.ends_at(code)
             fence = fill(TaskRow.saves, "saves")
             return self._finish(
-                code, TaskRow.last_error.remove(), fence, *_own(changes), ends=ends, also=when.later_save()
+                code, TaskRow.last_error.remove(), fence, *own_actions(changes), ends=ends, also=when.later_save()
             )
 
-        return self._shape(("commit", *_shape_of(changes)), render)
+        return self._shape(("commit", *shape_of(changes)), render)
 
     @cached_property
     def check(self) -> PreparedWrite:
@@ -122,10 +123,10 @@ class StepWrites(Generic[T]):
         def render() -> PreparedWrite:
             condition = when.mine(self.codes) & when.later_save()
             return PreparedWrite(
-                self.table, condition=condition, actions=[fill(TaskRow.saves, "saves"), *_own(changes)]
+                self.table, condition=condition, actions=[fill(TaskRow.saves, "saves"), *own_actions(changes)]
             )
 
-        return self._shape(("save", *_shape_of(changes)), render)
+        return self._shape(("save", *shape_of(changes)), render)
 
     @cached_property
     def settle(self) -> PreparedWrite:
@@ -238,22 +239,6 @@ _ERRORS = (
     fill(TaskRow.errors, "errors"),
     fill(TaskRow.last_error, "last_error"),
 )
-
-
-def _shape_of(changes: Changes) -> list[tuple[str, str | None]]:
-    return [(name, None if value is None else next(iter(value))) for name, (_, value) in changes.items()]
-
-
-def _own(changes: Changes) -> list[Action]:
-    return [
-        attribute.remove() if value is None else fill(attribute, f"own {name}", next(iter(value)))
-        for name, (attribute, value) in changes.items()
-    ]
-
-
-def own_values(changes: Changes) -> dict[str, Any]:
-    """Return the values of the slots that the user's changes fill."""
-    return {f"own {name}": next(iter(value.values())) for name, (_, value) in changes.items() if value is not None}
 
 
 def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from pynamodb.expressions.update import RemoveAction
 
-from pynamodb_tracker import connection, transitions
+from pynamodb_tracker import sending, transitions
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.transitions import Lock, beside, claims, commits, conditions, finishes, rows
 from pynamodb_tracker.transitions.prepared import slot
@@ -107,7 +107,7 @@ def forget_my_token(patch: Patch) -> None:
 
 def forget_repeats(patch: Patch) -> None:
     """Do not look at how often the SDK sent a request."""
-    patch.setattr(connection, "was_repeated", lambda _: False)
+    patch.setattr(sending, "was_repeated", lambda _: False)
 
 
 def trust_any_row(patch: Patch) -> None:
