@@ -1,5 +1,8 @@
 """Tracks business-critical tasks in one DynamoDB table, on PynamoDB: at most one worker each, and nothing lost."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import (
@@ -25,6 +28,9 @@ from pynamodb_tracker.step import Step
 from pynamodb_tracker.task import Task
 from pynamodb_tracker.usecase import UseCase
 
+if TYPE_CHECKING:
+    from pynamodb_tracker.worker import Tally, Worker
+
 __all__ = [
     "BoundStep",
     "DefinitionError",
@@ -38,6 +44,7 @@ __all__ = [
     "State",
     "Status",
     "Step",
+    "Tally",
     "Task",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
@@ -49,4 +56,14 @@ __all__ = [
     "TrackerError",
     "UseCase",
     "ValueNotStorableError",
+    "Worker",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import what only long-running programs need when it is first asked for: a cold start pays for every import."""
+    if name in {"Tally", "Worker"}:
+        value: object = getattr(import_module("pynamodb_tracker.worker"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -18,6 +18,8 @@ def main() -> None:
         sys.stderr.write(f"pynamodb-tracker needs {package}, which is not installed: ")
         sys.stderr.write("pip install 'pynamodb-tracker[cli,local]'\n")
         sys.exit(2)
+    except KeyboardInterrupt:  # before the command has begun
+        sys.exit(130)
 
 
 def _missing(error: ImportError) -> str:

@@ -1,22 +1,24 @@
-"""The application that a command is about: `module:Class`, imported as `python -m` would import it."""
+"""The application that a command is about: `module:name`, imported as `python -m` would import it."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.task import Task
 
-__all__ = ["AppError", "load"]
+__all__ = ["AppError", "load", "load_function"]
 
 
 class AppError(Exception):
-    """A `module:Class` names no class of tasks; the message says on one line what is wrong with it."""
+    """A `module:name` is not what is asked for; the message says on one line what is wrong with it."""
 
 
 def load(name: str) -> type[Task]:
@@ -38,6 +40,24 @@ def load(name: str) -> type[Task]:
     if not found.tracker.has_table:
         raise AppError(f"{name} has no table: name a class with class Meta: table_name = ..., or a use case of one")
     return found
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """Import a module and return its function of the context, `module:function`, as `load` does a class."""
+    module_name, colon, function_name = name.partition(":")
+    if not (colon and function_name and _is_module_name(module_name)):
+        raise AppError(f"{name!r} names no function: write module:function")
+    module = _imported(module_name)
+    found = getattr(module, function_name, None)
+    if found is None:
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise AppError(f"the module {module_name!r} has no {function_name!r}{did_you_mean(function_name, known)}")
+    try:
+        check_function(found)
+    except TypeError as error:
+        raise AppError(f"{name}: {error}") from error
+    function: Callable[..., Any] = found
+    return function
 
 
 def _is_module_name(name: str) -> bool:

@@ -13,7 +13,9 @@ __all__ = [
     "check_flag",
     "check_function",
     "check_limit",
+    "check_rate",
     "check_task_id",
+    "check_text",
     "check_threads",
     "check_time",
     "did_you_mean",
@@ -131,3 +133,23 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check_rate(name: str, rate: object) -> float | None:
+    """Return how often in a second, or None."""
+    if rate is None:
+        return None
+    if isinstance(rate, bool) or not isinstance(rate, int | float):
+        raise TypeError(f"{name} is a number of starts in a second, not {shown(rate)}")
+    if not 0.001 <= rate <= 1_000_000:  # noqa: PLR2004 - also refuses NaN
+        raise ValueError(f"{name} is between 0.001 and 1,000,000 starts in a second, not {rate!r}")
+    return float(rate)
+
+
+def check_text(name: str, text: object) -> str:
+    """Return the text, an empty one for None."""
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise TypeError(f"{name} is text, not {shown(text)}")
+    return text

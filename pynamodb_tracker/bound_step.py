@@ -6,18 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Generic, Literal, TypeVar, overload
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
-from pynamodb_tracker import query, transitions
+from pynamodb_tracker import clock, query, transitions
 from pynamodb_tracker.arguments import (
     check_duration,
     check_flag,
     check_function,
     check_limit,
+    check_rate,
     check_task_id,
+    check_text,
     check_threads,
 )
-from pynamodb_tracker.batch import Batch, in_threads
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.report import Report
@@ -25,6 +27,9 @@ from pynamodb_tracker.run import Run
 from pynamodb_tracker.state import State, window
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step import AlsoFrom, DeclaredState, Step
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.feed import Feed
 
 __all__ = ["BoundStep"]
 
@@ -143,15 +148,52 @@ class BoundStep(Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
+        only: AlsoFrom = (),
+        error_like: str | None = None,
         with_data: bool = True,
     ) -> Iterator[T]:
         """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
 
-        `with_data=False` leaves `data` out, as a query does.
+        `only` looks at some of these three states of the step, `error_like` at tasks whose last error, on one line, has
+        that text in it, in upper or lower case. `with_data=False` leaves `data` out, as a query does.
         """
         check_limit("limit", limit)
         check_flag("with_data", with_data)
-        return query.todo(self.model, self.codes, window(since, until), limit, with_data=with_data)
+        return self._todo(since, until, only, error_like).rows(limit, with_data=with_data)
+
+    def next_due(self) -> dict[State[T], datetime]:
+        """Return for pending, failed and in_progress, where they have tasks, when the first of them can be started.
+
+        That may be a time ago. Of a task in progress it is when its lock ends as it was claimed, and can be taken over:
+        one that was extended since ends later. By the index; one request for each of these states and shards.
+        """
+        return {self._states[code]: time for code, time in self._todo(None, None, (), None).first().items()}
+
+    def feed(self, only: AlsoFrom) -> Feed:
+        """Return the ids of what there is to do now in some of the states."""
+        from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - for cold starts, which run one task
+
+        return Feed(self._todo(None, None, only, None).ids)
+
+    def _todo(
+        self, since: datetime | None, until: datetime | None, only: AlsoFrom, error_like: str | None
+    ) -> query.Todo[T]:
+        within, codes, like = window(since, until), self._codes_to_do(only), check_text("error_like", error_like)
+        return query.Todo(self.model, self.codes, clock.now(), within, codes, like)
+
+    def _codes_to_do(self, only: AlsoFrom) -> frozenset[int]:
+        """Return the codes of states that a batch looks at; ValueError for one in which this step has nothing to do."""
+        if isinstance(only, State | DeclaredState | str):
+            raise TypeError(f"only is a sequence of states, not one: write only=({only},)")
+        codes = {self._code_of(state): state for state in only}
+        for code, state in codes.items():
+            if code not in (self.codes.pending, self.codes.failed, self.codes.in_progress):
+                step = f"{self.model.__name__}.{self.name}"
+                raise ValueError(
+                    f"only has {state!r}: {step} has something to do in {step}.pending, {step}.failed and, where a "
+                    f"worker left a task behind, {step}.in_progress"
+                )
+        return frozenset(code for code in codes if code is not None)
 
     def run_all(
         self,
@@ -161,19 +203,38 @@ class BoundStep(Generic[T]):
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
+        only: AlsoFrom = (),
+        error_like: str | None = None,
+        rate: float | None = None,
+        dry_run: bool = False,
+        progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
         Errors of the function are recorded with their task and do not leave; Ctrl-C starts nothing more and leaves
-        when the running ones have ended. `heartbeat` is as of `start`: a thread for each task that runs.
+        when the running ones have ended. Workers that meet each other spread over the oldest 500 tasks. `rate` bounds
+        the starts in a second. `dry_run` runs nothing, and reports what is due. `progress` is called with the report
+        after each task, one call at a time. `heartbeat` is as of `start`: a thread for each task that runs.
         """
+        from pynamodb_tracker.batch import Batch, in_threads  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - the same
+        from pynamodb_tracker.pace import Pace  # noqa: PLC0415 - the same
+
         check_function(function)
         check_threads(threads)
+        check_limit("limit", limit)
         check_flag("heartbeat", heartbeat)
-        batch = Batch(self.codes, partial(self.start, heartbeat=heartbeat), function)
-        todo = self.todo(since=since, until=until, limit=limit, with_data=False)
-        in_threads(batch.run, (task.task_id for task in todo), threads)
+        check_flag("dry_run", dry_run)
+        if not (progress is None or callable(progress)):
+            raise TypeError(f"progress is a function of the report, not {progress!r}")
+        pace = Pace(check_rate("rate", rate))
+        todo = self._todo(since, until, only, error_like)
+        if dry_run:
+            return Report(due=list(islice(todo.ids(), limit)))
+        start, feed = partial(self.start, heartbeat=heartbeat), Feed(todo.ids)
+        batch = Batch(self.codes, start, function, feed, pace=pace, progress=progress)
+        in_threads(batch.run, islice(feed, limit), threads)
         return batch.report
 
     def reopen(self, task_id: str) -> T:
@@ -217,6 +278,10 @@ class BoundStep(Generic[T]):
     def allow_from(self, states: AlsoFrom) -> None:
         """Let this step start from further states, as its declaration says."""
         self._also_from = self.codes_of(states)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Let another process find its own by the class and the name."""
+        return getattr, (self.model, self.name)
 
     def __str__(self) -> str:
         return self.name

@@ -7,6 +7,7 @@ from typing import Any
 
 import botocore.client
 import botocore.session
+from botocore.config import Config
 from pynamodb.connection.base import Connection
 
 __all__ = ["SharedConnection"]
@@ -16,6 +17,20 @@ _SHORTEST = 0.5
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 """How often the SDK sends a request to DynamoDB in each retry mode, where nobody set a number."""
+
+
+def _name_once(session: botocore.session.Session) -> None:
+    """Let clients of the session send one user agent: botocore puts its own together twice for each request.
+
+    What it would say of the application, `AWS_SDK_UA_APP_ID`, stays in it.
+    """
+    known = session.get_default_client_config()
+    if known is not None and known.user_agent:
+        return
+    app_id = session.get_config_variable("user_agent_appid")
+    parts = [session.user_agent(), "pynamodb_tracker", *([f"app/{app_id}"] if app_id else [])]
+    named = Config(user_agent=" ".join(parts))
+    session.set_default_client_config(named if known is None else known.merge(named))
 
 
 class SharedConnection(Connection):
@@ -38,6 +53,7 @@ class SharedConnection(Connection):
         with self.building:
             if self._session is None:
                 self._session = super().session
+                _name_once(self._session)
             return self._session
 
     @property

@@ -9,7 +9,7 @@ __all__ = ["Report"]
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of a batch; a task is in one of the four."""
+    """The outcome of a batch; a task is in one of the lists."""
 
     succeeded: list[str] = field(default_factory=list)
     """For these it was done."""
@@ -19,8 +19,12 @@ class Report:
     """These were set aside: their last attempt failed or was used up, or the function gave up."""
     refused: dict[str, Exception] = field(default_factory=dict)
     """These were skipped or lost, with the error that says why."""
+    due: list[str] = field(default_factory=list)
+    """These would have been run, had it not been for `dry_run`."""
 
     def __str__(self) -> str:
+        if self.due:
+            return f"{len(self.due)} due"
         return (
             f"{len(self.succeeded)} succeeded, {len(self.failed)} failed, {len(self.ignored)} ignored, "
             f"{len(self.refused)} refused"

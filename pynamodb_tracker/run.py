@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -45,6 +46,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     heartbeat: bool = False
     lock: transitions.Lock[T] | None = None
     beating: Heartbeat[T] | None = None
+    over: threading.Lock = field(default_factory=threading.Lock)
+    """Taken by who ends the run: the block, or `give_back` while it still runs; never released."""
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it is refused."""
@@ -67,6 +70,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record success, release or failure; the error leaves unless it is recorded and to be skipped."""
         if self.lock is None:
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
+        if not self.over.acquire(blocking=False):
+            return self._end_too_late(self.lock, error)
         self._end(self.lock)
         if self.lock.promise is not None:
             return self._end_promised(self.lock, self.lock.promise, error)
@@ -74,6 +79,40 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self._succeed(self.lock)
             return False
         return self._end_without_success(self.lock, error)
+
+    def give_back(self) -> bool:
+        """Release the task though its block still runs in another thread, and tell whether that is on record.
+
+        Nothing of the block is recorded from then on: its orders, and its end, are refused with LockLostError. A block
+        that is to record its success in a transaction is left alone, and so is one that is ending: who releases a task
+        while such a transaction is on its way cannot tell, later, which of both was applied.
+        """
+        lock = self.lock
+        if lock is None or _is_promised(lock) or not self.over.acquire(blocking=False):
+            return False
+        self._end(lock)
+        if _is_promised(lock):  # in this moment: it may be on its way
+            self.over.release()
+            return False
+        released = self._release(lock, KeyboardInterrupt())
+        lock.lost = self._given_back(lock)
+        return released
+
+    def _end_too_late(self, lock: transitions.Lock[T], error: BaseException | None) -> bool:
+        """Record nothing: the task was given back meanwhile."""
+        told = lock.lost or self._given_back(lock)
+        if error is None:
+            raise told
+        ending.note(error, f"pynamodb_tracker could not record this: {told}")
+        return False
+
+    def _given_back(self, lock: transitions.Lock[T]) -> LockLostError:
+        step, task_id = self.writes.codes.step, self.task_id
+        return LockLostError(
+            f"cannot finish {step} of {type(lock.task).__name__} {task_id!r}: it was given back while the block still "
+            "ran, so that another worker can take it",
+            task_id=task_id,
+        )
 
     def _end_promised(
         self, lock: transitions.Lock[T], promise: transitions.Promise, error: BaseException | None
@@ -144,9 +183,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         fail = partial(transitions.fail, error=error, delay=delay, final=final)
         return ending.recorded(error, lambda: self._finish(lock, fail))
 
-    def _release(self, lock: transitions.Lock[T], error: BaseException) -> None:
-        """Give the attempt back."""
-        ending.recorded(error, lambda: self._finish(lock, transitions.release))
+    def _release(self, lock: transitions.Lock[T], error: BaseException) -> bool:
+        """Give the attempt back, and tell whether that is on record."""
+        return ending.recorded(error, lambda: self._finish(lock, transitions.release))
 
     def _delay(self, attempt: int, error: BaseException) -> timedelta:
         """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
@@ -167,3 +206,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             error, f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken"
         )
         return timedelta(0)
+
+
+def _is_promised(lock: transitions.Lock[T]) -> bool:
+    """Tell whether a transaction is to record the success."""
+    return lock.promise is not None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.app import AppError, load
+from pynamodb_tracker.app import AppError, load, load_function
 
 CLASSES = """
 from pynamodb_tracker import Step, Task, UseCase
@@ -164,3 +165,21 @@ def test_a_wrong_declaration_is_told_at_the_line_of_the_module(folder: Path) -> 
 )
 def test_a_class_that_is_none_of_tasks_is_refused_with_what_to_name(name: str, said: str) -> None:
     assert refusal(name) == said
+
+
+def test_a_function_of_a_module_is_found() -> None:
+    assert load_function("shop:handler") is sys.modules["shop"].handler
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("shop", "'shop' names no function: write module:function"),
+        ("shop.py:handler", "'shop.py:handler' names no function: write module:function"),
+        ("shop:handle", "the module 'shop' has no 'handle'; did you mean 'handler'?"),
+        ("shop:nothing", "the module 'shop' has no 'nothing'"),
+    ],
+)
+def test_what_is_no_function_is_refused(name: str, words: str) -> None:
+    with pytest.raises(AppError, match=f"^{re.escape(words)}"):
+        load_function(name)

@@ -87,7 +87,7 @@ REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
 OBJECTS |= {name: getattr(testing, name) for name in testing.__all__}
 INTERNAL = {
-    *("allow_from", "codes_of", "of"),  # of the library among its own modules
+    *("allow_from", "codes_of", "feed", "of"),  # of the library among its own modules
     *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
     *(
         "get_delete_kwargs_from_instance",
@@ -113,9 +113,12 @@ def parameters(function: Any) -> str:
     signature = inspect.signature(function)
     kept = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
     text = str(signature.replace(parameters=kept, return_annotation=signature.empty))
-    return re.sub(
-        r"datetime\.timedelta\(seconds=(\d+)\)", lambda match: f"timedelta(minutes={int(match[1]) // 60})", text
-    )
+    return re.sub(r"datetime\.timedelta\(seconds=(\d+)\)", lambda match: duration(int(match[1])), text)
+
+
+def duration(seconds: int) -> str:
+    """Return a timedelta as a declaration has it."""
+    return f"timedelta(seconds={seconds})" if seconds % 60 else f"timedelta(minutes={seconds // 60})"
 
 
 def declared(parameters: str) -> str:
@@ -139,7 +142,9 @@ def test_the_reference_names_every_public_object() -> None:
     assert set(OBJECTS) <= quoted
 
 
-@pytest.mark.parametrize("name", ["BoundStep", "ExecutionContext", "Failure", "Page", "Report", "State", "Task"])
+@pytest.mark.parametrize(
+    "name", ["BoundStep", "ExecutionContext", "Failure", "Page", "Report", "State", "Tally", "Task", "Worker"]
+)
 def test_the_reference_has_every_public_member(name: str) -> None:
     about = OBJECTS[name]
     ours = [vars(kind) for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]

@@ -20,6 +20,7 @@ NAMES = [
     "State",
     "Status",
     "Step",
+    "Tally",
     "Task",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
@@ -31,6 +32,7 @@ NAMES = [
     "TrackerError",
     "UseCase",
     "ValueNotStorableError",
+    "Worker",
 ]
 
 

@@ -2,8 +2,8 @@
 
 from pynamodb_tracker.query.counting import count, counts
 from pynamodb_tracker.query.everything import task_ids
-from pynamodb_tracker.query.todo import todo
+from pynamodb_tracker.query.todo import Todo
 from pynamodb_tracker.query.walk import Position, Walk
 from pynamodb_tracker.query.window import Window
 
-__all__ = ["Position", "Walk", "Window", "count", "counts", "task_ids", "todo"]
+__all__ = ["Position", "Todo", "Walk", "Window", "count", "counts", "task_ids"]

@@ -1,47 +1,113 @@
-"""What a step has to do now."""
+"""What a step has to do now: pending and failed tasks that are due, and abandoned ones."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.query.walk import Walk
+from pynamodb_tracker.query.walk import Position, Walk, position
 from pynamodb_tracker.query.window import Window
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.stored import Stored
 
-__all__ = ["todo"]
+__all__ = ["Todo"]
 
 T = TypeVar("T", bound=TaskRow)
+V = TypeVar("V")
 
 
-def todo(
-    model: type[T], codes: Codes, window: Window, limit: int | None = None, *, with_data: bool = True
-) -> Iterator[T]:
-    """Return what a step has to do now, oldest first: pending and failed tasks that are due, and abandoned ones."""
-    now, margin = clock.now(), model.tracker.margin
+@dataclass(frozen=True, slots=True)
+class Todo(Generic[T]):
+    """What a step has to do at a moment, the oldest first."""
 
-    def left_behind(row: T) -> bool:
-        expire_time: datetime | None = row.lock_expire_time
-        return expire_time is not None and expire_time < now - margin
+    model: type[T]
+    codes: Codes
+    now: datetime
+    window: Window
+    only: frozenset[int] = frozenset()
+    """Codes of the step that are looked at; all three where it is empty."""
+    error_like: str = ""
+    """Text that occurs in the last error, on one line; upper and lower case are one."""
 
-    walks = [
-        Walk(model, codes.pending, window, latest=now + margin, with_data=with_data).rows(limit),
-        Walk(model, codes.failed, window, latest=now + margin, with_data=with_data).rows(limit),
-        filter(left_behind, Walk(model, codes.in_progress, window, latest=now - margin, with_data=with_data).rows()),
-    ]
-    merged = heapq.merge(*walks, key=lambda row: (row.due_time, row.task_id))
-    return islice(_each_once(merged), limit)
+    def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
+        """Yield whole tasks, each once: one that changes its state during the walk may be met in both."""
+        most = None if self.error_like else limit  # what is like it is known of the rows alone
+        walks = [replace(walk, with_data=with_data).rows(most) for walk in self._waiting()]
+        rows = (row for row in _merged([*walks, self._abandoned(with_data=with_data)], _of_row) if self._is_like(row))
+        return islice(_each_once(rows, lambda row: row.task_id), limit)
+
+    def ids(self) -> Iterator[str]:
+        """Yield ids alone: of tasks that wait as the index has them, so that a claim may find that one has moved on."""
+        waiting = (map(position, filter(self._is_entry_like, walk.entries())) for walk in self._waiting())
+        abandoned = (_of_row(row) for row in self._abandoned(with_data=False) if self._is_like(row))
+        positions = _merged([*waiting, abandoned], lambda each: each)
+        return _each_once((task_id for _, task_id in positions), lambda task_id: task_id)
+
+    def first(self) -> dict[int, datetime]:
+        """Return by code when the first of its tasks can be started, now or later; reads one entry of each shard.
+
+        A lock that was extended ends later than that: the index does not know.
+        """
+        found = {}
+        for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
+            entry = next(Walk(self.model, code, self.window).entries(limit=1), None)
+            if entry is not None:
+                due_time = datetime.fromisoformat(entry["due_time"]["S"])
+                found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
+        return found
+
+    def _waiting(self) -> list[Walk[T]]:
+        latest = self.now + self.model.tracker.margin
+        return [
+            Walk(self.model, code, self.window, latest=latest)
+            for code in (self.codes.pending, self.codes.failed)
+            if self._is_wanted(code)
+        ]
+
+    def _abandoned(self, *, with_data: bool) -> Iterator[T]:
+        """Yield tasks whose lock is over by their rows: the index does not know of extensions."""
+        if not self._is_wanted(self.codes.in_progress):
+            return iter(())
+        over = self.now - self.model.tracker.margin
+        walk = Walk(self.model, self.codes.in_progress, self.window, latest=over, with_data=with_data)
+        return filter(partial(_is_over, over), walk.rows())
+
+    def _is_wanted(self, code: int) -> bool:
+        return not self.only or code in self.only
+
+    def _is_like(self, row: T) -> bool:
+        return self._is_told(row.last_error)
+
+    def _is_entry_like(self, entry: Stored) -> bool:
+        return self._is_told(entry.get("last_error", {}).get("S"))
+
+    def _is_told(self, error: str | None) -> bool:
+        return not self.error_like or self.error_like.casefold() in (error or "").casefold()
 
 
-def _each_once(rows: Iterable[T]) -> Iterator[T]:
-    """Yield each task once: one that changes its state during the walk may be met in both."""
+def _is_over(time: datetime, row: TaskRow) -> bool:
+    expire_time: datetime | None = row.lock_expire_time
+    return expire_time is not None and expire_time < time
+
+
+def _of_row(row: TaskRow) -> Position:
+    return clock.stamp(row.due_time), row.task_id
+
+
+def _merged(walks: Iterable[Iterator[V]], where: Callable[[V], Position]) -> Iterator[V]:
+    return heapq.merge(*walks, key=where)
+
+
+def _each_once(found: Iterable[V], name: Callable[[V], str]) -> Iterator[V]:
     seen = set[str]()
-    for row in rows:
-        if row.task_id not in seen:
-            seen.add(row.task_id)
-            yield row
+    for each in found:
+        if name(each) not in seen:
+            seen.add(name(each))
+            yield each

@@ -15,7 +15,7 @@ from pynamodb_tracker.query.pages import INDEX, pages
 from pynamodb_tracker.query.window import Window
 from pynamodb_tracker.stored import Stored
 
-__all__ = ["Position", "Walk"]
+__all__ = ["Position", "Walk", "position"]
 
 T = TypeVar("T", bound=TaskRow)
 

@@ -1,9 +1,10 @@
-"""Claim and finish with botocore alone, as somebody writes it who wants nothing but speed."""
+"""Tasks by botocore alone, as somebody writes it who wants nothing but speed."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,80 +12,69 @@ import botocore.config
 import botocore.session
 
 from pynamodb_tracker.token import new_token, this_worker
-from tests.benchmarks.orders import LOCK_FOR, MARGIN, OrderTable
+from tests.benchmarks import by_hand_requests as requests
+from tests.benchmarks.orders import LOCK_FOR, MARGIN, claimed
+from tests.benchmarks.usage import Operation
 
-__all__ = ["ByHand"]
-
-CLAIM = {
-    "TableName": OrderTable.Meta.table_name,
-    "ConditionExpression": "((#status IN (:pending, :failed) AND due_time <= :soon) OR "
-    "(#status = :in_progress AND lock_expire_time < :ago)) AND attempt < :max_attempts AND "
-    "(attribute_not_exists(#lock) OR #lock < :token)",
-    "UpdateExpression": "SET #status = :in_progress, status_key = :status_key, due_time = :expire, "
-    "update_time = :now, attempt = attempt + :one, lock_expire_time = :expire, #lock = :token, worker = :worker, "
-    "fence = fence + :one, unfinished[99] = fence + :one, saves = :zero REMOVE expire_time",
-    "ExpressionAttributeNames": {"#status": "status", "#lock": "lock"},
-    "ReturnValues": "ALL_NEW",
-}
-CLAIM_VALUES = {
-    ":pending": {"N": "10"},
-    ":failed": {"N": "12"},
-    ":in_progress": {"N": "11"},
-    ":max_attempts": {"N": "3"},
-    ":status_key": {"S": "order#11#0"},
-    ":zero": {"N": "0"},
-    ":one": {"N": "1"},
-}
-FINISH = {
-    "TableName": OrderTable.Meta.table_name,
-    "ConditionExpression": "#lock = :token AND #status = :in_progress",
-    "UpdateExpression": "SET #status = :pending, status_key = :status_key, due_time = :now, update_time = :now, "
-    "attempt = :zero, unfinished = :unfinished REMOVE last_error",
-    "ExpressionAttributeNames": {"#status": "status", "#lock": "lock"},
-}
-FINISH_WITH_DATA = {
-    **FINISH,
-    "UpdateExpression": str(FINISH["UpdateExpression"]).replace(" REMOVE", ", #data = :data REMOVE"),
-    "ExpressionAttributeNames": {"#status": "status", "#lock": "lock", "#data": "data"},
-}
-FINISH_VALUES = {
-    ":in_progress": {"N": "11"},
-    ":pending": {"N": "20"},
-    ":status_key": {"S": "order#20#0"},
-    ":zero": {"N": "0"},
-}
+__all__ = ["ByHand", "WithUserAgent", "WithValidation"]
 
 
 class ByHand:
     """Constant expressions, no parameter validation, no models; no attribute is read that is not needed."""
 
+    about = "the same two requests and index as the library; data in the row, no retries of its own, no error records"
+    table = requests.TABLE
+    keys: tuple[str, ...] = ("task_id", "use_case_id")
+    settings: Mapping[str, Any] = {"parameter_validation": False}
+
     def __init__(self) -> None:
-        config = botocore.config.Config(parameter_validation=False)
         session = botocore.session.get_session()
+        config = botocore.config.Config(**self.settings)
         self.client: Any = session.create_client("dynamodb", "us-east-1", config=config)
 
+    def make_table(self) -> None:
+        self.client.create_table(**requests.CREATE_TABLE)
+
+    def drop_table(self) -> None:
+        self.client.delete_table(TableName=self.table)
+
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        return claimed(task_id, data)
+
+    def create(self, task_id: str, data: dict[str, Any], *, state: str = "10") -> None:
+        now = stored(datetime.now(UTC))
+        times = {"due_time": now, "create_time": now, "update_time": now}
+        text = {"S": json.dumps(data, separators=(",", ":"))}
+        item = {**key_of(task_id), **requests.NEW, **times, "data": text, **requests.moved(state)}
+        self.client.put_item(Item=item, **requests.CREATE)
+
     def run(self, task_id: str, *, change: bool) -> None:
-        key = {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}}
-        token = {"S": new_token()}
-        row = self._claim(key, token)
+        key, token = key_of(task_id), {"S": new_token()}
+        self.finish(key, token, self.claim(key, token), change=change)
+
+    def finish(
+        self, key: Mapping[str, Any], token: Mapping[str, str], row: dict[str, Any], *, change: bool = False
+    ) -> None:
+        """Record a success."""
         values: dict[str, Any] = {
-            **FINISH_VALUES,
+            **requests.FINISH_VALUES,
             ":token": token,
             ":now": stored(datetime.now(UTC)),
             ":unfinished": {"L": row["unfinished"]["L"][:-1]},
         }
         if not change:
-            self.client.update_item(Key=key, ExpressionAttributeValues=values, **FINISH)
+            self.client.update_item(Key=key, ExpressionAttributeValues=values, **requests.FINISH)
             return
         data = json.loads(row["data"]["S"])
         data["receipt"] = "r-1"
         values[":data"] = {"S": json.dumps(data, separators=(",", ":"))}
-        self.client.update_item(Key=key, ExpressionAttributeValues=values, **FINISH_WITH_DATA)
+        self.client.update_item(Key=key, ExpressionAttributeValues=values, **requests.FINISH_WITH_DATA)
 
-    def _claim(self, key: Mapping[str, Any], token: Mapping[str, str]) -> dict[str, Any]:
+    def claim(self, key: Mapping[str, Any], token: Mapping[str, str], **options: Any) -> dict[str, Any]:
+        """Return the row; a condition that does not hold is an error of botocore's."""
         now = datetime.now(UTC)
         values = {
-            **CLAIM_VALUES,
+            **requests.CLAIM_VALUES,
             ":token": token,
             ":worker": {"S": this_worker()},
             ":now": stored(now),
@@ -92,8 +82,76 @@ class ByHand:
             ":soon": stored(now + MARGIN),
             ":ago": stored(now - MARGIN),
         }
-        row: dict[str, Any] = self.client.update_item(Key=key, ExpressionAttributeValues=values, **CLAIM)["Attributes"]
+        answer = self.client.update_item(Key=key, ExpressionAttributeValues=values, **requests.CLAIM, **options)
+        row: dict[str, Any] = answer["Attributes"]
         return row
+
+    def operations(self, data: dict[str, Any]) -> Iterator[Operation]:
+        yield "create", lambda: self.create("o-1", data)
+        yield "run", lambda: self.run("o-1", change=False)
+        self.create("o-2", data)
+        yield "run that adds to data", lambda: self.run("o-2", change=True)
+        self.create("o-3", data)
+        yield "failing run", lambda: self._fail("o-3")
+        self.create("o-4", data)
+        self.claim(key_of("o-4"), {"S": new_token()})
+        yield "refused claim", lambda: self._refused("o-4")
+        yield "refused, with the reason", lambda: self._refused("o-4", **requests.WITH_ROW)
+        for number in range(10):
+            self.create(f"q-{number}", data, state="12")
+        yield "query of 10, whole", lambda: self.oldest("12", 10)
+
+    def oldest(self, state: str, limit: int) -> list[dict[str, Any]]:
+        """Return whole rows of a state, the oldest first."""
+        keys = self.oldest_keys(state, limit)
+        wanted: dict[str, Any] = {self.table: {"Keys": keys, "ConsistentRead": True}} if keys else {}
+        rows: list[dict[str, Any]] = []
+        while wanted:
+            found = self.client.batch_get_item(RequestItems=wanted)
+            rows += found["Responses"][self.table]
+            wanted = found["UnprocessedKeys"]
+        return sorted(rows, key=lambda row: str(row["due_time"]["S"]))
+
+    def oldest_keys(self, state: str, limit: int) -> list[dict[str, Any]]:
+        """Return the keys of the oldest tasks of a state."""
+        options: dict[str, Any] = {"ExpressionAttributeValues": {":status_key": {"S": f"order#{state}#0"}}}
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self.client.query(Limit=limit - len(found), **requests.QUERY, **options)
+            found += [{key: entry[key] for key in self.keys} for entry in page["Items"]]
+            if len(found) == limit or not page.get("LastEvaluatedKey"):
+                return found
+            options["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def _fail(self, task_id: str) -> None:
+        key, token = key_of(task_id), {"S": new_token()}
+        self.claim(key, token)
+        values = {**requests.FAIL_VALUES, ":token": token, ":now": stored(datetime.now(UTC))}
+        self.client.update_item(Key=key, ExpressionAttributeValues=values, **requests.FAIL)
+
+    def _refused(self, task_id: str, **options: Any) -> None:
+        with suppress(self.client.exceptions.ConditionalCheckFailedException):
+            self.claim(key_of(task_id), {"S": new_token()}, **options)
+            raise AssertionError("the claim was to be refused")
+
+
+class WithValidation(ByHand):
+    """With the settings that botocore has by itself."""
+
+    settings: Mapping[str, Any] = {}
+
+
+class WithUserAgent(ByHand):
+    """With a user agent that is put together once, as the library has it."""
+
+    settings: Mapping[str, Any] = {
+        "parameter_validation": False,
+        "user_agent": botocore.session.get_session().user_agent(),
+    }
+
+
+def key_of(task_id: str) -> dict[str, dict[str, str]]:
+    return {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}}
 
 
 def stored(moment: datetime) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
 from pynamodb_tracker.token import new_token, this_worker
-from tests.benchmarks.orders import LOCK_FOR, MARGIN, OrderTable
+from tests.benchmarks.orders import LOCK_FOR, MARGIN, OrderTable, claimed
 
 __all__ = ["ByModel"]
 
@@ -47,6 +47,9 @@ class ByModel:
     def __init__(self) -> None:
         Row._connection = None  # a client of its own, that no stub of an earlier measurement answers
         self.client: Any = Row._get_connection().connection.client
+
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        return claimed(task_id, data)
 
     def run(self, task_id: str, *, change: bool) -> None:
         row, token = Row(task_id, "order"), new_token()

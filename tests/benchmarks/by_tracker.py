@@ -1,22 +1,74 @@
-"""Claim and finish by this library."""
+"""Tasks by this library."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from tests.benchmarks.orders import Order, OrderTable
+from pynamodb_tracker import TaskNotStartableError
+from tests.benchmarks.orders import InRow, Order, OrderTable, claimed
+from tests.benchmarks.usage import Operation
 
-__all__ = ["ByTracker"]
+__all__ = ["ByTracker", "ByTrackerInRow"]
 
 
 class ByTracker:
     """What a user of the library writes."""
 
+    about = (
+        "states, attempts, a lock that another worker takes over, fencing, whole rows from queries, large data beside"
+    )
+    table = OrderTable.Meta.table_name
+    keys: tuple[str, ...] = ("task_id", "use_case_id")
+    order: Any = Order
+
     def __init__(self) -> None:
         OrderTable.tracker.table.reconnect()
         self.client: Any = OrderTable.tracker.connection().connection.client
 
+    def make_table(self) -> None:
+        OrderTable.create_table(wait=True)
+
+    def drop_table(self) -> None:
+        OrderTable.delete_table()
+
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        return claimed(task_id, data)
+
+    def create(self, task_id: str, data: dict[str, Any]) -> None:
+        self.order.create(task_id, data=data)
+
     def run(self, task_id: str, *, change: bool) -> None:
-        with Order.ship.start(task_id) as ctx:
+        with self.order.ship.start(task_id) as ctx:
             if change:
                 ctx.task.data["receipt"] = "r-1"
+
+    def operations(self, data: dict[str, Any]) -> Iterator[Operation]:
+        yield "create", lambda: self.create("o-1", data)
+        yield "run", lambda: self.run("o-1", change=False)
+        self.create("o-2", data)
+        yield "run that adds to data", lambda: self.run("o-2", change=True)
+        self.create("o-3", data)
+        yield "failing run", lambda: self._fail("o-3")
+        self.create("o-4", data)
+        with self.order.ship.start("o-4"):
+            yield "refused claim", lambda: self._refused("o-4", detailed=False)
+            yield "refused, with the reason", lambda: self._refused("o-4", detailed=True)
+        for number in range(10):
+            self.order.create(f"q-{number}", state=self.order.ship.failed, data=data)
+        yield "query of 10, whole", lambda: list(self.order.ship.failed.query(limit=10))
+
+    def _fail(self, task_id: str) -> None:
+        with self.order.ship.start(task_id, skip_error=True):
+            raise ConnectionError("the printer does not answer")
+
+    def _refused(self, task_id: str, *, detailed: bool) -> None:
+        with suppress(TaskNotStartableError), self.order.ship.start(task_id, detailed_error=detailed):
+            raise AssertionError("the claim was to be refused")
+
+
+class ByTrackerInRow(ByTracker):
+    """The same with all of its data in the row, as the other ways have it."""
+
+    order = InRow

@@ -1,4 +1,4 @@
-"""Client CPU of a run, claim and success, against the same two requests by botocore and by `Model.update`."""
+"""Client CPU of a run, claim and success, with HTTP stubbed: by each way, against the same two requests by hand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from tests.benchmarks.by_hand import ByHand
+from tests.benchmarks.apart import Apart, all_apart
+from tests.benchmarks.by_hand import ByHand, WithUserAgent, WithValidation
 from tests.benchmarks.by_model import ByModel
-from tests.benchmarks.by_tracker import ByTracker
-from tests.benchmarks.orders import claimed, data_of
+from tests.benchmarks.by_tracker import ByTrackerInRow
+from tests.benchmarks.cost import SIZES
+from tests.benchmarks.orders import data_of
 from tests.benchmarks.stub import Stub
 from tests.benchmarks.tables import table
+from tests.benchmarks.ways import LIBRARY, missing, peers
 
 __all__ = ["report"]
 
@@ -27,57 +30,87 @@ class Way(Protocol):
         """Do it once, with a new entry in `data` where `change` is set."""
         ...
 
+    def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the stored row as a claim of it returns it."""
+        ...
 
-SIZES = {"0.2 KB": 200, "20 KB": 20_000, "200 KB": 200_000}
+
 BLOCKS = {"changes nothing": False, "adds to data": True}
-WAYS: dict[str, Callable[[], Way]] = {
-    "botocore by hand": ByHand,
-    "Model.update twice": ByModel,
-    "pynamodb_tracker": ByTracker,
+SAME: dict[str, Callable[[], Way]] = {
+    "by hand": ByHand,
+    "one user agent": WithUserAgent,
+    "as botocore is": WithValidation,
+    "Model.update": ByModel,
+    LIBRARY: ByTrackerInRow,
 }
-SECONDS = 2.5
-WARM_UP = 20
+"""Ways that send the same two requests; the first is what the others are compared with."""
+ROUNDS = 12
+RUNS = 25
+"""In each round of each way; the ways take turns."""
 
 
 def report() -> Iterator[str]:
-    yield "Client CPU of a run (claim and success), HTTP answers stubbed; ratios of the medians of interleaved runs"
+    yield f"Client CPU of a run (claim and success), HTTP answers stubbed; medians of {ROUNDS * RUNS} runs, as ratios"
+    yield from missing()
     rows = []
-    for size, size_bytes in SIZES.items():
-        for block, change in BLOCKS.items():
-            by_hand, *others = medians(size_bytes, change=change)
-            ratios = [f"{other / by_hand:.2f}" for other in others]
-            rows.append([size, block, "1.00", *ratios, f"{by_hand * 1000:.2f} ms"])
-    yield from table(["data", "the block", *WAYS, "1.00 is here"], rows, left=2)
+    with all_apart(Stubbed, {**SAME, **peers()}) as every:
+        for size, size_bytes in SIZES.items():
+            for block, change in BLOCKS.items():
+                by_hand, *others = medians(every, size_bytes, change=change)
+                ratios = [f"{other / by_hand:.2f}" for other in others]
+                rows.append([size, block, "1.00", *ratios, f"{by_hand * 1000:.2f} ms"])
+        header = ["data", "the block", *every, "1.00 is here"]
+    yield from table(header, rows, left=2)
+    yield "by hand: botocore without parameter validation; as botocore is: with it; data is in the row in all ways"
 
 
-def medians(size_bytes: int, *, change: bool) -> list[float]:
+def medians(every: dict[str, Apart], size_bytes: int, *, change: bool) -> list[float]:
     """Return the median CPU time of a run by each way, in seconds."""
-    row = claimed("o-1", data_of(size_bytes))
-    ways = [way() for way in WAYS.values()]
-    stubs = [Stub(way.client, row) for way in ways]
-    for _ in range(WARM_UP):
-        for way in ways:
-            way.run("o-1", change=change)
-    check_same([stub.requests for stub in stubs])
-    times: list[list[float]] = [[] for _ in ways]
-    runs, end = WARM_UP, time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        runs += 1
-        for way, taken in zip(ways, times, strict=True):
-            begin = time.process_time()
-            way.run("o-1", change=change)
-            taken.append(time.process_time() - begin)
-    if any(stub.count != 2 * runs for stub in stubs):
-        raise AssertionError("a run took other than two requests: the comparison is of different things")
-    return [statistics.median(taken) for taken in times]
+    check_same({name: way.call("prepare", size_bytes, change) for name, way in every.items() if name in SAME})
+    for name in every.keys() - SAME.keys():
+        every[name].call("prepare", size_bytes, change)
+    times: dict[str, list[float]] = {name: [] for name in every}
+    for _ in range(ROUNDS):
+        for name, way in every.items():
+            times[name] += way.call("times", RUNS)
+    return [statistics.median(taken) for taken in times.values()]
 
 
-def check_same(requests: list[list[dict[str, Any]]]) -> None:
+class Stubbed:
+    """One way, in its own process, whose requests are answered from memory."""
+
+    def __init__(self, make: Callable[[], Way]) -> None:
+        self._make = make
+
+    def prepare(self, size_bytes: int, change: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - called by position
+        """Begin anew, with a row that has so much data, and return the requests of a run."""
+        self._way = self._make()
+        self._change = change
+        self._stub = Stub(self._way.client, self._way.claimed("o-1", data_of(size_bytes)))
+        self.times(RUNS)
+        return self._stub.requests
+
+    def times(self, runs: int) -> list[float]:
+        """Return the CPU time of each of so many runs."""
+        taken, before = [], self._stub.count
+        for _ in range(runs):
+            began = time.process_time()
+            self._way.run("o-1", change=self._change)
+            taken.append(time.process_time() - began)
+        if self._stub.count != before + 2 * runs:
+            raise AssertionError("a run took other than two requests: the comparison is of different things")
+        return taken
+
+
+def check_same(requests: dict[str, list[dict[str, Any]]]) -> None:
     """Fail where the ways have come to do different things: the figures would compare nothing."""
-    told = [[(attributes(request, "Condition"), attributes(request, "Update")) for request in run] for run in requests]
-    for other, name in zip(told, WAYS, strict=True):
-        if other != told[-1]:
-            raise AssertionError(f"{name} no longer sends what the library sends: {other} is not {told[-1]}")
+    told = {
+        name: [(attributes(request, "Condition"), attributes(request, "Update")) for request in run]
+        for name, run in requests.items()
+    }
+    for name, other in told.items():
+        if other != told[LIBRARY]:
+            raise AssertionError(f"{name} no longer sends what the library sends: {other} is not {told[LIBRARY]}")
 
 
 def attributes(request: dict[str, Any], kind: str) -> list[str]:

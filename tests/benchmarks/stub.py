@@ -22,7 +22,7 @@ class _Body:
 
 
 class Stub:
-    """Answers the UpdateItems of one client, which come in the same order in every run, with what each asked for."""
+    """Answers the writes of one client, which come in the same order in every run, with what each asked for."""
 
     def __init__(self, client: Any, row: dict[str, Any], *, requests_of_a_run: int = 2) -> None:
         self.count = 0
@@ -31,7 +31,7 @@ class Stub:
         self._row = row
         self._answers: list[tuple[Any, _Body]] = []
         self._of_a_run = requests_of_a_run
-        client.meta.events.register("before-send.dynamodb.UpdateItem", self._answer)
+        client.meta.events.register("before-send.dynamodb", self._answer)
 
     def _answer(self, request: Any, **_: Any) -> AWSResponse:
         if len(self._answers) < self._of_a_run:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pynamodb_tracker import cli
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.doctor import Finding, Severity
 from tests.demo.command import WITHOUT, environment
@@ -215,8 +214,8 @@ FINDINGS = [
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one finding of each kind."""
-    monkeypatch.setattr(cli, "load", lambda _name: ShopTask)
-    monkeypatch.setattr(cli, "examine", lambda _model: FINDINGS)
+    monkeypatch.setattr("pynamodb_tracker.cli.doctor.load", lambda _name: ShopTask)
+    monkeypatch.setattr("pynamodb_tracker.cli.doctor.examine", lambda _model: FINDINGS)
 
 
 @pytest.mark.usefixtures("found")

@@ -53,13 +53,17 @@ def test_16_processes_run_each_of_200_tasks_exactly_once(order: Any, patient: Cr
     assert order.confirm.succeeded.count() == 200
 
 
-def test_4_processes_that_run_all_run_each_of_40_tasks_exactly_once(order: Any, patient: Crew) -> None:
-    ids = [order.create(f"o-{number}").task_id for number in range(40)]
+def test_16_processes_that_run_all_run_each_of_400_tasks_exactly_once_and_rarely_meet(
+    order: Any, patient: Crew
+) -> None:
+    ids = [f"o-{number}" for number in range(400)]
+    order.create_many(ids, threads=4)
 
-    reports = patient.race([["run_all"]] * 4)
+    reports = patient.race([["run_all"]] * 16)
 
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
-    assert order.confirm.succeeded.count() == 40
+    assert order.confirm.succeeded.count() == 400
+    assert sum(report["refused"] for report in reports) <= 0.3 * 400
 
 
 def test_16_threads_that_want_one_task_make_one_winner_in_every_round(order: Any) -> None:

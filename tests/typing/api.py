@@ -8,7 +8,19 @@ from typing import assert_type
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import BoundStep, ExecutionContext, Page, Report, State, Status, Step, Task, UseCase
+from pynamodb_tracker import (
+    BoundStep,
+    ExecutionContext,
+    Page,
+    Report,
+    State,
+    Status,
+    Step,
+    Tally,
+    Task,
+    UseCase,
+    Worker,
+)
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 
 
@@ -71,6 +83,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.run_all(print_label, heartbeat=True), Report)
     Order.ship.run_all(look)  # what works on any task works on an order
     assert_type(Order.ship.todo(), Iterator[Order])
+    assert_type(Order.ship.next_due(), dict[State[Order], datetime])
     assert_type(Order.ship.reopen("o-1001"), Order)
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
     since = datetime.now(UTC) - timedelta(days=30)
@@ -102,6 +115,17 @@ def run_for_long_with_skip() -> int:
     with Order.ship.start("o-1001", skip_error=True, heartbeat=True) as ctx:
         return print_label(ctx)
     return 0  # reachable, as above
+
+
+def work_until_told_to_stop() -> None:
+    worker = Worker({Order.ship: print_label, Order.deliver: look}, threads=8, grace=timedelta(minutes=1))
+    worker.stop()
+    for step, tally in worker.run().items():
+        assert_type(tally, Tally)
+        assert_type(step.name, str)
+        assert_type(tally.succeeded, int)
+    Worker({"ship": print_label})  # type: ignore[dict-item]
+    Worker({Order.ship: print_label}, grace=30)  # type: ignore[arg-type]
 
 
 def test_with_tables() -> None:

@@ -1,0 +1,199 @@
+"""`load`: creates the tasks of a file."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+
+from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.batch import in_threads
+from pynamodb_tracker.cli import stop
+from pynamodb_tracker.cli.exits import FOUND, CannotRunError, one_line
+from pynamodb_tracker.cli.lines import File, Form, Line, opened
+from pynamodb_tracker.cli.options import AppOption, ThreadsOption, UseCaseOption
+from pynamodb_tracker.cli.progress import Progress, progress
+from pynamodb_tracker.cli.screen import count, say, warn
+from pynamodb_tracker.cli.target import state_named, use_case
+from pynamodb_tracker.cli.values import from_json, from_text, time_of
+from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TrackerError
+from pynamodb_tracker.state import State
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.task import Task
+
+__all__ = ["load"]
+
+
+class _BadLineError(Exception):
+    """A line is wrong, and has been told; the rest is left."""
+
+
+def load(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a header, or JSON lines; - is stdin.")],
+    *,
+    name: AppOption,
+    use_case_name: UseCaseOption = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEP.STATE", help="Where tasks begin whose line does not say it.", show_default="the first step"
+        ),
+    ] = None,
+    form: Annotated[Form | None, typer.Option("--format", help="Instead of guessing it.")] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Report each bad line, and load the others.")
+    ] = False,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Tasks that are there already are fine, and left as they are.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the lines, and create nothing.")] = False,
+    threads: ThreadsOption = 8,
+) -> None:
+    """Create a task for each line of a file.
+
+    A line has a task_id, and may have a state as in ship.pending, a due_time, data and the attributes of the class;
+    empty CSV fields are no value. What was in progress when it was exported begins as pending.
+
+    Exits with 1 if a line was bad. Run again with --skip-existing, it goes on where it was stopped.
+    """
+    with use_case(name, use_case_name) as model, opened(file, form) as source:
+        begin = None if state is None else _to_begin_in(model, state)
+        _check_columns(model, source)
+        load = _Load(model, source, begin, keep_going=keep_going, skip_existing=skip_existing, dry_run=dry_run)
+        ended = None
+        try:
+            with progress("load", source.size) as shown:
+                load.shown = shown
+                stop.run(
+                    lambda order: load.run(order, threads),
+                    at_first=lambda: warn("stopping: waiting for what is under way; Ctrl-C again does not wait"),
+                    at_second=lambda: warn(f"left at once; {load.told()}"),
+                )
+                shown.end()
+        except _BadLineError:
+            warn("stopped at the first bad line: --keep-going goes on after one")
+        except stop.StoppedError as stopped:
+            ended = stopped.exit_code
+        finally:
+            say(("stopped; " if ended else "") + load.told())
+        if ended or load.bad:
+            raise typer.Exit(ended or FOUND)
+
+
+@dataclass(slots=True)
+class _Load:
+    """A load under way."""
+
+    model: type[Task]
+    source: File
+    begin: State[Any] | None
+    keep_going: bool
+    skip_existing: bool
+    dry_run: bool
+    created: int = 0
+    existing: int = 0
+    bad: int = 0
+    shown: Progress | None = None
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, order: stop.Stop, threads: int) -> None:
+        """Create the tasks."""
+        in_threads(self._load, self._lines(order), threads)
+
+    def told(self) -> str:
+        """Return how far it is."""
+        existing = f", {self.existing:,} there already" if self.existing else ""
+        bad = f", {count(self.bad, 'bad line')}" if self.bad else ""
+        return f"{count(self.created)} {'to create' if self.dry_run else 'created'}{existing}{bad}"
+
+    def _lines(self, order: stop.Stop) -> Iterator[Line]:
+        for line in self.source.lines():
+            if order:
+                raise KeyboardInterrupt
+            yield line
+
+    def _load(self, line: Line) -> None:
+        problem = line.problem
+        existing = False
+        if not problem:
+            try:
+                arguments = self._arguments(line.values)
+                if not self.dry_run:
+                    self.model.create(**arguments)
+            except TaskAlreadyExistsError as error:
+                existing = self.skip_existing
+                problem = "" if existing else f"{one_line(error)} (--skip-existing goes on at such a line)"
+            except (CannotRunError, TrackerError, TypeError, ValueError) as error:
+                problem = one_line(error)
+        with self._guard:
+            self._note(line, problem, existing=existing)
+
+    def _note(self, line: Line, problem: str, *, existing: bool) -> None:
+        if problem and self.bad and not self.keep_going:
+            return  # under way when the first bad line ended it
+        self.bad += bool(problem)
+        self.existing += existing
+        self.created += not problem and not existing
+        if problem:
+            warn(f"{self.source.name}:{line.number}: {problem}")
+            if not self.keep_going:
+                raise _BadLineError
+        if self.shown is not None:
+            self.shown.show(self.source.position or 0, self.told())
+
+    def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `create` takes; an error says what is wrong with a value."""
+        own = dict(self.model.tracker.own_attributes())
+        read = from_text if self.source.form is Form.CSV else from_json
+        found: dict[str, Any] = {} if self.begin is None else {"state": self.begin}
+        for key, value in values.items():
+            if key == "task_id":
+                found[key] = value
+            elif value is None or value == "":
+                found |= {} if value is None or self.source.form is Form.CSV else {key: value}
+            elif key == "state":
+                found[key] = _to_begin_in(self.model, str(value))
+            elif key == "due_time":
+                found[key] = time_of(value)
+            elif key not in own:
+                raise CannotRunError(_unknown(self.model, key))
+            else:
+                found[key] = _read(read, own[key], key, value)
+        if not found.get("task_id"):
+            raise CannotRunError("it has no task_id")
+        return found
+
+
+def _read(read: Any, attribute: Any, key: str, value: Any) -> Any:
+    try:
+        return read(attribute, value)
+    except (TypeError, ValueError) as error:
+        raise CannotRunError(f"{key}: {error}") from None
+
+
+def _to_begin_in(model: type[Task], name: str) -> State[Any]:
+    state = state_named(model, name)
+    return getattr(model, state.step).pending if state.status is Status.IN_PROGRESS else state
+
+
+def _check_columns(model: type[Task], source: File) -> None:
+    """Refuse a header that cannot be meant, before anything is created."""
+    if source.form is not Form.CSV:
+        return
+    known = {"task_id", "state", "due_time", *dict(model.tracker.own_attributes())}
+    for column in source.columns:
+        if column not in known:
+            raise CannotRunError(f"{source.name}:1: {_unknown(model, column)}")
+        if source.columns.count(column) > 1:
+            raise CannotRunError(f"{source.name}:1: the column {column!r} is there twice")
+    if "task_id" not in source.columns:
+        raise CannotRunError(f"{source.name}:1: there is no column 'task_id'")
+
+
+def _unknown(model: type[Task], key: str) -> str:
+    known = ["task_id", "state", "due_time", *dict(model.tracker.own_attributes())]
+    hint = did_you_mean(key, known) or f"; there is {', '.join(known)}"
+    return f"{model.__name__} has no attribute {key!r}{hint}"

@@ -1,0 +1,105 @@
+"""`reopen`, `ignore` and `delete`: what a person decides about single tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND
+from pynamodb_tracker.cli.options import AppOption, StepArgument, TasksArgument, UseCaseOption
+from pynamodb_tracker.cli.screen import count, escaped, say, warn
+from pynamodb_tracker.cli.target import step_named, use_case
+from pynamodb_tracker.exceptions import TrackerError
+
+__all__ = ["delete", "ignore", "reopen"]
+
+_NAMED = 5
+"""Tasks that a question names."""
+
+
+def reopen(step: StepArgument, tasks: TasksArgument, *, name: AppOption, use_case_name: UseCaseOption = None) -> None:
+    """Give failed or ignored tasks a fresh set of attempts: they are pending again, and due.
+
+    Exits with 1 if one of them was refused; the others are reopened.
+    """
+    with use_case(name, use_case_name) as model:
+        of = step_named(model, step)
+        _each(tasks, lambda task_id: say(f"{escaped(task_id)}: {of.reopen(task_id).state}"))
+
+
+def ignore(
+    step: StepArgument,
+    tasks: TasksArgument,
+    *,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the errors of the task.")],
+    name: AppOption,
+    use_case_name: UseCaseOption = None,
+) -> None:
+    """Set tasks aside: nobody runs them until they are reopened.
+
+    Exits with 1 if one of them was refused; the others are ignored.
+    """
+    with use_case(name, use_case_name) as model:
+        of = step_named(model, step)
+        _each(tasks, lambda task_id: say(f"{escaped(task_id)}: {of.ignore(task_id, reason=reason).state}"))
+
+
+def delete(
+    tasks: TasksArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    name: AppOption,
+    use_case_name: UseCaseOption = None,
+) -> None:
+    """Delete tasks for ever, and what lies beside their rows; a task in progress is refused.
+
+    It asks first. Exits with 1 if the answer is no, or if one of them was refused; the others are deleted.
+    """
+    with use_case(name, use_case_name) as model:
+        if not yes:
+            _ask(model.__name__, tasks)
+
+        def delete_one(task_id: str) -> None:
+            model.delete_task(task_id)
+            say(f"{escaped(task_id)}: deleted")
+
+        _each(tasks, delete_one)
+
+
+def _ask(what: str, tasks: Sequence[str]) -> None:
+    """Ask whether these are to be deleted; exit if not, or if there is nobody to ask."""
+    if "-" in tasks or not _is_terminal():
+        warn("delete asks before it deletes, and cannot ask here: add --yes")
+        raise typer.Exit(CANNOT_RUN)
+    named = ", ".join(map(escaped, tasks[:_NAMED])) + (", ..." if len(tasks) > _NAMED else "")
+    if not typer.confirm(f"Delete {count(len(tasks))} of {what} for ever ({named})?", err=True):
+        warn("nothing was deleted")
+        raise typer.Exit(FOUND)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _each(tasks: Sequence[str], order: Callable[[str], None]) -> None:
+    """Give the order for each task; one that is refused is told, and the others go on."""
+    refused = 0
+    for task_id in _ids(tasks):
+        try:
+            order(task_id)
+        except (TrackerError, ValueError) as error:
+            warn(str(error))
+            refused += 1
+    if refused:
+        raise typer.Exit(FOUND)
+
+
+def _ids(tasks: Sequence[str]) -> Iterator[str]:
+    for task_id in tasks:
+        if task_id == "-":
+            yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+        else:
+            yield task_id

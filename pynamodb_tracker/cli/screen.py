@@ -1,0 +1,62 @@
+"""What is written to a person: sentences on stdout and stderr, nothing of which can steer a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["console", "count", "escaped", "say", "say_json", "say_json_array", "warn", "width_at_terminal"]
+
+
+def escaped(text: str) -> str:
+    r"""Return the text on one line, with what does not print written as `\x1b`: ids and errors come from anybody.
+
+    That is control characters, line breaks, and marks that turn the direction of writing round.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints what it is given and colours nothing by itself."""
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def width_at_terminal(on: Console) -> int | None:
+    """Return the columns of the terminal; None for a file or a pipe, whose lines may be of any length."""
+    return on.width if on.file.isatty() else None
+
+
+def say(text: str | Text, on: Console | None = None) -> None:
+    """Print a line on stdout, as long as it is."""
+    (on or console()).print(text, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr, as long as it is."""
+    console(stderr=True).print(escaped(text), soft_wrap=True)
+
+
+def say_json(told: object) -> None:
+    """Print one JSON document on stdout."""
+    sys.stdout.write(json.dumps(told, indent=2) + "\n")
+
+
+def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
+    """Print a JSON array on stdout, an entry a line as they come: of any length."""
+    before = "["
+    for entry in entries:
+        sys.stdout.write(f"{before}\n  {json.dumps(entry)}")
+        before = ","
+    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
+
+
+def count(number: int, noun: str = "task") -> str:
+    """Return a number with its noun: `1 task`, `10,000 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,74 @@
+"""What an operation used: its requests, and the units that DynamoDB Local reports for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Operation", "Usage", "usages"]
+
+Operation = tuple[str, Callable[[], object]]
+
+WRITES = {"UpdateItem", "PutItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
+READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
+
+
+@dataclass
+class Usage:
+    """What some requests used."""
+
+    requests: int = 0
+    write_units: float = 0
+    read_units: float = 0
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    """Keys or items of writes whose condition did not hold: the engine does not say what they used."""
+    _params: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, params: dict[str, Any], model: Any, **_: Any) -> None:
+        """Let a request ask what it uses."""
+        if model.name in WRITES | READS:
+            params.setdefault("ReturnConsumedCapacity", "TOTAL")
+            self._params = params
+
+    def count(self, model: Any, parsed: dict[str, Any], **_: Any) -> None:
+        """Add an answer."""
+        self.requests += 1
+        if "Error" in parsed:
+            self.refused.append(self._params.get("Key") or self._params["Item"])
+            return
+        used = parsed["ConsumedCapacity"]
+        units = sum(part["CapacityUnits"] for part in (used if isinstance(used, list) else [used]))
+        if model.name in WRITES:
+            self.write_units += units
+        else:
+            self.read_units += units
+
+
+def usages(
+    client: Any, table: str, keys: tuple[str, ...], operations: Iterator[Operation]
+) -> Iterator[tuple[str, Usage]]:
+    """Yield what each operation used; `keys` are the names of the key attributes of the table.
+
+    AWS charges a refused write by the size of the row that is there; so a write of that row that changes nothing is
+    made, and what it used is counted for the refused one.
+    """
+    for name, operate in operations:
+        usage = Usage()
+        client.meta.events.register("provide-client-params.dynamodb", usage.ask)
+        client.meta.events.register("after-call.dynamodb", usage.count)
+        try:
+            operate()
+        finally:
+            client.meta.events.unregister("after-call.dynamodb", usage.count)
+            client.meta.events.unregister("provide-client-params.dynamodb", usage.ask)
+        for item in usage.refused:
+            answer = client.update_item(
+                TableName=table,
+                Key={key: item[key] for key in keys},
+                UpdateExpression="SET #status = #status",
+                ExpressionAttributeNames={"#status": "status"},
+                ReturnConsumedCapacity="TOTAL",
+            )
+            usage.write_units += answer["ConsumedCapacity"]["CapacityUnits"]
+        yield name, usage

@@ -1,0 +1,67 @@
+"""`errors`: failed and ignored tasks by error."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker.cli.grouping import pattern
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import read, run
+from tests.cli.shop import Order, waver
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("KeyError: 'o-17'", "KeyError: '…'"),
+        ("HTTPError: 503 of request 918273", "HTTPError: 503 of request #"),
+        ("X: 9f0c1b7e-8a67-4c15-9d4b-0123456789ab is gone", "X: # is gone"),
+        ("X: at 0x7f3a2b", "X: at #"),
+        ("X: since 2026-01-31T12:00:00.123Z", "X: since #"),
+        ("X: commit deadbeef01", "X: commit #"),
+        ("X: the effaced deed", "X: the effaced deed"),
+    ],
+)
+def test_what_differs_from_task_to_task_is_left_out(error: str, told: str) -> None:
+    assert pattern(error, "o-17") == told
+
+
+def test_errors_are_grouped_the_commonest_first_and_exit_with_1(store: StoppedClock) -> None:
+    Order.create_many([f"bad-{number}" for number in range(3)] + ["lost-1"])
+    Order.pay.run_all(waver)
+    store.advance(timedelta(hours=2))
+    ended = run("errors")
+    assert (ended.code, ended.err) == (1, "")
+    assert [line.split()[:3] for line in ended.lines] == [
+        ["tasks", "state", "newest"],
+        ["3", "pay.failed", "2h"],
+        ["1", "pay.ignored", "2h"],
+    ]
+    assert ended.lines[1].endswith("ConnectionError: the bank did not answer about …, request #")
+    first, second = read("errors", "pay")
+    assert (first["tasks"], first["state"]) == (3, "pay.failed")
+    assert first["example"].startswith("bad-")
+    assert (second["error"], second["example"]) == ("GiveUp: no such address", "lost-1")
+
+
+def test_a_window_chooses(store: StoppedClock) -> None:
+    Order.create("bad-1")
+    Order.pay.run_all(waver)
+    store.advance(timedelta(days=2))
+    assert run("errors", "--since", "1d").code == 0
+    assert run("errors", "--until", "1d").code == 1
+
+
+@pytest.mark.usefixtures("store")
+def test_no_errors_exit_with_0() -> None:
+    assert run("errors", "ship").out == "no task of Order has failed or is ignored in ship\n"
+    assert (run("errors").code, read("errors")) == (0, [])
+
+
+@pytest.mark.usefixtures("store")
+def test_ignored_tasks_have_the_reason() -> None:
+    Order.create("o-1")
+    Order.pay.ignore("o-1", reason="cancelled")
+    assert read("errors")[0]["error"] == "ignored: cancelled"

@@ -1,0 +1,189 @@
+"""Exit codes, and errors in one line: no command prints a traceback for what is not its own fault."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from pynamodb.exceptions import QueryError
+
+from pynamodb_tracker.__main__ import main
+from pynamodb_tracker.cli.exits import one_line
+from tests.cli.command import run
+from tests.cli.shop import EmptyTask, Order, StoreTask
+from tests.contract.engines import DynamoDBLocal
+from tests.demo.command import ran
+from tests.engine.dynamodb_local import Engine
+
+CHARGE = "tests.cli.shop:charge"
+
+EVERY = [
+    ("status",),
+    ("list", "pay.failed"),
+    ("show", "o-1"),
+    ("errors",),
+    ("stuck",),
+    ("run", "pay", CHARGE),
+    ("retry", "pay", CHARGE),
+    ("reopen", "pay", "o-1"),
+    ("ignore", "pay", "o-1", "--reason", "x"),
+    ("delete", "o-1", "--yes"),
+    ("load", "-"),
+    ("export",),
+]
+
+every_command = pytest.mark.parametrize("arguments", EVERY, ids=[each[0] for each in EVERY])
+
+NO_TABLE = (
+    "there is no such table: make it with pynamodb-tracker create-table, or look in the region and with the "
+    "credentials of the account that has it\n"
+)
+LINE = '{"task_id": "o-1"}\n'
+
+
+@every_command
+def test_a_table_that_is_not_there_is_told_in_one_line(dynamodb_local: Engine, arguments: tuple[str, ...]) -> None:
+    with DynamoDBLocal.of([StoreTask], dynamodb_local.endpoint):
+        StoreTask.delete_table()
+        ended = run(*arguments, text=LINE)
+        assert ended.code == 2
+        assert ended.err == f"table {StoreTask.Meta.table_name} at {dynamodb_local.endpoint}: {NO_TABLE}"
+        StoreTask.create_table(wait=True)
+
+
+@every_command
+def test_missing_credentials_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    StoreTask.tracker.table.reconnect()
+    ended = run(*arguments, text=LINE)
+    StoreTask.tracker.table.reconnect()
+    assert ended.code == 2
+    assert ended.err == (
+        "table store at https://dynamodb.us-east-1.amazonaws.com: no credentials: set AWS_PROFILE, or "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\n"
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_a_missing_permission_is_told_in_one_line() -> None:
+    denied = ClientError(
+        {
+            "Error": {
+                "Code": "AccessDeniedException",
+                "Message": "User: x is not authorized to\nperform: dynamodb:Query",
+            }
+        },
+        "Query",
+    )
+    assert one_line(QueryError("Failed to query", denied)) == (
+        "AccessDeniedException: User: x is not authorized to perform: dynamodb:Query"
+    )
+    client = Order.tracker.connection().connection.client
+    with Stubber(client) as stubber:
+        stubber.add_client_error("query", "AccessDeniedException", "not authorized")
+        ended = run("list", "pay.failed")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(": AccessDeniedException: not authorized\n")
+
+
+def test_a_region_that_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StoreTask.Meta, "region", None)
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    StoreTask.tracker.table.reconnect()
+    ended = run("status")
+    StoreTask.tracker.table.reconnect()
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "no region: write it in the Meta of the table's class, or set AWS_DEFAULT_REGION" in ended.err
+
+
+@every_command
+def test_a_class_that_cannot_be_imported_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments, of="nowhere:Order", text=LINE)
+    assert (ended.code, ended.out) == (2, "")
+    assert re.fullmatch(r"No module named 'nowhere': it is neither in .* nor installed\n", ended.err)
+
+
+@pytest.mark.parametrize("arguments", [*EVERY, ("create-table",), ("doctor",)], ids=lambda each: str(each[0]))
+def test_without_a_class_it_says_how_to_name_one(arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments, of="")
+    assert ended.code == 2
+    assert "--app" in ended.err
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "pay.failed", "--since", "yesterday"),
+        ("list", "pay.failed", "--limit", "0"),
+        ("retry", "pay", CHARGE, "--rate", "fast"),
+        ("retry", "pay", CHARGE, "--threads", "0"),
+        ("retry", "pay"),
+        ("reopen", "pay"),
+        ("unknown",),
+    ],
+    ids=" ".join,
+)
+def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "arguments", [("list", "pay.failed"), ("errors",), ("retry", "pay", CHARGE), ("export", "pay.failed")]
+)
+def test_an_empty_window_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+    ended = run(*arguments, "--since", "1d", "--until", "2d")
+    assert ended.code == 2
+    assert re.fullmatch(r"the window is empty: --since .* is not before --until .*\n", ended.err)
+
+
+def test_a_table_is_made_and_left_alone_the_second_time(dynamodb_local: Engine) -> None:
+    with DynamoDBLocal.of([EmptyTask], dynamodb_local.endpoint):
+        EmptyTask.delete_table()
+        told = f"table {EmptyTask.Meta.table_name} at {dynamodb_local.endpoint} is"
+        first = run("create-table", of="tests.cli.shop:EmptyTask")
+        assert (first.code, first.out) == (0, f"{told} made\n")
+        assert EmptyTask.exists()
+        second = run("create-table", of="tests.cli.shop:EmptyTask")
+        assert (second.code, second.out.startswith(f"{told} there already")) == (0, True)
+
+
+def test_help_names_every_command_and_the_version_is_told() -> None:
+    text = run("--help").out
+    assert [each[0] for each in EVERY if each[0] not in text] == []
+    assert re.fullmatch(r"pynamodb-tracker \d+\.\d+\.\d+\n", run("--version").out)
+    assert run("-h").out == text
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_a_missing_extra_is_told_in_one_line(package: str) -> None:
+    ended = ran("status", missing=[package])
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"pynamodb-tracker needs {package}, which is not installed: pip install ")
+
+
+def test_help_loads_nothing_that_it_does_not_need() -> None:
+    script = "import sys, pynamodb_tracker.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603 - ours
+    needless = {"moto", "boto3", "rich.progress", "rich.live", "pynamodb_tracker.demo"}
+    assert needless & set(done.stdout.split()) == set()
+
+
+def test_an_interrupt_before_the_command_has_begun_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "pynamodb_tracker.cli", Interrupted("cli"))
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130

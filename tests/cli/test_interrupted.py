@@ -1,0 +1,138 @@
+"""Commands that are interrupted, as processes on a real server: nothing stays locked, and the report is true."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pynamodb_tracker import State
+from tests.cli.server import Environment, on_server, started
+from tests.cli.shop import Order
+from tests.engine.dynamodb_local import Engine
+
+pytestmark = [pytest.mark.race, pytest.mark.skipif(os.name == "nt", reason="POSIX signals")]
+
+MANY = 60
+DAWDLE, STALL = "tests.cli.shop:dawdle", "tests.cli.shop:stall"
+
+
+@pytest.fixture
+def server(dynamodb_local: Engine) -> Iterator[Environment]:
+    """Have failed tasks on the server."""
+    with on_server(dynamodb_local) as environment:
+        Order.create_many(({"task_id": f"o-{n:03}", "state": Order.pay.failed} for n in range(MANY)), threads=4)
+        yield environment
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def counted() -> dict[str, int]:
+    counts: dict[State[Order], int] = Order.counts()
+    return {str(state): number for state, number in counts.items() if number}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("threads", [1, 6])
+def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
+    server: Environment, threads: int, number: signal.Signals
+) -> None:
+    with started(server, "retry", "pay", DAWDLE, "--threads", str(threads)) as process:
+        until(Order.ship.pending.count)
+        process.send_signal(number)
+        code, out, err = ended(process)
+    assert code == 128 + number
+    told = re.fullmatch(r"stopped; pay: (\d+) succeeded in \S+\n", out)
+    assert told is not None, out
+    counts = counted()
+    assert counts["ship pending"] == int(told[1]) < MANY
+    assert sum(counts.values()) == MANY
+    assert "pay in_progress" not in counts
+    assert re.fullmatch(r"(stopping(: waiting for \d tasks? under way; Ctrl-C again leaves them locked)?\n)?", err), err
+
+
+def test_a_second_interrupt_does_not_wait_and_names_what_stays_locked(server: Environment) -> None:
+    with started(server, "retry", "pay", STALL, "--threads", "2") as process:
+        until(lambda: Order.pay.in_progress.count() == 2)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("stopping: waiting for 2 tasks under way")
+        process.send_signal(signal.SIGINT)
+        code, out, err = ended(process)
+    assert (code, out) == (130, "")
+    held = ", ".join(sorted(order.task_id for order in Order.pay.in_progress.query()))
+    assert err == f"left at once: these stay in progress until their locks end, and are then taken over: {held}\n"
+
+
+def test_nobody_waits_for_a_turn_at_a_slow_rate(server: Environment) -> None:
+    with started(server, "retry", "pay", DAWDLE, "--rate", "6/h", "--threads", "3") as process:
+        until(Order.ship.pending.count)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        code, out, _ = ended(process)
+    assert (code, out.partition(" in ")[0]) == (130, "stopped; pay: 1 succeeded")
+    assert time.monotonic() - began < 20
+    assert "pay in_progress" not in counted()
+
+
+def test_an_interrupt_is_ignored_where_the_shell_says_so(server: Environment) -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = started(server, "retry", "pay", DAWDLE, "--threads", "6", "--limit", "12")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        until(Order.ship.pending.count)
+        process.send_signal(signal.SIGINT)
+        assert ended(process)[0] == 0
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: Environment, *, closes: bool) -> None:
+    with started(server, "load", "-", "--threads", "2") as process:
+        assert process.stdin is not None
+        process.stdin.write("".join(f'{{"task_id": "n-{n}"}}\n' for n in range(20)))
+        process.stdin.flush()
+        until(lambda: Order.pay.pending.count() == 20)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        if not closes:
+            assert process.stderr is not None
+            told = "stopping: waiting for what is under way; Ctrl-C again does not wait\n"
+            assert process.stderr.readline() == told
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+        code, out, err = ended(process)
+    assert code == 130
+    assert "20 tasks created" in (out if closes else err)
+    with started(server, "load", "-", "--skip-existing") as process:
+        out, _ = process.communicate("".join(f'{{"task_id": "n-{n}"}}\n' for n in range(30)), timeout=60)
+    assert (process.returncode, out) == (0, "10 tasks created, 20 there already\n")
+
+
+def test_a_watch_ends_by_an_interrupt(server: Environment) -> None:
+    with started(server, "status", "--watch", "--every", "0.2s") as process:
+        assert process.stdout is not None
+        titles = 0
+        while titles < 2:
+            titles += process.stdout.readline().startswith("Order: 60 tasks")
+        process.send_signal(signal.SIGINT)
+        code, _, err = ended(process)
+    assert (code, err) == (130, "")

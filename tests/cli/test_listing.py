@@ -1,0 +1,172 @@
+"""`list` and `stuck`: which tasks they show, and what of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import APP, read, run
+from tests.cli.shop import Order, refuse
+
+
+def fail(task_id: str) -> None:
+    with pytest.raises(ConnectionError):
+        Order.pay.run(task_id, refuse)
+
+
+def test_failed_tasks_are_listed_with_attempt_age_and_error(store: StoppedClock) -> None:
+    Order.create("o-1")
+    fail("o-1")
+    store.advance(timedelta(hours=3, minutes=5))
+    ended = run("list", "pay.failed")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.lines[0].split() == ["task", "attempt", "age", "due", "error"]
+    assert ended.lines[1].split()[:4] == ["o-1", "1", "3h5m", "now"]
+    assert "ConnectionError: the bank did not answer about o-1" in ended.lines[1]
+
+
+def test_tasks_in_progress_are_listed_with_lock_and_worker(store: StoppedClock) -> None:
+    Order.create("o-1")
+    Order.pay.start("o-1").__enter__()
+    held = run("list", "pay.in_progress").lines
+    assert held[0].split() == ["task", "attempt", "age", "lock", "worker"]
+    assert "ends in 5m" in held[1]
+    store.advance(timedelta(hours=1))
+    assert "ended 55m ago" in run("list", "pay.in_progress").lines[1]
+
+
+def test_the_state_of_a_finished_step_is_pending_of_the_next(store: StoppedClock) -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    Order.create("o-2", due_time=store.now() + timedelta(days=2), state=Order.ship.pending)
+    for name in ("pay.succeeded", "ship.pending"):
+        assert [line.split()[:4] for line in run("list", name).lines[1:]] == [
+            ["o-1", "0s", "now"],
+            ["o-2", "0s", "in", "2d"],
+        ]
+
+
+def test_since_until_newest_and_limit_choose(store: StoppedClock) -> None:
+    for number in range(4):
+        Order.create(f"o-{number}")
+        store.advance(timedelta(days=1))
+
+    def ids(*options: str) -> list[str]:
+        return [task["task_id"] for task in read("list", "pay.pending", *options)]
+
+    assert ids() == ["o-0", "o-1", "o-2", "o-3"]
+    assert ids("--since", "50h") == ["o-2", "o-3"]
+    assert ids("--since", "1w", "--until", "3d12h") == ["o-0"]
+    assert ids("--newest", "--limit", "2") == ["o-3", "o-2"]
+    assert ids("--since", (store.now() - timedelta(hours=30)).isoformat()) == ["o-3"]
+
+
+@pytest.mark.usefixtures("store")
+def test_it_says_when_there_are_more_than_it_shows() -> None:
+    Order.create_many(f"o-{number:02}" for number in range(51))
+    first = run("list", "pay.pending")
+    assert (len(first.lines), first.err) == (51, "the first 50 tasks, and there are more: take --limit N, or --all\n")
+    everything = run("list", "pay.pending", "--all")
+    assert (len(everything.lines), everything.err) == (52, "")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_state_without_tasks_is_told_in_words_and_an_empty_array() -> None:
+    assert run("list", "ship.ignored").out == "no task of Order is ship ignored\n"
+    assert read("list", "ship.ignored") == []
+
+
+@pytest.mark.usefixtures("store")
+def test_json_has_attributes_and_leaves_data_out() -> None:
+    Order.create("o-1", amount=42, data={"large": True})
+    (task,) = read("list", "pay.pending")
+    assert (task["task_id"], task["state"], task["attempt"], task["last_error"]) == ("o-1", "pay.pending", 0, None)
+    assert task["attributes"] == {"amount": 42}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ship", "'ship' is no state: write STEP.STATE, as in pay.failed"),
+        ("shpi.failed", "Order has no step 'shpi'; did you mean 'ship'?"),
+        ("x.failed", "Order has no step 'x'; its steps are pay, ship"),
+        ("ship.fialed", "ship has no state 'fialed'; did you mean 'failed'?"),
+        ("ship.x", "ship has no state 'x'; the states of a step are pending, in_progress, failed, succeeded, ignored"),
+    ],
+)
+def test_a_wrong_state_is_told_on_one_line_with_what_to_write(name: str, words: str) -> None:
+    ended = run("list", name)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
+
+
+def test_stuck_shows_those_whose_lock_is_over_and_exits_with_1(store: StoppedClock) -> None:
+    for task_id in ("dead", "spent", "held", "extended"):
+        Order.create(task_id, state=Order.ship.pending)
+    Order.create("elsewhere")
+    Order.pay.start("elsewhere").__enter__()
+    Order.ship.start("spent").__enter__()
+    store.advance(timedelta(minutes=20))
+    for task_id in ("dead", "spent"):
+        Order.ship.start(task_id).__enter__()
+    Order.ship.start("extended").__enter__().extend_lock(timedelta(days=1))
+    store.advance(timedelta(minutes=20))
+    Order.ship.start("held").__enter__()
+
+    ended = run("stuck", "ship")
+    assert (ended.code, ended.err) == (1, "")
+    told = [" ".join(line.split()) for line in ended.lines]
+    assert told[0] == "task step attempt lock ended next run worker"
+    assert told[1].startswith("dead ship 1 of 2 5m ago takes it over ")
+    assert told[2].startswith("spent ship 2 of 2 5m ago ignores it ")
+    assert len(told) == 3
+    assert [task["task_id"] for task in read("stuck")] == ["elsewhere", "dead", "spent"]
+
+
+@pytest.mark.usefixtures("store")
+def test_nothing_stuck_exits_with_0() -> None:
+    Order.create("o-1")
+    Order.pay.start("o-1").__enter__()
+    assert run("stuck").out == "no task of Order is stuck\n"
+    assert run("stuck", "pay").out == "no task of Order is stuck in pay\n"
+    assert (run("stuck").code, read("stuck")) == (0, [])
+
+
+def test_ids_and_errors_cannot_steer_the_terminal(store: StoppedClock) -> None:
+    evil = "o\x1b[2J\n\u202e\x9b31m"
+    Order.create(evil)
+
+    def steer(_ctx: object) -> None:
+        raise ValueError("\x1b]0;title\x07 [bold]text[/bold]")
+
+    with pytest.raises(ValueError, match="title"):
+        Order.pay.run(evil, steer)
+    line = run("list", "pay.failed").lines[1]
+    assert line.startswith(r"o\x1b[2J\n\u202e\x9b31m ")
+    assert line.endswith(r"ValueError: \x1b]0;title\x07 [bold]text[/bold]")
+    store.advance(timedelta(minutes=1))
+    for arguments in (
+        ("show", evil),
+        ("errors",),
+        ("reopen", "pay", evil),
+        ("ignore", "pay", "no" + evil, "--reason", "x"),
+    ):
+        ended = run(*arguments)
+        assert not {each for each in ended.out + ended.err if not each.isprintable()} - {"\n"}, arguments
+
+
+@pytest.mark.usefixtures("store")
+def test_a_table_class_needs_the_name_of_one_of_its_use_cases() -> None:
+    Order.create("o-1")
+    table = "tests.cli.shop:StoreTask"
+    ended = run("list", "pay.pending", of=table)
+    assert ended.code == 2
+    assert ended.err == f"{table} is a table with 2 use cases: add one of --use-case invoice, --use-case order\n"
+    for name in ("order", "Order"):
+        assert "o-1" in run("list", "pay.pending", "--use-case", name, of=table).out
+    wrong = run("list", "pay.pending", "--use-case", "oder", of=table)
+    assert wrong.err.startswith(f"{table} has no use case 'oder'; did you mean 'order'?")
+    assert run("list", "test.pending", of="tests.cli.shop:OtherTask").code == 0
+    assert "no use case is imported" in run("status", of="tests.cli.shop:EmptyTask").err
+    assert run("list", "send.pending", "--use-case", "invoice", of=APP).code == 0

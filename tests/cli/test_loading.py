@@ -1,0 +1,325 @@
+"""`load` and `export`: files of tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import Ended, run
+from tests.cli.shop import Order, Sample
+
+SAMPLE = "tests.cli.shop:Sample"
+
+
+def load(text: str, *options: str, of: str = "tests.cli.shop:Order") -> Ended:
+    return run("load", "-", *options, text=text, of=of)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_csv_file_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text(
+        'task_id,amount,note,data,state\no-1,4.5,"two\nlines","{""a"": 1}",\no-2,,,,ship.failed\n', "utf-8-sig"
+    )
+    ended = run("load", str(path))
+    assert (ended.code, ended.out, ended.err) == (0, "2 tasks created\n", "")
+    order = Order.get_task("o-1")
+    assert (order.amount, order.note, order.data, order.state) == (4.5, "two\nlines", {"a": 1}, Order.pay.pending)
+    assert Order.get_task("o-2").state == Order.ship.failed
+    assert "note" not in Order.get_task("o-2").attribute_values
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_csv_file_may_be_separated_by_something_else(mark: str) -> None:
+    assert load(f"task_id{mark}note\no-1{mark}a, b\n").code == 0
+    assert Order.get_task("o-1").note == "a, b"
+
+
+@pytest.mark.usefixtures("store")
+def test_json_lines_are_loaded() -> None:
+    ended = load('{"task_id": "o-1", "amount": 5, "data": {"a": [1]}}\n\n{"task_id": "o-2", "note": null}\n')
+    assert (ended.code, ended.out) == (0, "2 tasks created\n")
+    assert Order.get_task("o-1").data == {"a": [1]}
+
+
+def test_due_time_and_state_are_taken(store: StoppedClock) -> None:
+    later = store.now() + timedelta(days=1)
+    lines = [
+        {"task_id": "o-1", "due_time": later.isoformat()},
+        {"task_id": "o-2", "state": "ship.in_progress"},
+        {"task_id": "o-3"},
+    ]
+    assert load("\n".join(map(json.dumps, lines)), "--state", "ship.ignored", "--threads", "1").code == 1
+    assert load("\n".join(map(json.dumps, lines)), "--state", "ship.failed").code == 0
+    assert Order.get_task("o-1").due_time == later
+    assert [str(Order.get_task(f"o-{number}").state) for number in (1, 2, 3)] == [
+        "ship failed",
+        "ship pending",
+        "ship failed",
+    ]
+
+
+BAD = """task_id,amount
+o-1,1
+o-2,many
+,3
+o-4,5,6
+o-1,7
+o-6,8
+"""
+
+
+@pytest.mark.usefixtures("store")
+def test_the_first_bad_line_is_told_by_number_and_ends_it() -> None:
+    ended = load(BAD, "--threads", "1")
+    assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
+    assert ended.err.splitlines() == [
+        "stdin:3: amount: 'many' is no number",
+        "stopped at the first bad line: --keep-going goes on after one",
+    ]
+
+
+@pytest.mark.usefixtures("store")
+def test_of_lines_that_are_under_way_the_first_bad_one_alone_is_told() -> None:
+    ended = load("task_id,amount\n" + "o-1,many\n" * 40, "--threads", "8")
+    assert (ended.out, ended.err.count("is no number")) == ("0 tasks created, 1 bad line\n", 1)
+
+
+@pytest.mark.usefixtures("store")
+def test_with_keep_going_each_bad_line_is_told_and_the_others_are_loaded() -> None:
+    ended = load(BAD, "--keep-going", "--threads", "1")
+    assert (ended.code, ended.out) == (1, "2 tasks created, 4 bad lines\n")
+    assert ended.err.splitlines() == [
+        "stdin:3: amount: 'many' is no number",
+        "stdin:4: it has no task_id",
+        "stdin:5: 3 fields, where the header has 2",
+        "stdin:6: cannot create Order 'o-1': it exists, and is left as it is (--skip-existing goes on at such a line)",
+    ]
+    assert Order.get_task("o-6").amount == 8
+
+
+@pytest.mark.usefixtures("store")
+def test_a_load_that_was_stopped_goes_on_with_skip_existing() -> None:
+    Order.create("o-1", amount=1)
+    ended = load("task_id,amount\no-1,5\no-2,6\n", "--skip-existing")
+    assert (ended.code, ended.out) == (0, "1 task created, 1 there already\n")
+    assert Order.get_task("o-1").amount == 1
+
+
+@pytest.mark.usefixtures("store")
+def test_a_dry_run_checks_and_creates_nothing() -> None:
+    ended = load(BAD, "--dry-run", "--keep-going", "--threads", "1")
+    assert (ended.code, ended.out) == (1, "3 tasks to create, 3 bad lines\n")
+    assert sum(Order.counts().values()) == 0
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("[1]", 'this is no JSON object: write one a line, as {"task_id": "o-1"}'),
+        ("{", "this is not JSON: "),
+        ('{"task_id": "o-1", "amount": NaN}', "this is not JSON: JSON has no NaN"),
+        ('{"task_id": 5}', "a task id is text, not 5: write '5'"),
+        ('{"amount": 5}', "it has no task_id"),
+        ('{"task_id": "o-1", "amout": 5}', "Order has no attribute 'amout'; did you mean 'amount'?"),
+        ('{"task_id": "o-1", "amount": "5"}', "amount: '5' is no number"),
+        ('{"task_id": "o-1", "note": 5}', "note: 5 is no text"),
+        ('{"task_id": "o-1", "state": "x.failed"}', "Order has no step 'x'; its steps are pay, ship"),
+        ('{"task_id": "o-1", "due_time": "soon"}', "'soon' is no time: write it as 2026-01-31T12:00:00Z"),
+        ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
+        ('{"task_id": "o-1", "attempt": 5}', "Order has no attribute 'attempt'"),
+        ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: str, words: str) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text(f"\n{line}\n", encoding="utf-8", errors="surrogateescape")
+    ended = run("load", str(path))
+    assert ended.code == 1
+    assert ended.err.startswith(f"{path}:2: {words}")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("id,amount", "Order has no attribute 'id'; there is task_id, state, due_time, amount, data, note"),
+        ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
+        ("amount", "there is no column 'task_id'"),
+        ("task_id,note,note", "the column 'note' is there twice"),
+        ('task_id,"note', "this is not CSV: unexpected end of data"),
+        ("", "there is no column 'task_id'"),
+    ],
+)
+def test_a_wrong_header_is_told_before_anything_is_created(header: str, words: str) -> None:
+    ended = load(header)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"stdin:1: {words}\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    ended = run("load", str(tmp_path / "no.csv"))
+    assert (ended.code, ended.err) == (2, f"{tmp_path / 'no.csv'}: No such file or directory\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_the_format_can_be_said(tmp_path: Path) -> None:
+    path = tmp_path / "orders.txt"
+    path.write_text('{"task_id": "o-1"}\n')
+    assert run("load", str(path), "--format", "csv").code == 2
+    assert run("load", str(path)).code == 0
+    assert run("load", str(path), "--format", "jsonl", "--skip-existing").code == 0
+
+
+def sample(task_id: str) -> Sample:
+    return Sample.create(
+        task_id,
+        name="x \x9b31m",
+        is_good=False,
+        photo=b"\x00\x01",
+        labels={"b", "a"},
+        weights={2, 1.5},
+        taken_at=datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC),
+        parts=["a", 1, None, {"b": [True]}],
+        place={"city": "Rome", "at": [1.5]},
+        extra=[{"a": None}],
+        data={"b": "é"},
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_what_export_writes_load_reads_back() -> None:
+    sample("s-1")
+    before = Sample.get_task("s-1")
+    ended = run("export", of=SAMPLE)
+    assert (ended.code, ended.err) == (0, "1 task of Sample\n")
+    assert ended.out.isascii()
+    Sample.delete_task("s-1")
+    assert load(ended.out, of=SAMPLE).err == ""
+    after = Sample.get_task("s-1")
+    for name, _ in Sample.tracker.own_attributes():
+        was, now = getattr(before, name), getattr(after, name)
+        assert (now.attribute_values if name == "place" else now) == (was.attribute_values if name == "place" else was)
+    assert run("export", of=SAMPLE).out == ended.out
+
+
+@pytest.mark.usefixtures("store")
+def test_csv_has_values_of_every_kind() -> None:
+    text = (
+        "task_id,name,is_good,photo,labels,weights,taken_at,parts,place,extra\n"
+        's-1,x,yes,AAE=,"[""a""]",[1],2026-01-31,"[1, ""b""]","{""city"": ""Rome""}",[1]\n'
+        "s-2,x,perhaps,,,,,,,\n"
+        "s-3,x,,A,,,,,,\n"
+        's-4,x,,,"{}",,,,,\n'
+        "s-5,x,,,,,,,nowhere,\n"
+    )
+    ended = load(text, "--keep-going", "--threads", "1", of=SAMPLE)
+    assert ended.out == "1 task created, 4 bad lines\n"
+    assert [line.partition(": ")[2] for line in ended.err.splitlines()] == [
+        "is_good: 'perhaps' is neither true nor false",
+        "photo: Invalid base64-encoded string: number of data characters (1) cannot be 1 more than a multiple of 4",
+        "labels: {} is no list of texts",
+        "place: 'nowhere' is no JSON",
+    ]
+    task = Sample.get_task("s-1")
+    assert (task.is_good, task.photo, task.labels, task.weights, task.extra) == (True, b"\x00\x01", {"a"}, {1}, [1])
+    assert task.taken_at == datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def test_export_has_state_and_due_time_and_what_load_makes_of_them(store: StoppedClock) -> None:
+    later = store.now() + timedelta(hours=1)
+    Order.create("done", state=Order.ship.succeeded)
+    Order.create("failed", state=Order.ship.failed, due_time=later)
+    Order.create("held")
+    Order.create("ready", amount=5)
+    Order.pay.start("held").__enter__()
+    lines = [json.loads(line) for line in run("export").out.splitlines()]
+    assert sorted(lines, key=lambda line: str(line["task_id"])) == [
+        {"task_id": "done", "state": "ship.succeeded"},
+        {"task_id": "failed", "state": "ship.failed", "due_time": later.isoformat()},
+        {"task_id": "held", "state": "pay.in_progress"},
+        {"task_id": "ready", "state": "pay.pending", "amount": 5},
+    ]
+
+
+def test_export_of_a_state_takes_a_window(store: StoppedClock) -> None:
+    Order.create("old")
+    store.advance(timedelta(days=2))
+    Order.create("new")
+    assert run("export", "pay.pending", "--since", "1d").out == '{"task_id": "new", "state": "pay.pending"}\n'
+    assert run("export", "--since", "1d").code == 2
+
+
+@pytest.mark.usefixtures("store")
+def test_a_line_that_is_not_csv_is_one_bad_line() -> None:
+    ended = load('task_id,note\no-1,"a"b\no-2,c\n', "--keep-going")
+    assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
+    assert ended.err.startswith("stdin:2: this is not CSV: ")
+
+
+@pytest.mark.usefixtures("store")
+def test_an_empty_file_of_json_lines_is_fine() -> None:
+    ended = load("\n", "--format", "jsonl")
+    assert (ended.code, ended.out) == (0, "0 tasks created\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynamodb_tracker.cli.progress._LINE_EVERY", 0)
+    ended = load("task_id\no-1\no-2\n", "--threads", "1")
+    assert ended.err == "load: 1 task created\nload: 2 tasks created\n"
+
+
+@pytest.mark.usefixtures("store")
+def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
+    Order.create("o-1", data={"text": "x" * 5000})
+    Order.create("o-2", data={"text": "x" * 5000})
+    scan = Order.scan
+
+    def scanned(*arguments: object, **options: object) -> Iterator[Order]:
+        assert options == {"consistent_read": True}
+        for order in scan(*arguments, **options):  # type: ignore[arg-type]  # as it was called
+            if order.task_id == "o-1":
+                for step in (Order.pay, Order.ship):
+                    with step.start("o-1") as ctx:
+                        ctx.task.data["text"] = step.name * 2000
+            else:
+                Order.delete_task("o-2")
+            yield order
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Order, "scan", scanned)
+        ended = run("export")
+    (line,) = [json.loads(line) for line in ended.out.splitlines()]
+    assert (line["task_id"], line["state"], line["data"]) == ("o-1", "ship.succeeded", {"text": "ship" * 2000})
+    assert ended.err == "1 task of Order\n"
+
+
+@pytest.mark.usefixtures("store")
+def test_an_interrupted_export_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Order.create("o-1")
+
+    def scanned(*_arguments: object, **_options: object) -> Iterator[Order]:
+        yield first
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Order, "scan", scanned)
+    ended = run("export")
+    assert (ended.code, ended.err) == (130, "stopped after 1 task\n")
+
+
+def test_what_is_past_its_time_to_live_is_not_exported(store: StoppedClock) -> None:
+    Sample.create("s-1", name="x", state=Sample.test.ignored)
+    with Sample.test.start("s-1", also_from=(Sample.test.ignored,)):
+        pass
+    store.advance(timedelta(days=29))
+    assert run("export", of=SAMPLE).err == "1 task of Sample\n"
+    store.advance(timedelta(days=2))
+    assert run("export", of=SAMPLE).err == "0 tasks of Sample\n"

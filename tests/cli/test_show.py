@@ -1,0 +1,126 @@
+"""`show`: everything about one task."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import read, run
+from tests.cli.shop import Order, Sample, refuse
+
+
+def shown(task_id: str = "o-1") -> str:
+    """Return what it prints, a space between words."""
+    ended = run("show", task_id)
+    assert (ended.code, ended.err) == (0, "")
+    return " ".join(ended.out.split())
+
+
+def test_a_failed_task_is_shown_with_attributes_data_and_failures(store: StoppedClock) -> None:
+    Order.create("o-1", amount=42, note="urgent", data={"lines": [1, {"a": 2}]})
+    with pytest.raises(ConnectionError):
+        Order.pay.run("o-1", refuse)
+    store.advance(timedelta(days=2))
+    text = shown()
+    for words in (
+        "Order o-1: pay failed",
+        "attempt 1 of 3",
+        "next may start now",
+        "2d ago",
+        "amount 42",
+        "note urgent",
+        'data { "lines": [ 1, { "a": 2 } ] }',
+        "pay, attempt 1:",
+        "Traceback (most recent call last):",
+        "in refuse raise ConnectionError(",
+        "ConnectionError: the bank did not answer about o-1",
+        "of this task",
+    ):
+        assert words in text
+
+
+def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> None:
+    Order.create("o-1", due_time=store.now() + timedelta(hours=2), state=Order.ship.pending)
+    assert "next may start in 2h" in shown()
+    store.advance(timedelta(hours=2))
+    Order.ship.start("o-1").__enter__()
+    assert "next its worker holds it" in shown()
+    assert "in 15m" in shown()
+    store.advance(timedelta(hours=1))
+    assert "next its worker left it; the next run takes it over" in shown()
+    Order.ship.start("o-1").__enter__()
+    store.advance(timedelta(hours=1))
+    assert "next its worker left it; the next run ignores it, its attempts are used" in shown()
+    Order.ship.ignore("o-1", reason="cancelled\nby phone")
+    assert "next waits for a person: pynamodb-tracker reopen ship TASK" in shown()
+    assert "ignored: cancelled by phone" in shown()
+    Order.create("o-2", state=Order.ship.succeeded)
+    assert "next nothing: it is done" in shown("o-2")
+
+
+@pytest.mark.usefixtures("store")
+def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
+    Order.create("o-1", data={"n": 1})
+    with pytest.raises(ConnectionError):
+        Order.pay.run("o-1", refuse)
+    told = read("show", "o-1")
+    assert told["state"] == "pay.failed"
+    assert told["attributes"] == {"data": {"n": 1}}
+    assert told["errors"][0]["type"] == "ConnectionError"
+    assert "in refuse" in told["errors"][0]["traceback"]
+
+    Sample.create(
+        "s-1",
+        name="x",
+        is_good=False,
+        photo=b"\x00\x01",
+        labels={"b", "a"},
+        weights={2, 1.5},
+        taken_at=datetime(2026, 1, 31, 12, tzinfo=UTC),
+        parts=["a", 1, None],
+        place={"city": "Rome"},
+        extra=[1],
+    )
+    assert read("show", "s-1", of="tests.cli.shop:Sample")["attributes"] == {
+        "name": "x",
+        "is_good": False,
+        "photo": "AAE=",
+        "labels": ["a", "b"],
+        "weights": [1.5, 2],
+        "taken_at": "2026-01-31T12:00:00+00:00",
+        "parts": ["a", 1, None],
+        "place": {"city": "Rome"},
+        "extra": [1],
+    }
+
+
+@pytest.mark.usefixtures("store")
+def test_a_task_that_is_not_there_exits_with_1() -> None:
+    ended = run("show", "o-1")
+    assert (ended.code, ended.out, ended.err) == (1, "", "there is no Order 'o-1'\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_finished_task_tells_until_when_it_is_kept() -> None:
+    Sample.create("s-1", name="x", state=Sample.test.ignored)
+    Sample.test.reopen("s-1")
+    Sample.test.ignore("s-1", reason="no\nbody")
+    text = " ".join(run("show", "s-1", of="tests.cli.shop:Sample").out.split())
+    assert "kept until" in text
+    assert "in 29d" in text
+
+
+@pytest.mark.usefixtures("store")
+def test_a_state_that_no_step_declares_is_shown() -> None:
+    Order.create("o-1")
+    client = Order.tracker.connection().connection.client
+    client.update_item(
+        TableName="store",
+        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
+        UpdateExpression="SET #status = :status",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues={":status": {"N": "77"}},
+    )
+    assert "unknown 77 next nothing: no step declares its state" in shown()

@@ -1,0 +1,81 @@
+"""`status`: what it counts, and how it shows that."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.cli.command import read, run
+from tests.cli.shop import Invoice, Order
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+def test_every_state_has_a_line_with_its_number_and_a_bar_in_proportion() -> None:
+    Order.create_many(f"o-{number}" for number in range(4))
+    Order.create("o-4", state=Order.ship.ignored)
+    Invoice.create("i-1")
+    ended = run("status")
+    assert ended.code == 0
+    assert ended.lines == [
+        "Order: 5 tasks in table store at https://dynamodb.us-east-1.amazonaws.com",
+        f"pay   pending      4  {'█' * 40}",
+        "      in_progress  0",
+        "      failed       0",
+        "      ignored      0",
+        "ship  pending      0",
+        "      in_progress  0",
+        "      failed       0",
+        f"      ignored      1  {'█' * 10}",
+        "      succeeded    0",
+    ]
+
+
+def test_one_task_among_very_many_has_a_bar() -> None:
+    from pynamodb_tracker.cli.status import _bar  # noqa: PLC0415 - ten thousand tasks take their time
+
+    assert _bar(1, 10_000, 40, blocks=True) == "▏"
+    assert _bar(1, 10_000, 40, blocks=False) == "#"
+    assert _bar(0, 10_000, 40, blocks=True) == ""
+
+
+def test_states_that_no_step_declares_are_counted() -> None:
+    Invoice.create("i-1", state=Invoice.send.ignored)
+    key = {"task_id": {"S": "i-1"}, "use_case_id": {"S": "invoice"}}
+    client = Invoice.tracker.connection().connection.client
+    values = {":status": {"N": "77"}, ":key": {"S": "invoice#77#0"}}
+    client.update_item(
+        TableName="store",
+        Key=key,
+        UpdateExpression="SET #status = :status, status_key = :key",
+        ExpressionAttributeNames={"#status": "status"},
+        ExpressionAttributeValues=values,
+    )
+    assert re.search(r"unknown 77 +1", run("status", of="tests.cli.shop:Invoice").out)
+
+
+def test_json_has_the_same() -> None:
+    Order.create("o-1", state=Order.ship.failed)
+    told = read("status")
+    (counted,) = told["use_cases"]
+    assert (told["table"], counted["use_case"], counted["tasks"]) == ("store", "order", 1)
+    assert [state for state in counted["states"] if state["tasks"]] == [
+        {"step": "ship", "state": "failed", "code": 22, "tasks": 1}
+    ]
+
+
+def test_of_a_table_all_use_cases_are_counted() -> None:
+    Order.create("o-1")
+    table = "tests.cli.shop:StoreTask"
+    lines = run("status", of=table).lines
+    assert [line.partition(" in ")[0] for line in lines if " in table " in line] == [
+        "Invoice: 0 tasks",
+        "Order: 1 task",
+    ]
+    assert [each["use_case"] for each in read("status", of=table)["use_cases"]] == ["invoice", "order"]
+    assert [each["use_case"] for each in read("status", "--use-case", "order", of=table)["use_cases"]] == ["order"]
+
+
+def test_a_wrong_pause_of_watch_is_refused() -> None:
+    assert run("status", "--watch", "--every", "soon").code == 2

@@ -1,0 +1,168 @@
+"""Commands in a real terminal, at 80 and at 140 columns, with and without colour, and in a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from rich.cells import cell_len
+
+from tests.cli.server import Environment, command, on_server
+from tests.cli.shop import Order, waver
+from tests.demo.command import environment
+from tests.engine.dynamodb_local import Engine
+from tests.pages import ROOT
+
+fcntl = pytest.importorskip("fcntl")
+pty = pytest.importorskip("pty")
+termios = pytest.importorskip("termios")
+
+WAVER = "tests.cli.shop:waver"
+LONG = "bad-" + "x" * 100
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture(scope="module")
+def server(dynamodb_local: Engine) -> Iterator[Environment]:
+    """Have tasks in most states on the server."""
+    with on_server(dynamodb_local) as environment:
+        Order.create_many([*(f"bad-{n}" for n in range(8)), LONG, "lost-\x1b[31m", "bad-日本語日本語"])
+        Order.pay.run_all(waver)
+        Order.create_many(f"good-{n}" for n in range(5))
+        yield environment
+
+
+def variables(server: Environment, **more: str) -> dict[str, str]:
+    """Return an environment whose width is that of the terminal."""
+    kept = {name: value for name, value in environment().items() if name not in {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}}
+    return {**kept, **server, "TERM": "xterm-256color", **more}
+
+
+def shown(server: Environment, columns: int, *arguments: str, **more: str) -> str:
+    """Return what a terminal of that width is sent by a command."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
+        command(*arguments),
+        cwd=ROOT,
+        env=variables(server, **more),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    sent = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            part = b""
+        if not part:
+            break
+        sent += part
+    os.close(ours)
+    process.wait(timeout=60)
+    return sent.decode().replace("\r\n", "\n")
+
+
+def piped(server: Environment, *arguments: str, **more: str) -> str:
+    """Return what a command writes into a pipe."""
+    done = subprocess.run(  # noqa: S603 - our own arguments, through no shell
+        command(*arguments), cwd=ROOT, env=variables(server, **more), capture_output=True, text=True, check=False
+    )
+    return done.stdout
+
+
+TABLES = [("status",), ("list", "pay.failed"), ("list", "pay.pending"), ("errors",)]
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+@pytest.mark.parametrize("arguments", TABLES, ids=" ".join)
+def test_tables_fit_and_cut_no_id(server: Environment, columns: int, arguments: tuple[str, ...]) -> None:
+    text = _COLOUR.sub("", shown(server, columns, *arguments))
+    assert [line for line in text.splitlines() if cell_len(line) > columns and not line.endswith(LONG)] == []
+    assert "\x1b" not in text
+    if arguments[-1] == "pay.failed":
+        assert LONG in text.splitlines()
+        assert "bad-日本語日本語" in text
+        assert "bad-7 " in text
+
+
+def test_a_wider_terminal_shows_more_of_an_error(server: Environment) -> None:
+    narrow, wide = (shown(server, columns, "list", "pay.failed") for columns in (80, 140))
+    assert "about bad-7, request" not in narrow
+    assert "about bad-7, request" in wide
+
+
+@pytest.mark.parametrize("arguments", [*TABLES, ("show", "bad-1")], ids=" ".join)
+def test_colours_are_for_terminals_that_want_them(server: Environment, arguments: tuple[str, ...]) -> None:
+    assert _COLOUR.search(shown(server, 80, *arguments))
+    assert not re.search(r"\x1b\[[0-9;]*3\d", shown(server, 80, *arguments, NO_COLOR="1"))
+    assert "\x1b" not in piped(server, *arguments)
+
+
+def test_a_pipe_gets_whole_lines(server: Environment) -> None:
+    lines = piped(server, "list", "pay.failed").splitlines()
+    (line,) = [line for line in lines if line.startswith(LONG)]
+    assert re.search(r" now  ConnectionError: the bank did not answer about bad-x{100}, request \d+$", line)
+    assert "…" not in "".join(lines)
+
+
+def test_what_has_no_such_character_is_sent_its_number(server: Environment) -> None:
+    told = piped(server, "list", "pay.failed", PYTHONIOENCODING="ascii")
+    assert r"bad-\u65e5\u672c" in told
+    assert "  ####" in piped(server, "status", PYTHONIOENCODING="ascii")
+
+
+def test_help_is_laid_out_for_the_terminal(server: Environment) -> None:
+    for columns in (80, 140):
+        text = _COLOUR.sub("", shown(server, columns, "--help"))
+        assert max(map(cell_len, text.splitlines())) <= columns
+        assert [group for group in ("Look", "Run", "Put right", "Move", "Set up") if f"─ {group} ─" not in text] == []
+
+
+def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:
+    Order.create_many(f"new-{n}" for n in range(10))
+    text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--error-like", "nothing has this"))
+    assert "nothing to run at pay: no such task is due" in text
+    text = _STEERING.sub("", shown(server, 100, "run", "ship", WAVER))
+    assert "nothing to run" in text
+    text = _STEERING.sub("", shown(server, 100, "run", "pay", WAVER, "--limit", "12"))
+    assert re.search(r"run pay ━+ 100% 0:00:\d\d [1-9][\w, ]*(succeeded|failed)", text)
+    assert re.search(r"^pay: .* in \d+s", text, re.MULTILINE)
+
+
+def test_json_of_a_watch_is_a_line_each_time(server: Environment) -> None:
+    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
+        command("status", "--watch", "--every", "0.1s", "--json"),
+        cwd=ROOT,
+        env=variables(server),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process:
+        told = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert [each["use_cases"][0]["tasks"] > 0 for each in told] == [True, True]
+
+
+def test_a_reader_that_has_seen_enough_ends_a_list_quietly(server: Environment) -> None:
+    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
+        command("export"), cwd=ROOT, env=variables(server), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(timeout=60)
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()

@@ -1,0 +1,51 @@
+"""A program with a worker, as its users write one: what it does is told by its argument, and it says what it runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import ExecutionContext, Worker
+from tests.worker.shop import Order
+
+__all__ = ["PATIENCE"]
+
+PATIENCE = 120.0
+"""Seconds for which a function hangs that nobody ends."""
+
+
+def tell(line: str) -> None:
+    """Say something to the test, whole, though several processes say things."""
+    os.write(1, f"{line}\n".encode())
+
+
+def work(ctx: ExecutionContext[Any]) -> None:
+    """Do what the id of the task says."""
+    tell(f"{ctx.task.task_id} {os.getpid()}")
+    if ctx.task.task_id.startswith("hang"):
+        time.sleep(PATIENCE)
+    elif ctx.task.task_id.startswith("slow"):
+        time.sleep(0.05)
+    elif ctx.task.task_id.startswith("exit"):
+        raise SystemExit(7)
+
+
+def main() -> None:
+    """Run the worker, and say at the end what it did."""
+    logging.basicConfig(level=logging.INFO)
+    options: dict[str, Any] = json.loads(sys.argv[1])
+    if options.pop("broken", False):
+        os.environ["SHOP_MARGIN"] = "odd"  # which the processes do not understand
+    until_idle = options.pop("until_idle", False)
+    options |= {name: timedelta(seconds=options[name]) for name in ("grace", "longest_pause") if name in options}
+    tallies = Worker({Order.confirm: work}, **options).run(until_idle=until_idle)
+    tell(f"ended {tallies[Order.confirm]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The use cases of these tests, on a table in memory or on one of DynamoDB Local, as the environment says."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from pynamodb.attributes import UnicodeAttribute
+
+from pynamodb_tracker import Step, Task, UseCase
+
+__all__ = ["Order", "Parcel", "ShopTask"]
+
+
+class ShopTask(Task):
+    """The table."""
+
+    class Meta:
+        """What a program is told about it."""
+
+        table_name = os.environ.get("SHOP_TABLE", "shop")
+        region = "us-east-1"
+        host = os.environ.get("SHOP_ENDPOINT")
+        clock_margin = timedelta(seconds=float(os.environ.get("SHOP_MARGIN", "2")))
+
+
+class Order(ShopTask):
+    """Two steps."""
+
+    use_case_id = UseCase("order")
+
+    confirm = Step(
+        10,
+        lock_for=timedelta(seconds=float(os.environ.get("SHOP_LOCK", "300"))),
+        retry_delay=timedelta(seconds=float(os.environ.get("SHOP_RETRY_DELAY", "0"))),
+    )
+    ship = Step(20, retry_delay=timedelta(minutes=1))
+
+    note = UnicodeAttribute(null=True)
+
+
+class Parcel(ShopTask):
+    """Another use case of the same table, whose states have shards."""
+
+    use_case_id = UseCase("parcel", status_shards=3)
+
+    sort = Step(10)

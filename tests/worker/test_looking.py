@@ -1,0 +1,379 @@
+"""When a worker looks for what is due, what that costs, and what it does when nobody answers."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from botocore.exceptions import ClientError
+from pynamodb.exceptions import QueryError, TableError, UpdateError
+
+from pynamodb_tracker import TaskLockedError, Worker
+from pynamodb_tracker.feed import Feed
+from pynamodb_tracker.testing import local_table
+from pynamodb_tracker.worker.backlog import Backlog
+from pynamodb_tracker.worker.dispatcher import Dispatcher
+from tests.contract.engines import DynamoDBLocal
+from tests.contract.recorder import recorded
+from tests.contract.workers import die
+from tests.worker.shop import Order, Parcel, ShopTask
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.testing import StoppedClock
+    from tests.engine.dynamodb_local import Engine
+
+SECOND = timedelta(seconds=1)
+LONGEST = 30 * SECOND
+HOUR = timedelta(hours=1)
+
+
+class FakeStep:
+    """A step that says what a test wants."""
+
+    model = SimpleNamespace(__name__="Fake")
+
+    def __init__(self, clock: StoppedClock) -> None:
+        self.name = "step"
+        self.pending, self.failed, self.in_progress = "pending", "failed", "in_progress"
+        self.due: dict[str, datetime] = {}
+        self.tasks: list[str] = []
+        self.error: Exception | None = None
+        self.looks: list[datetime] = []
+        self.rounds: list[list[str]] = []
+        self.reads = 0
+        self._clock = clock
+
+    def next_due(self) -> dict[str, datetime]:
+        self.looks.append(self._clock.now())
+        if self.error is not None:
+            raise self.error
+        return {"pending": self._clock.now(), **self.due} if self.tasks else self.due
+
+    def feed(self, only: list[str]) -> Feed:
+        self.rounds.append(only)
+        return Feed(self._read)
+
+    def _read(self) -> Iterator[str]:
+        self.reads += 1
+        yield from list(self.tasks)
+
+
+@pytest.fixture
+def step(stopped_clock: StoppedClock) -> FakeStep:
+    return FakeStep(stopped_clock)
+
+
+@pytest.fixture
+def backlog(step: FakeStep) -> Backlog:
+    return Backlog(step, LONGEST)  # type: ignore[arg-type]  # as good as one
+
+
+@pytest.fixture
+def always_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all that is drawn by lot be as long as it can be."""
+    monkeypatch.setattr(random, "uniform", lambda _low, high: high)
+    monkeypatch.setattr(random, "random", lambda: 1.0)
+
+
+def failed(code: str, kind: Any = QueryError) -> Exception:
+    answer: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    error: Exception = kind("it failed", ClientError(answer, "Query"))
+    return error
+
+
+def pauses(backlog: Backlog, clock: StoppedClock, number: int) -> list[float]:
+    """Take from a backlog each time when it looks again; return the pauses between."""
+    found = []
+    for _ in range(number):
+        assert backlog.take() is None
+        found.append((backlog.next_look - clock.now()).total_seconds())
+        clock.advance(backlog.next_look - clock.now())
+    return found
+
+
+@pytest.mark.usefixtures("always_longest")
+def test_pauses_double_up_to_the_longest_while_nothing_is_found(backlog: Backlog, stopped_clock: StoppedClock) -> None:
+    assert pauses(backlog, stopped_clock, 8) == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+def test_pauses_are_drawn_between_a_half_and_the_whole(step: FakeStep, stopped_clock: StoppedClock) -> None:
+    found = [pauses(Backlog(step, LONGEST), stopped_clock, 8)[-1] for _ in range(50)]  # type: ignore[arg-type]
+    assert 15 <= min(found) < 20
+    assert 25 < max(found) <= 30
+
+
+@pytest.mark.usefixtures("always_longest")
+def test_the_pause_is_short_again_once_something_is_found(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    pauses(backlog, stopped_clock, 6)
+    step.tasks = ["o-1"]
+    assert backlog.take() == "o-1"
+    step.tasks = []
+    assert pauses(backlog, stopped_clock, 2) == [0.5, 1]
+
+
+def test_it_does_not_look_before_its_pause_is_over(backlog: Backlog, stopped_clock: StoppedClock) -> None:
+    assert backlog.take() is None
+    assert not backlog.is_ready(stopped_clock.now())
+    assert backlog.is_ready(backlog.next_look)
+
+
+@pytest.mark.usefixtures("always_longest")
+def test_a_task_that_becomes_due_meanwhile_is_looked_for_within_half_a_second(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    pauses(backlog, stopped_clock, 7)
+    step.due = {"failed": stopped_clock.now() + 7 * SECOND, "in_progress": stopped_clock.now() + 9 * SECOND}
+    assert pauses(backlog, stopped_clock, 1) == [7.5]
+
+
+def test_what_is_due_next_week_does_not_keep_it_from_looking(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.due = {"pending": stopped_clock.now() + 7 * 24 * HOUR}
+    assert max(pauses(backlog, stopped_clock, 20)) <= 30
+    assert step.rounds == []
+
+
+def test_only_states_that_have_something_due_are_read_further(backlog: Backlog, step: FakeStep) -> None:
+    step.tasks, step.due = ["o-1"], {"failed": step._clock.now() + SECOND}
+    assert backlog.take() == "o-1"
+    assert step.rounds == [["pending"]]
+
+
+def test_locks_that_seem_to_be_over_are_looked_at_once_in_30_seconds(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.due = {"in_progress": stopped_clock.now() - SECOND}  # extended since, as a heartbeat does
+    for _ in range(60):
+        backlog.take()
+        stopped_clock.advance(SECOND)
+    assert step.rounds == [["in_progress"]] * 2
+
+
+def test_a_task_that_was_refused_is_left_alone_for_some_seconds(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.tasks = ["o-1"]
+    assert backlog.take() == "o-1"
+    backlog.ended("o-1", "refused", TaskLockedError("held"), met=True)
+    for _ in range(4):
+        assert backlog.take() is None
+        stopped_clock.advance(SECOND)
+    stopped_clock.advance(11 * SECOND)
+    assert backlog.take() == "o-1"
+
+
+def test_a_task_that_still_runs_is_not_taken_again(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.tasks = ["o-1"]
+    assert backlog.take() == "o-1"
+    stopped_clock.advance(HOUR)
+    assert backlog.take() is None
+
+
+def test_a_round_is_read_anew_after_30_seconds(backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock) -> None:
+    step.tasks = ["o-1", "o-2"]
+    assert backlog.take() == "o-1"
+    step.tasks = ["o-0"]
+    stopped_clock.advance(LONGEST)
+    assert backlog.take() == "o-0"
+
+
+def test_a_round_of_a_thousand_is_followed_by_another_one_at_once(backlog: Backlog, step: FakeStep) -> None:
+    step.due = {"in_progress": step._clock.now() - SECOND}
+    step.tasks = [f"o-{number:04}" for number in range(1500)]
+    taken = [backlog.take() for _ in range(1502)]
+    assert [each for each in taken if each] == step.tasks
+    assert taken.index(None) == 1000
+    assert step.rounds[:2] == [["pending", "in_progress"]] * 2
+
+
+def test_a_clock_that_is_put_back_does_not_make_it_wait(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    pauses(backlog, stopped_clock, 8)
+    assert backlog.take() is None
+    stopped_clock.advance(-HOUR)
+    step.tasks = ["o-1"]
+    assert backlog.is_ready(stopped_clock.now())
+
+
+def test_who_meets_another_worker_reads_anew(backlog: Backlog, step: FakeStep) -> None:
+    step.tasks = [f"o-{number:03}" for number in range(400)]
+    assert backlog.take() == "o-000"
+    backlog.ended("o-000", "refused", TaskLockedError("held"), met=True)
+    after = backlog.take()
+    assert after is not None
+    assert step.reads == 2
+
+
+@pytest.mark.usefixtures("always_longest")
+def test_looks_that_fail_are_repeated_less_and_less_often_and_told_once_a_minute(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    step.error = failed("ThrottlingException")
+    assert pauses(backlog, stopped_clock, 12) == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30]
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 4  # in 3 minutes, 31.5 seconds
+    assert "Fake.step" in told[0]
+    assert "failed, 8 times since" in told[1]
+
+
+@pytest.mark.usefixtures("always_longest")
+def test_it_says_when_the_trouble_is_over(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "pynamodb_tracker")
+    step.error = failed("ThrottlingException")
+    pauses(backlog, stopped_clock, 3)
+    step.error = None
+    assert pauses(backlog, stopped_clock, 1) == [0.5]
+    assert "the trouble with Fake.step is over: 3 failures" in caplog.text
+
+
+def test_any_error_of_a_look_is_waited_for_and_told_with_its_traceback(
+    backlog: Backlog, step: FakeStep, caplog: pytest.LogCaptureFixture
+) -> None:
+    step.error = RuntimeError("odd")
+    assert backlog.take() is None
+    assert "RuntimeError: odd" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+def test_a_claim_that_is_throttled_ends_the_round(backlog: Backlog, step: FakeStep) -> None:
+    step.tasks = ["o-1", "o-2"]
+    assert backlog.take() == "o-1"
+    backlog.ended("o-1", "refused", failed("ThrottlingException", UpdateError), met=False)
+    assert not backlog.is_ready(step._clock.now())
+
+
+def test_a_claim_that_is_refused_for_good_ends_the_round_only_where_many_are(backlog: Backlog, step: FakeStep) -> None:
+    step.tasks = [f"o-{number}" for number in range(9)]
+    denied = failed("AccessDeniedException", UpdateError)
+    for number in range(3):
+        assert backlog.take() == f"o-{number}"
+        backlog.ended(f"o-{number}", "refused", denied, met=False)
+        assert backlog.is_ready(step._clock.now())
+    assert backlog.take() == "o-3"
+    backlog.ended("o-3", "refused", denied, met=False)
+    assert not backlog.is_ready(step._clock.now())
+
+
+@pytest.mark.usefixtures("always_longest")
+def test_a_rate_bounds_the_tasks_in_a_second_of_all_threads(
+    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.tasks = [f"o-{number}" for number in range(9)]
+    dispatcher = Dispatcher([backlog], rate=2)
+    assert isinstance(dispatcher._choose(), Backlog)
+    dispatcher._let_go(backlog, found=True)
+    _, seconds = dispatcher._choose()  # type: ignore[misc]
+    assert seconds == 0.5
+    stopped_clock.advance(SECOND / 2)
+    assert isinstance(dispatcher._choose(), Backlog)
+
+
+def test_a_turn_that_found_nothing_is_not_counted_by_a_rate(backlog: Backlog) -> None:
+    dispatcher = Dispatcher([backlog], rate=0.001)
+    assert dispatcher._choose() is backlog
+    assert backlog.take() is None
+    dispatcher._let_go(backlog, found=False)
+    _, seconds = dispatcher._choose()  # type: ignore[misc]
+    assert seconds <= 0.5
+
+
+@pytest.mark.usefixtures("stopped_clock")
+def test_a_table_that_is_not_there_is_told_at_once() -> None:
+    with local_table(ShopTask):
+        ShopTask.delete_table()
+        try:
+            with pytest.raises((QueryError, TableError), match="not found"):
+                Worker({Order.confirm: print}).run()
+        finally:
+            ShopTask.create_table(wait=True)
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_table_that_does_not_answer_yet_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers = iter([failed("ThrottlingException")])
+    next_due = type(Order.confirm).next_due
+
+    def at_first_throttled(step: Any) -> Any:
+        for error in answers:
+            raise error
+        return next_due(step)
+
+    monkeypatch.setattr(type(Order.confirm), "next_due", at_first_throttled)
+    ran: list[str] = []
+    Order.create("o-1")
+    Worker({Order.confirm: lambda ctx: ran.append(ctx.task.task_id)}).run(until_idle=True)
+    assert ran == ["o-1"]
+    assert "cannot be looked at yet" in caplog.text
+
+
+@pytest.mark.engine
+def test_an_idle_hour_of_a_step_is_about_160_looks_of_3_requests_and_half_a_read_unit_each(
+    dynamodb_local: Engine, stopped_clock: StoppedClock
+) -> None:
+    """The pauses are 22.5 seconds on average; DynamoDB Local charges nothing where a query finds nothing, AWS does."""
+    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
+        later = stopped_clock.now() + 24 * HOUR
+        for state in (Order.confirm.pending, Order.confirm.failed):
+            Order.create_many(
+                {"task_id": f"{state}-{number}", "due_time": later, "state": state} for number in range(50)
+            )
+        Order.create("held")
+        with Order.confirm.start("held", lock_for=24 * HOUR):
+            looks, units = idle_hour(Order.confirm, stopped_clock)
+            assert 130 <= looks <= 200
+            assert units == 1.5 * looks
+        looks, units = idle_hour(Parcel.sort, stopped_clock, shards=3)
+        assert 130 <= looks <= 200
+        assert units <= 3 * 1.5 * looks
+
+
+def idle_hour(step: Any, clock: StoppedClock, shards: int = 1) -> tuple[float, float]:
+    """Return how often a worker looks in an hour without work, and the read units of that."""
+    backlog, end = Backlog(step, LONGEST), clock.now() + HOUR
+    with recorded(ShopTask) as requests:
+        while clock.now() < end:
+            assert backlog.take() is None
+            clock.advance(backlog.next_look - clock.now())
+    assert set(requests.operations) == {"Query"}
+    units = sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in requests)
+    return len(requests) / 3 / shards, units
+
+
+@pytest.mark.usefixtures("shop")
+def test_next_due_tells_when_each_state_has_something_to_do(shop: StoppedClock) -> None:
+    now = shop.now()
+    assert Order.ship.next_due() == {}
+    Order.create("o-1", state=Order.ship.pending, due_time=now + HOUR)
+    Order.create("o-2", state=Order.ship.pending, due_time=now + 2 * HOUR)
+    Order.create("o-3", state=Order.ship.failed)
+    Order.create("o-4", state=Order.ship.pending)
+    die(Order.ship, "o-4")
+    assert Order.ship.next_due() == {
+        Order.ship.pending: now + HOUR,
+        Order.ship.failed: now,
+        Order.ship.in_progress: now + timedelta(minutes=5) + 2 * SECOND,
+    }
+
+
+@pytest.mark.usefixtures("shop")
+def test_next_due_takes_the_first_of_all_shards(shop: StoppedClock) -> None:
+    now = shop.now()
+    Parcel.create_many({"task_id": f"p-{hour}", "due_time": now + hour * HOUR} for hour in range(9, 1, -1))
+    with recorded(ShopTask) as requests:
+        assert Parcel.sort.next_due() == {Parcel.sort.pending: now + 2 * HOUR}
+    assert requests.entries_read == 3

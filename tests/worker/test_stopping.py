@@ -1,0 +1,329 @@
+"""How a worker ends: in order, by signals and by `stop`, and what becomes of a function that still runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker
+from pynamodb_tracker.run import Run
+from pynamodb_tracker.worker import crew
+from pynamodb_tracker.worker.crew import Crew
+from tests.race.processes import until
+from tests.worker.shop import Order
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.testing import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("shop")
+
+AT_ONCE = timedelta(0)
+WAIT = 30.0
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+
+Ctx = ExecutionContext[Order]
+
+
+class Hanging:
+    """A function that hangs until it is let go, and tells what came of it then."""
+
+    def __init__(self, then: Callable[[Ctx], object] = lambda _: None) -> None:
+        self.inside = threading.Event()
+        self.go = threading.Event()
+        self.after: BaseException | None = None
+        self.ctx: Ctx | None = None
+        self.has_ended = threading.Event()
+        self._then = then
+
+    def __call__(self, ctx: Ctx) -> None:
+        self.ctx = ctx
+        self.inside.set()
+        assert self.go.wait(WAIT)
+        try:
+            self._then(ctx)
+        except BaseException as error:
+            self.after = error
+            raise
+        finally:
+            self.has_ended.set()
+
+
+@contextmanager
+def hung(function: Hanging, **options: Any) -> Iterator[Worker]:
+    """Let a worker run the function, and yield it once the function hangs."""
+    worker = Worker({Order.confirm: function}, **options)
+    run = threading.Thread(target=worker.run)
+    run.start()
+    try:
+        assert function.inside.wait(WAIT)
+        yield worker
+        run.join(WAIT)
+        assert not run.is_alive()
+    finally:
+        worker.stop()
+        function.go.set()
+        run.join(WAIT)
+        for thread in threading.enumerate():
+            if thread.name.startswith("pynamodb_tracker worker"):
+                thread.join(WAIT)
+
+
+@pytest.fixture
+def stopping(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return what is set once a worker has heard that it is to stop."""
+    event, stop = threading.Event(), Crew.stop
+
+    def stop_and_say(crew: Crew) -> None:
+        stop(crew)
+        event.set()
+
+    monkeypatch.setattr(Crew, "stop", stop_and_say)
+    return event
+
+
+def test_stop_lets_what_runs_finish_and_starts_nothing_more() -> None:
+    worker = Worker({Order.confirm: lambda _: worker.stop()})
+    Order.create_many(["o-1", "o-2"])
+    tallies = worker.run()
+    # One more may have been claimed before the order was heard.
+    assert tallies[Order.confirm].succeeded + Order.confirm.pending.count() == 2
+    assert Order.confirm.in_progress.count() == 0
+
+
+def test_a_worker_that_was_stopped_before_it_runs_runs_nothing() -> None:
+    Order.create("o-1", due_time=None)
+    worker = Worker({Order.confirm: Hanging()}, grace=AT_ONCE)
+    worker.stop()
+    worker.run()
+    assert Order.get_task("o-1").state == Order.confirm.pending
+
+
+def test_a_task_that_is_claimed_when_the_worker_stops_is_given_back_untouched(
+    monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
+) -> None:
+    ran: list[str] = []
+    Order.create("o-1")
+    worker = Worker({Order.confirm: lambda ctx: ran.append(ctx.task.task_id)})
+    start = type(Order.confirm).start
+
+    def stopped_meanwhile(step: Any, task_id: str, **options: Any) -> Any:
+        worker.stop()
+        assert stopping.wait(WAIT)
+        return start(step, task_id, **options)
+
+    monkeypatch.setattr(type(Order.confirm), "start", stopped_meanwhile)
+    assert worker.run() == {Order.confirm: Tally(released=1)}
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
+
+
+def test_what_still_runs_after_the_grace_time_is_given_back(caplog: pytest.LogCaptureFixture) -> None:
+    Order.create("o-1")
+    function = Hanging()
+    with hung(function, grace=AT_ONCE) as worker:
+        worker.stop()
+        until(lambda: Order.get_task("o-1").state == Order.confirm.pending)
+    assert Order.get_task("o-1").attempt == 0
+    assert "Order.confirm of 'o-1' (attempt 1) still ran when the grace time was over: it was given back" in caplog.text
+
+
+def test_a_task_that_was_given_back_can_be_had_at_once_and_what_its_first_run_does_is_not_recorded() -> None:
+    Order.create("o-1")
+    function = Hanging(lambda ctx: setattr(ctx.task, "note", "by the one that hung"))
+    with hung(function, grace=AT_ONCE) as worker:
+        worker.stop()
+        until(lambda: Order.get_task("o-1").state == Order.confirm.pending)
+        with Order.confirm.start("o-1") as ctx:
+            ctx.task.note = "by the next one"
+            function.go.set()
+            assert function.has_ended.wait(WAIT)
+    task = Order.get_task("o-1")
+    assert (task.state, task.note, task.fence) == (Order.ship.pending, "by the next one", 2)
+
+
+def test_a_success_after_the_task_was_given_back_is_not_recorded_though_nobody_else_took_it() -> None:
+    Order.create("o-1")
+    function = Hanging()
+    with hung(function, grace=AT_ONCE) as worker:
+        worker.stop()
+        until(lambda: Order.get_task("o-1").state == Order.confirm.pending)
+        function.go.set()
+        assert function.has_ended.wait(WAIT)
+    assert Order.get_task("o-1").state == Order.confirm.pending
+
+
+def test_a_block_that_ends_while_its_task_is_given_back_is_not_taken_for_a_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The row looks as if the run had ended well: its lock is there, and its fence is not among the unfinished."""
+    release = Run._release
+
+    def ended_meanwhile(run: Any, lock: Any, error: BaseException) -> bool:
+        released = release(run, lock, error)
+        with pytest.raises(LockLostError, match="given back"):
+            run.__exit__(None, None, None)
+        return released
+
+    monkeypatch.setattr(Run, "_release", ended_meanwhile)
+    Order.create("o-1")
+    run: Any = Order.confirm.start("o-1")
+    run.__enter__()
+    assert run.give_back()
+    assert not run.give_back()
+    assert Order.get_task("o-1").state == Order.confirm.pending
+
+
+@pytest.mark.parametrize("order", ["save", "extend_lock", "transaction"])
+def test_a_function_whose_task_was_given_back_finds_that_its_lock_is_lost(order: str) -> None:
+    def go_on(ctx: Ctx) -> None:
+        assert ctx.lock_lost
+        ctx.task.note = "too late"
+        getattr(ctx, order)()
+
+    Order.create("o-1")
+    function = Hanging(go_on)
+    with hung(function, grace=AT_ONCE) as worker:
+        worker.stop()
+        until(lambda: function.ctx is not None and function.ctx.lock_lost)
+        function.go.set()
+        assert function.has_ended.wait(WAIT)
+    assert isinstance(function.after, LockLostError)
+    assert Order.get_task("o-1").note is None
+
+
+def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(caplog: pytest.LogCaptureFixture) -> None:
+    Order.create("o-1")
+
+    def commit(ctx: Ctx) -> None:
+        with ctx.transaction(succeed=True):
+            function.inside.set()
+            assert commits.wait(WAIT)
+
+    commits = threading.Event()
+    function = Hanging(commit)
+    function.go.set()
+    with hung(function, grace=AT_ONCE) as worker:
+        function.inside.clear()
+        worker.stop()
+        until(lambda: "it is locked until its lock ends" in caplog.text)
+        assert Order.get_task("o-1").state == Order.confirm.in_progress
+        commits.set()
+        assert function.has_ended.wait(WAIT)
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_release_that_gets_no_answer_does_not_keep_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(crew, "_GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(Run, "give_back", lambda _: never.wait(WAIT) and False)
+    Order.create("o-1")
+    with hung(Hanging(), grace=AT_ONCE) as worker:
+        worker.stop()
+    assert not never.is_set()
+    never.set()
+
+
+@pytest.mark.parametrize(
+    ("order", "state"), [(SystemExit(3), Order.confirm.failed), (KeyboardInterrupt(), Order.confirm.pending)]
+)
+def test_an_order_to_end_in_a_function_is_recorded_stops_the_worker_and_leaves(
+    order: BaseException, state: Any, shop: StoppedClock
+) -> None:
+    def work(_: Ctx) -> None:
+        raise order
+
+    Order.create("o-1")
+    shop.advance(timedelta(seconds=10))
+    Order.create("o-2")
+    with pytest.raises(type(order)) as caught:
+        Worker({Order.confirm: work}).run()
+    assert caught.value is order
+    assert Order.get_task("o-1").state == state
+    assert Order.get_task("o-2").fence == 0
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order(number: signal.Signals) -> None:
+    Order.create("o-1")
+    tallies = Worker({Order.confirm: lambda _: os.kill(os.getpid(), number)}).run()
+    assert tallies[Order.confirm] == Tally(succeeded=1)
+
+
+@posix
+def test_a_second_ctrl_c_ends_it_at_once(stopping: threading.Event) -> None:
+    function = Hanging()
+
+    def interrupted_twice(ctx: Ctx) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopping.wait(WAIT)
+        os.kill(os.getpid(), signal.SIGTERM)  # a machine that repeats itself is not in a hurry
+        os.kill(os.getpid(), signal.SIGINT)
+        function(ctx)
+
+    Order.create("o-1")
+    worker = Worker({Order.confirm: interrupted_twice}, grace=timedelta(days=1))
+    with pytest.raises(KeyboardInterrupt):
+        worker.run()
+    assert Order.get_task("o-1").state == Order.confirm.in_progress
+    function.go.set()
+    until(lambda: Order.get_task("o-1").state == Order.ship.pending)
+
+
+@posix
+def test_handlers_of_signals_are_as_they_were_when_it_has_ended() -> None:
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
+    before = [signal.getsignal(number) for number in numbers]
+    during: list[Any] = []
+    Order.create("o-1")
+    Worker({Order.confirm: lambda _: during.extend(map(signal.getsignal, numbers))}).run(until_idle=True)
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert not set(during) & set(before)
+
+
+@posix
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        during: list[Any] = []
+        Order.create("o-1")
+        Worker({Order.confirm: lambda _: during.append(signal.getsignal(signal.SIGINT))}).run(until_idle=True)
+        assert during == [signal.SIG_IGN]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@posix
+def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture[str], shop: StoppedClock) -> None:
+    err: list[str] = []
+
+    def is_told() -> bool:
+        err.append(capfd.readouterr().err)
+        return "looks again" in "".join(err)
+
+    def work(ctx: Ctx) -> None:
+        if ctx.task.task_id == "o-2":
+            shop.advance(timedelta(seconds=12.3))
+            os.kill(os.getpid(), signal.SIGUSR1)
+            until(is_told)
+
+    Order.create("o-1")
+    shop.advance(timedelta(seconds=1))
+    Order.create("o-2")
+    Worker({Order.confirm: work}, threads=1).run(until_idle=True)
+    first, *lines = "".join(err).splitlines()
+    assert first.startswith("worker ")
+    assert first.endswith(f":{os.getpid()}: 1 of 1 threads are busy")
+    assert lines == [
+        "  Order.confirm of 'o-2' (attempt 1): 12.3 s",
+        "  Order.confirm: 1 succeeded, 0 failed, 0 ignored, 0 refused, 0 released; looks again now",
+    ]

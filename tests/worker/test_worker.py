@@ -1,0 +1,101 @@
+"""What a worker takes, and what it refuses before any request."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import pynamodb_tracker
+from pynamodb_tracker import Tally, Worker
+from tests.contract.recorder import recorded
+from tests.worker.shop import Order, ShopTask
+
+
+def nothing(_ctx: Any) -> None:
+    pass
+
+
+async def later(_ctx: Any) -> None:
+    pass
+
+
+FUNCTIONS: Any = {Order.confirm: nothing}
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({}, "a function for each step"),
+        (Order.confirm, "a function for each step"),
+        ({Order.confirm.pending: nothing}, "is no step of a use case"),
+        ({"confirm": nothing}, "is no step of a use case"),
+        ({Order.confirm: "print"}, "takes a function"),
+        ({Order.confirm: later}, "not the async"),
+    ],
+)
+def test_what_is_no_function_of_a_step_is_refused(functions: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Worker(functions)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"threads": 0}, ValueError),
+        ({"processes": 0}, ValueError),
+        ({"processes": True}, ValueError),
+        ({"heartbeat": 1}, TypeError),
+        ({"rate": 0}, ValueError),
+        ({"grace": 30}, TypeError),
+        ({"grace": timedelta(seconds=-1)}, ValueError),
+        ({"longest_pause": timedelta(0)}, ValueError),
+        ({"longest_pause": 1}, TypeError),
+    ],
+)
+def test_wrong_options_are_refused(options: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Worker(FUNCTIONS, **options)
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_worker_runs_once() -> None:
+    worker = Worker(FUNCTIONS)
+    worker.run(until_idle=True)
+    with recorded(ShopTask) as requests, pytest.raises(RuntimeError, match="make another one"):
+        worker.run()
+    assert requests == []
+
+
+@pytest.mark.usefixtures("shop")
+def test_in_another_thread_it_works_without_signals() -> None:
+    Order.create("o-1")
+    handlers: list[Any] = []
+    worker = Worker({Order.confirm: lambda _: handlers.append(signal.getsignal(signal.SIGINT))})
+    before = signal.getsignal(signal.SIGINT)
+    run = threading.Thread(target=worker.run, kwargs={"until_idle": True})
+    run.start()
+    run.join(30)
+    assert handlers == [before]
+
+
+def test_worker_is_a_name_of_the_package_like_all_others() -> None:
+    assert pynamodb_tracker.Worker is Worker
+    assert not hasattr(pynamodb_tracker, "Wroker")
+
+
+def test_tallies_add_up_and_tell_their_numbers() -> None:
+    total = Tally(succeeded=1, refused=2) + Tally(succeeded=1, failed=3, ignored=4, released=5)
+    assert str(total) == "2 succeeded, 3 failed, 4 ignored, 2 refused, 5 released"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it has the signal")
+@pytest.mark.usefixtures("shop")
+def test_a_system_without_a_signal_is_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "SIGUSR1")
+    Order.create("o-1")
+    assert Worker(FUNCTIONS).run(until_idle=True) == {Order.confirm: Tally(succeeded=1)}

@@ -1,0 +1,174 @@
+"""What a worker does with what is due."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Tally, Worker
+from tests.contract.recorder import recorded
+from tests.contract.workers import Broken, die, fail
+from tests.worker.shop import Order, Parcel, ShopTask
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.testing import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("shop")
+
+MINUTE = timedelta(minutes=1)
+
+
+def nothing(_ctx: ExecutionContext[Any]) -> None:
+    pass
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_it_runs_what_is_pending_failed_and_abandoned(threads: int, shop: StoppedClock) -> None:
+    Order.create("abandoned")
+    die(Order.confirm, "abandoned")
+    shop.advance(6 * MINUTE)
+    Order.create("failed")
+    fail(Order.confirm, "failed")
+    Order.create("pending")
+    tallies = Worker({Order.confirm: nothing}, threads=threads).run(until_idle=True)
+    assert tallies == {Order.confirm: Tally(succeeded=3)}
+    assert Order.ship.pending.count() == 3
+
+
+def test_it_leaves_what_is_not_due_running_or_ignored(shop: StoppedClock) -> None:
+    Order.create("later", due_time=shop.now() + MINUTE)
+    Order.create("running")
+    die(Order.confirm, "running")
+    Order.create("ignored", state=Order.confirm.ignored)
+    assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally()}
+
+
+def test_a_task_goes_through_all_steps_of_a_worker() -> None:
+    Order.create_many(["o-1", "o-2"])
+    tallies = Worker({Order.ship: nothing, Order.confirm: nothing}).run(until_idle=True)
+    assert tallies == {Order.ship: Tally(succeeded=2), Order.confirm: Tally(succeeded=2)}
+    assert Order.ship.succeeded.count() == 2
+
+
+def test_steps_take_turns_however_much_one_has_to_do() -> None:
+    ran: list[str] = []
+
+    def note(ctx: ExecutionContext[Any]) -> None:
+        ran.append(ctx.task.task_id)
+
+    Order.create_many(f"o-{number:02}" for number in range(20))
+    Parcel.create_many(["p-1", "p-2", "p-3"])
+    Worker({Order.confirm: note, Parcel.sort: note}).run(until_idle=True)
+    assert len(ran) == 23
+    assert [ran.index(f"p-{number}") for number in (1, 2, 3)] <= [6, 6, 6]
+    assert sorted(ran[:6])[3:] == ["p-1", "p-2", "p-3"]
+
+
+def test_threads_work_at_the_same_time() -> None:
+    barrier = threading.Barrier(4, timeout=30)
+    Order.create_many(f"o-{number}" for number in range(8))
+    tallies = Worker({Order.confirm: lambda _: barrier.wait()}, threads=4).run(until_idle=True)
+    assert tallies[Order.confirm].succeeded == 8
+
+
+def test_errors_of_the_function_are_on_record_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    def work(ctx: ExecutionContext[Order]) -> None:
+        match ctx.task.task_id:
+            case "breaks":
+                raise Broken("it broke")
+            case "gives up":
+                raise GiveUp("no use")
+            case "later":
+                raise RetryLater(MINUTE)
+            case _:
+                pass
+
+    Order.create_many(["breaks", "gives up", "later", "succeeds"])
+    assert Worker({Order.confirm: work}).run(until_idle=True) == {
+        Order.confirm: Tally(succeeded=1, failed=2, ignored=1)
+    }
+    assert Order.get_task("breaks").last_error == "Broken: it broke"
+    [told] = [record for record in caplog.records if "it broke" in record.getMessage()]
+    assert told.getMessage() == "Order.confirm of 'breaks' (attempt 1) failed: Broken: it broke"
+    assert (vars(told)["task_id"], vars(told)["step"], vars(told)["attempt"]) == ("breaks", "confirm", 1)
+
+
+def test_a_failed_task_is_tried_again_after_its_delay_by_the_same_worker(shop: StoppedClock) -> None:
+    attempts: list[int] = []
+
+    def flaky(ctx: ExecutionContext[Order]) -> None:
+        attempts.append(ctx.attempt)
+        if ctx.attempt == 1:
+            shop.advance(timedelta(seconds=1))
+            raise Broken
+        worker.stop()
+
+    worker = Worker({Order.ship: flaky})
+    Order.create("o-1", state=Order.ship.pending)
+    run = threading.Thread(target=worker.run)
+    run.start()
+    while run.is_alive():
+        shop.advance(timedelta(seconds=5))
+        run.join(0.02)
+    assert attempts == [1, 2]
+    assert Order.get_task("o-1").state == Order.ship.succeeded
+
+
+def test_a_task_whose_attempts_are_used_up_by_dead_workers_is_set_aside(shop: StoppedClock) -> None:
+    Order.create("o-1")
+    for _ in range(3):
+        die(Order.confirm, "o-1")
+        shop.advance(6 * MINUTE)
+    assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally(ignored=1)}
+
+
+def test_what_another_worker_has_first_is_counted_as_refused() -> None:
+    def work(ctx: ExecutionContext[Order]) -> None:
+        if ctx.task.task_id == "o-1":
+            die(Order.confirm, "o-2")
+
+    Order.create("o-1")
+    Order.create("o-2")
+    assert Worker({Order.confirm: work}).run(until_idle=True) == {Order.confirm: Tally(succeeded=1, refused=1)}
+
+
+def test_a_thousand_tasks_due_next_week_cost_one_entry_of_each_look(shop: StoppedClock) -> None:
+    next_week = shop.now() + timedelta(days=7)
+    Order.create_many({"task_id": f"o-{number}", "due_time": next_week} for number in range(1000))
+    with recorded(ShopTask) as requests:
+        Worker({Order.confirm: nothing}).run(until_idle=True)
+    looks = len(requests) / 3
+    assert looks == 2  # one before it begins
+    assert requests.entries_read == looks
+
+
+def test_a_heartbeat_keeps_the_locks_of_a_worker() -> None:
+    beating: list[bool] = []
+
+    def work(_: ExecutionContext[Order]) -> None:
+        beating.append(any("heartbeat" in thread.name for thread in threading.enumerate()))
+
+    Order.create("o-1")
+    Worker({Order.confirm: work}, heartbeat=True).run(until_idle=True)
+    assert beating == [True]
+
+
+def test_a_row_that_cannot_be_read_does_not_end_the_worker(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Order.create("odd")
+    Order.create("o-1")
+    start = type(Order.confirm).start
+
+    def broken(step: Any, task_id: str, **options: Any) -> Any:
+        run = start(step, task_id, **options)
+        if task_id == "odd":
+            run.writes = None  # type: ignore[attr-defined]  # whatever happens, it is no error of the library's own
+        return run
+
+    monkeypatch.setattr(type(Order.confirm), "start", broken)
+    assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally(succeeded=1, refused=1)}
+    assert "Order.confirm of 'odd' could not be started" in caplog.text
