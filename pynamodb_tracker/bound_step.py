@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,10 +16,12 @@ from pynamodb_tracker.arguments import (
     check_limit,
     check_task_id,
     check_threads,
+    shown,
 )
 from pynamodb_tracker.batch import Batch, in_threads
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.readable import checked
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.run import Run
 from pynamodb_tracker.state import State, window
@@ -113,7 +115,9 @@ class BoundStep(Generic[T]):
         With `heartbeat` a thread extends the lock while the block runs, each time when a third of it is over; one such
         beat is one request, and 1 write unit per started KB of the row.
         """
-        check_task_id(task_id)
+        task_id = check_task_id(task_id)
+        check_flag("detailed_error", detailed_error)
+        check_flag("skip_error", skip_error)
         check_flag("heartbeat", heartbeat)
         duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
         also = self._also_from | self.codes_of(also_from)
@@ -151,6 +155,11 @@ class BoundStep(Generic[T]):
         """
         check_limit("limit", limit)
         check_flag("with_data", with_data)
+        return map(checked, self._todo(since, until, limit, with_data=with_data))
+
+    def _todo(
+        self, since: datetime | None, until: datetime | None, limit: int | None, *, with_data: bool
+    ) -> Iterator[T]:
         return query.todo(self.model, self.codes, window(since, until), limit, with_data=with_data)
 
     def run_all(
@@ -172,7 +181,8 @@ class BoundStep(Generic[T]):
         check_threads(threads)
         check_flag("heartbeat", heartbeat)
         batch = Batch(self.codes, partial(self.start, heartbeat=heartbeat), function)
-        todo = self.todo(since=since, until=until, limit=limit, with_data=False)
+        check_limit("limit", limit)
+        todo = self._todo(since, until, limit, with_data=False)
         in_threads(batch.run, (task.task_id for task in todo), threads)
         return batch.report
 
@@ -194,8 +204,11 @@ class BoundStep(Generic[T]):
 
     def codes_of(self, states: AlsoFrom) -> frozenset[int]:
         """Return the codes of further states to start from; ValueError for one that cannot be."""
-        if isinstance(states, State | DeclaredState | str):
+        if isinstance(states, State | DeclaredState):
             raise TypeError(f"also_from is a sequence of states, not one: write also_from=({states},)")
+        given: object = states
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"also_from is a sequence of states, not {shown(given)}: write also_from=(ship.failed,)")
         codes = set()
         for state in states:
             code = self._code_of(state)

@@ -16,7 +16,16 @@ from pynamodb_tracker.errors import ErrorsAttribute, PointerAttribute
 from pynamodb_tracker.schema import Schema
 from pynamodb_tracker.stored import Stored, rewritten, same, serialized
 
-__all__ = ["Changes", "StatusIndex", "TaskRow", "changes_of", "close", "load", "saved", "stored_row"]
+__all__ = [
+    "Changes",
+    "StatusIndex",
+    "TaskRow",
+    "changes_of",
+    "close",
+    "load",
+    "saved",
+    "stored_row",
+]
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's attributes that changed, by name, each with its stored form; None means to remove it."""

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
 from pynamodb_tracker import ending, transitions
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, ValueNotStorableError
 from pynamodb_tracker.heartbeat import Heartbeat
@@ -140,9 +141,16 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _fail(self, lock: transitions.Lock[T], error: BaseException) -> bool:
         """Record the failure, and tell whether it is on record."""
         final = isinstance(error, (GiveUp, *self.policy.give_up_on))
-        delay = timedelta(0) if final else self._delay(lock.attempt, error)
+        delay, interrupt = timedelta(0), None
+        try:
+            delay = delay if final else self._delay(lock.attempt, error)
+        except KeyboardInterrupt as pressed:  # in the user's function: what happened is recorded before it leaves
+            interrupt = pressed
         fail = partial(transitions.fail, error=error, delay=delay, final=final)
-        return ending.recorded(error, lambda: self._finish(lock, fail))
+        recorded = ending.recorded(error, lambda: self._finish(lock, fail))
+        if interrupt is not None:
+            raise interrupt
+        return recorded
 
     def _release(self, lock: transitions.Lock[T], error: BaseException) -> None:
         """Give the attempt back."""
@@ -151,19 +159,24 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _delay(self, attempt: int, error: BaseException) -> timedelta:
         """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
         if isinstance(error, RetryLater):
-            return error.delay
+            return _checked(getattr(error, "delay", None), error, "the delay of RetryLater is")
         retry_delay = self.policy.retry_delay
         if not callable(retry_delay):
             return retry_delay or timedelta(0)
         try:
             delay: object = retry_delay(attempt)
-        except Exception as broken:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as broken:
             ending.note(error, f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
             log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self.writes.codes.step)
             return timedelta(0)
-        if isinstance(delay, timedelta) and delay >= timedelta(0):
-            return delay
-        ending.note(
-            error, f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken"
-        )
-        return timedelta(0)
+        return _checked(delay, error, f"retry_delay({attempt}) returned")
+
+
+def _checked(delay: object, error: BaseException, told: str) -> timedelta:
+    """Return a delay, or none where it is something else, which the error then has as a note."""
+    if isinstance(delay, timedelta) and delay >= timedelta(0):
+        return delay
+    ending.note(error, f"{told} {shown(delay)}, no timedelta of zero or more: no delay was taken")
+    return timedelta(0)

@@ -9,8 +9,9 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.data import DataAttribute, LeftOut
 from pynamodb_tracker.errors import ErrorsAttribute
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.pieces import DATA, ERRORS, Kind, Pointer, Row, items, read
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import backoff
 
 __all__ = ["fill", "leave_out", "rows", "size_beside"]
@@ -24,7 +25,7 @@ _TRIES = 8
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
     """Read rows by task id; what lies beside them is read by `fill`, or when it is touched."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
-    found = (load(model, item) for item in items(model.tracker.connection(), keys))
+    found = (load_leniently(model, item) for item in items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
 
 

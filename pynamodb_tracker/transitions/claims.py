@@ -9,12 +9,13 @@ from typing import TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.exceptions import TaskNotReadyError, TrackerError
+from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
 from pynamodb_tracker.faults import is_unheard
-from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.readable import checked, load_leniently
 from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.token import new_token, this_worker
-from pynamodb_tracker.transitions.finishes import release
+from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import spend
@@ -102,11 +103,19 @@ def _send(writes: StepWrites[T], write: PreparedWrite, task_id: str, token: str,
         now_minus_margin=clock.stamp(now - margin),
         **writes.moved(writes.codes.in_progress, task_id, now, expire),
     )
-    return Lock.won(load(writes.model, answer["Attributes"]), token)
+    return Lock.won(load_leniently(writes.model, answer["Attributes"]), token)
 
 
 def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[T]:
-    """Return the lock once it is certain that it is not over: the answer may have come late."""
+    """Return the lock once it is certain that it is not over: the answer may have come late.
+
+    The attempt fails where the row cannot be read.
+    """
+    try:
+        checked(lock.task)
+    except TaskError as unreadable:
+        fail(writes, lock, unreadable, delay=timedelta(0), final=False)
+        raise
     if lock.expire_time <= clock.now():
         extend(writes, lock, lock_for)
     return lock

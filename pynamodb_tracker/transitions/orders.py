@@ -13,7 +13,8 @@ from pynamodb_tracker.errors import for_row, in_row
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.faults import is_invalid
-from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.token import new_token, this_worker
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
@@ -37,7 +38,7 @@ def reopen(writes: StepWrites[T], task_id: str) -> T:
         now = clock.now()
         try:
             moved = writes.moved(codes.pending, task_id, now)
-            return load(writes.model, writes.send(writes.reopen, task_id, token=token, **moved)["Attributes"])
+            return load_leniently(writes.model, writes.send(writes.reopen, task_id, token=token, **moved)["Attributes"])
         except Refused:
             row = get(writes.model, task_id)
         if row is None:
@@ -98,7 +99,7 @@ def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetim
 
 def _applied(writes: StepWrites[T], write: PreparedWrite, row: T, request: Mapping[str, Any]) -> T | None:
     try:
-        ended = load(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
+        ended = load_leniently(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
     except Refused:
         return None
     keep(writes, ended)

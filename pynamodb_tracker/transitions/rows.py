@@ -41,7 +41,7 @@ def create(
     TaskAlreadyExistsError leaves the one that is there untouched.
     """
     now = clock.now()
-    given = model(**attributes)
+    given = _given(model, task_id, attributes)
     item = _item(model, task_id, code, now, due_time)
     changes = {}
     for name, attribute in model.tracker.own_attributes():
@@ -71,6 +71,14 @@ def create(
                 task=found,  # type: ignore[arg-type]  # rows of users are tasks
             ) from None
     return row
+
+
+def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
+    try:
+        return model(**attributes)
+    except ValueNotStorableError as error:
+        error.task_id = task_id
+        raise
 
 
 def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | None) -> Stored:

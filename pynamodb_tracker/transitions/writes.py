@@ -14,7 +14,8 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.model import Changes, TaskRow, load
+from pynamodb_tracker.model import Changes, TaskRow
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import send
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
@@ -245,4 +246,4 @@ def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | N
     """Read a task, strongly consistent; None where there is none."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
     item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item")
-    return load(model, item) if item else None
+    return load_leniently(model, item) if item else None
