@@ -61,6 +61,8 @@ class TaskRow(Model):
     """When the task was created."""
     update_time = TimeAttribute()
     """When the status last changed."""
+    creation = UnicodeAttribute(null=True)
+    """The token of the create that made the row: a create that is repeated knows its own."""
     attempt = IntegerAttribute()
     """Attempts of the current step so far; 0 after a success."""
     fence = IntegerAttribute()

@@ -15,8 +15,10 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import Refused, send
 from pynamodb_tracker.stored import Stored, serialized
+from pynamodb_tracker.token import new_token
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.atomic import write_together
 from pynamodb_tracker.transitions.beside import of_new_row
@@ -63,14 +65,21 @@ def create(
         with storing(row, changes):
             _put(model, item, pieces)
     except Refused as refused:
-        found = get(model, task_id) if refused.repeated else None
-        if found is None or found.create_time != now:  # its own: the SDK repeated a request whose answer got lost
+        found = _met(model, task_id, refused)
+        if found is None or found.creation != row.creation:  # its own: somebody repeated a request that was applied
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,
                 task=found,  # type: ignore[arg-type]  # rows of users are tasks
             ) from None
     return row
+
+
+def _met(model: type[T], task_id: str, refused: Refused) -> T | None:
+    """Return the row that is there already; the network itself may have repeated the request, and nobody tells."""
+    if refused.item is not None:
+        return load_leniently(model, refused.item)
+    return get(model, task_id) if refused.repeated else None
 
 
 def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
@@ -91,6 +100,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "due_time": {"S": clock.stamp(max(now, due_time or now))},
         "create_time": created,
         "update_time": created,
+        "creation": {"S": new_token()},
         "attempt": {"N": "0"},
         "fence": {"N": "0"},
         "unfinished": {"L": []},
@@ -112,12 +122,15 @@ def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
     """Put the row where there is none, together with what lies beside it."""
     table = model.tracker.connection()
     request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
+    request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
     del request["Key"]
     puts = [{"Put": {**request, "Item": item}}]
     if pieces:
         puts += [{"Put": {"TableName": table.table_name, "Item": piece}} for piece in pieces]
         if unapplied := write_together(table, puts):
-            raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
+            reasons = unapplied.error.cancellation_reasons
+            met = reasons[0].raw_item if reasons and reasons[0] else None
+            raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
     else:
         del request["TableName"]
         send(table, "PutItem", {**request, "Item": item})

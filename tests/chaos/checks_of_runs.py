@@ -12,6 +12,7 @@ from tests.chaos.runs import History, Run
 __all__ = ["CHECKS"]
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
+STEPS_UP_TO = {step.name: [earlier.name for earlier in STEPS[: ORDER[step.name] + 1]] for step in STEPS}
 LIMIT = {step.name: step.max_attempts for step in STEPS}
 
 
@@ -77,6 +78,16 @@ def attempts_are_counted(history: History) -> Iterator[str]:
                 yield f"{claims} claims from {one} to {other} counted {attempts} attempts"
 
 
+def refusals_are_true(history: History) -> Iterator[str]:
+    """Expect that a task is called missing or done only where it is: these have been created, and are not deleted."""
+    done = {(run.task, step) for run in history.runs if run.may_have_succeeded for step in STEPS_UP_TO[run.step]}
+    for run in history.runs:
+        if run.why == "TaskNotFoundError":
+            yield f"{run} was refused: there is no such task"
+        if run.why == "TaskAlreadySucceededError" and (run.task, run.step) not in done:
+            yield f"{run} was refused as done already, and nobody did it"
+
+
 def nothing_crashed(history: History) -> Iterator[str]:
     """Expect that each error that left the library is a refusal, a lost lock, or a failed request."""
     yield from history.crashes
@@ -105,5 +116,6 @@ CHECKS = (
     no_success_is_repeated,
     no_step_is_skipped,
     attempts_are_counted,
+    refusals_are_true,
     nothing_crashed,
 )

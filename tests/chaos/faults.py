@@ -6,9 +6,10 @@ import json
 import threading
 import time
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
-from tests.chaos.settings import Settings
+from tests.chaos.settings import Rates, Settings
 from tests.engine.actions import (
     PASS,
     THROTTLED,
@@ -23,15 +24,24 @@ from tests.engine.actions import (
 )
 from tests.engine.proxy import Proxy
 
-__all__ = ["Faults", "Wire", "drawn"]
+__all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn"]
 
+KINDS = frozenset(asdict(Rates()))
+"""Everything that may become of a request."""
 READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
+ERROR_500, CONFLICT = Fail(), Fail(400, "TransactionConflictException")
+CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code}
+"""Errors of DynamoDB that are made here."""
 
 
 class Wire(Proxy):
-    """A proxy that keeps no log: a long run would fill the memory with its requests."""
+    """A proxy that keeps no log, which would fill the memory in a long run, but knows what is still under way."""
 
     requests = 0
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(upstream)
+        self._held: list[Exchange] = []
 
     def begin(self, target: str, payload: bytes) -> Exchange:
         """Ask the rule what to do with a request."""
@@ -41,7 +51,15 @@ class Wire(Proxy):
             raise ConnectionResetError("the client was killed while it sent a request") from None
         with self._lock:
             self.requests += 1
-            return Exchange(target, body, self.rule(target, body, self.requests))
+            exchange = Exchange(target, body, self.rule(target, body, self.requests))
+            if isinstance(exchange.action, Hold | Delay):
+                self._held = [exchange, *(each for each in self._held if not each.done.is_set())]
+            return exchange
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether a request that somebody has given up may still arrive."""
+        return any(not exchange.done.is_set() for exchange in self._held)
 
 
 class After(threading.Event):
@@ -68,33 +86,38 @@ class Faults:
         """Let everything pass from now on; what is held still arrives."""
         self._stopped = True
 
+    @property
+    def all_struck(self) -> bool:
+        """Whether there was one of each kind."""
+        return self.counts.keys() >= KINDS
+
     def __call__(self, target: str, _: dict[str, Any], ordinal: int) -> Action:
         """Return what becomes of a request."""
         if self._stopped:
             return PASS
         kind, action = drawn(self._settings, target, ordinal)
         if kind:
-            self.counts[f"{kind} {target}"] += 1
+            self.counts[kind] += 1
         return action
 
 
 def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
     """Return what becomes of the request of that number, and its name."""
-    draw, rates = settings.drawn("request", ordinal), settings.rates
+    draw = settings.drawn("request", ordinal)
     at = draw.random() * (3 if target in READS else 1)
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)
-    actions: dict[str, tuple[float, Action]] = {
-        "dropped request": (rates.drop_request, DropRequest()),
-        "dropped answer": (rates.drop_answer, DropAnswer()),
-        "duplicate": (rates.duplicate, Duplicate(draw.choice(("first", "second")))),
-        "held": (rates.hold, Hold(After(held))),
-        "delayed": (rates.delay, Delay(later)),
-        "error 500": (rates.server_error, Fail()),
-        "throttled": (rates.throttle, THROTTLED),
-        "conflict": (rates.conflict, Fail(400, "TransactionConflictException")),
+    actions: dict[str, Action] = {
+        "dropped_request": DropRequest(),
+        "dropped_answer": DropAnswer(),
+        "duplicated": Duplicate(draw.choice(("first", "second"))),
+        "held": Hold(After(held)),
+        "delayed": Delay(later),
+        "error_500": ERROR_500,
+        "throttled": THROTTLED,
+        "conflict": CONFLICT,
     }
-    for kind, (rate, action) in actions.items():
+    for kind, rate in asdict(settings.rates).items():
         if at < rate:
-            return kind, action
+            return kind, actions[kind]
         at -= rate
     return "", PASS

@@ -20,7 +20,7 @@ class Write:
     """A write of a run that was sent."""
 
     what: str
-    """save, extend, transact, succeed, fail, give_up, release."""
+    """save, extend, succeed, fail, give_up, release."""
     records: int
     """How many records of the run it stores, if it stores any."""
     invoked: float
@@ -37,7 +37,7 @@ class Run:
     task: str
     step: str
     outcome: str = "unknown"
-    """Of the claim: ok, refused, unknown."""
+    """Of the claim: ok, refused, lost (taken, but over before the block began), unknown."""
     why: str = ""
     fence: int = 0
     attempt: int = 0
@@ -89,6 +89,8 @@ class History:
     """By task, what a person ordered: reopen, ignore."""
     crashes: list[str] = field(default_factory=list)
     """Errors that no block and no refusal explains."""
+    torn: list[str] = field(default_factory=list)
+    """Rows of a query whose parts were of two versions."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -104,6 +106,8 @@ class History:
                     history.orders[event.task].add(event.kind)
                 case "crash":
                     history.crashes.append(f"{event}")
+                case "torn":
+                    history.torn.append(f"{event}")
                 case "claim":
                     run = Run(event.worker, event.run, event.task, event.facts["step"])
                     runs[event.worker, event.run] = run

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.chaos.final import Entry, Final, Row
-from tests.chaos.pipeline import END, STEPS, USE_CASE, effects, parcels
+from tests.chaos.pipeline import END, IGNORED, USE_CASE, parcels
 from tests.chaos.records import is_whole, records
 from tests.chaos.settings import Settings
 
@@ -19,8 +19,7 @@ PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
 
 def left(order: Any) -> int:
     """Return how many tasks are not at their end, by the index: it is small, and asked again and again."""
-    ends = {END, *(step.ignored for step in STEPS)}
-    return sum(number for state, number in order.counts().items() if state.code not in ends)
+    return sum(number for state, number in order.counts().items() if state.code not in {END, *IGNORED})
 
 
 def snapshot(endpoint: str, settings: Settings) -> Final:
@@ -40,7 +39,6 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
         counts={state.code: number for state, number in order.counts().items() if number},
         queried={code: [task.task_id for task in state.query()] for code, state in states.items()},
         pieces=dict(pieces),
-        effects=_effects(endpoint, settings) if settings.transactions else None,
     )
 
 
@@ -75,8 +73,3 @@ def _scan(order: Any, index: str | None = None) -> Iterator[dict[str, Any]]:
         start = page.get("LastEvaluatedKey")
         if not start:
             return
-
-
-def _effects(endpoint: str, settings: Settings) -> dict[tuple[str, str], int]:
-    rows = effects(endpoint, settings).scan(consistent_read=True)
-    return {(row.task_id, row.step): int(row.fence) for row in rows}

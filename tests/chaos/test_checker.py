@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import checks_of_data, checks_of_rows, checks_of_runs
+from tests.chaos.breaks import BREAKS
 from tests.chaos.checker import violations
 from tests.chaos.events import Log, read
 from tests.chaos.faults import drawn
 from tests.chaos.nemesis import blows
 from tests.chaos.script import script
 from tests.chaos.settings import Settings
-from tests.chaos.stories import BREAKS, Story, sound
+from tests.chaos.story import Story, sound
 
 CHECKS = (*checks_of_runs.CHECKS, *checks_of_data.CHECKS, *checks_of_rows.CHECKS)
 
