@@ -81,7 +81,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     ) -> bool:
         """Record nothing more where a transaction has recorded the success; where none has, the attempt fails."""
         if not promise.kept:
-            reason = error or ending.broken(promise, lock.task, self.writes.codes.step)
+            reason = ending.broken(promise, lock.task, self.writes.codes.step) if error is None else error
+            promise.broken_by = None
             skipped = self._end_without_success(lock, reason)  # finds out first whether the promise was kept after all
             if not promise.kept:
                 if error is None and not skipped:
@@ -120,15 +121,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record how the run ended, unless the row has proved that this would be refused."""
         if self.beating is not None:
             self.beating.join()
-        lock.check()
-        transitions.decide(self.writes, lock)
-        if lock.promise is not None and lock.promise.kept:
-            return
-        try:
-            finish(self.writes, lock)
-        except LockLostError as proof:
-            lock.lost = proof
-            raise
+        with lock.writing:
+            lock.check()
+            try:
+                transitions.settled(self.writes, lock)
+                if lock.promise is None or not lock.promise.kept:
+                    finish(self.writes, lock)
+            except LockLostError as proof:
+                lock.mourn(proof)
+                raise
 
     def _succeed(self, lock: transitions.Lock[T]) -> None:
         """Record the success; a value that cannot be stored fails the attempt, nothing else does."""

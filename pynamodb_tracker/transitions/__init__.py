@@ -17,7 +17,7 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, decide
+from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, settled
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
@@ -36,7 +36,6 @@ __all__ = [
     "commit",
     "commit_success",
     "create",
-    "decide",
     "delete",
     "deletion",
     "extend",
@@ -46,5 +45,6 @@ __all__ = [
     "release",
     "reopen",
     "save",
+    "settled",
     "succeed",
 ]

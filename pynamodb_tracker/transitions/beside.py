@@ -26,11 +26,12 @@ from pynamodb_tracker.pieces import (
     cut,
     items,
     keys_in,
+    life_of,
     pointer_in,
     version_of,
 )
 from pynamodb_tracker.sending import Refused, send
-from pynamodb_tracker.stored import Stored
+from pynamodb_tracker.stored import Stored, same
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
@@ -55,8 +56,6 @@ def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Chan
     Each call counts as a save: a late copy of one write must not pass as a part of another. LockLostError where a
     piece is refused, because a later holder has written.
     """
-    if lock.unsure and "data" in changes:
-        settle(writes, lock)
     lock.saves += 1
     attribute, value = changes.get("data", (None, None))
     if attribute is None or value is None or not is_too_large_for_row(writes.model, value):
@@ -80,9 +79,9 @@ def put_errors(writes: StepWrites[T], lock: Lock[T], text: str) -> Pointer:
 
 
 def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
-    """Find out where the row points to after a save without an answer, and keep the late copy of that out.
+    """Find out what the row holds after a save without an answer, and keep the late copy of that out.
 
-    Otherwise the next pieces could go to the slot that it made the row point to.
+    Otherwise the next save would compare with the wrong row, and could put its pieces where that row points to.
     """
     lock.saves += 1
     task_id, until = lock.task.task_id, lock.expire_time
@@ -94,8 +93,12 @@ def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
         if row is None or not is_held_by(row, writes.codes, [lock.token]) or row.saves < lock.saves:
             raise lost(lock.task, writes.codes.step, "save", row) from None
         answer = stored_row(row)
+    if lock.unsure is not None:
+        changes, sent = lock.unsure
+        if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
+            lock.stored(changes, sent)
     pointer = pointer_in(answer)
-    lock.slot, lock.unsure = (pointer.slot if pointer else None), False
+    lock.slot, lock.unsure = (pointer.slot if pointer else None), None
 
 
 def of_new_row(
@@ -147,18 +150,21 @@ def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
 
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
-    """Put a piece unless a later one is there, which proves that the lock was lost, or is of a former life."""
+    """Put a piece unless a later holder has written there, which proves that the lock was lost.
+
+    What is there of a former life of the task, whose clock was ahead, belongs to nobody: that is overwritten.
+    """
     condition = when.no_later_version(version)
     for _ in range(_TRIES):
         try:
             _send(writes, lock, item, condition)
         except Refused:
-            row = get(writes.model, lock.task.task_id, until=lock.expire_time)
-            if row is None or not is_held_by(row, writes.codes, [lock.token]):
-                raise lost(lock.task, writes.codes.step, "save", row) from None
-            # The task was deleted and created again by a clock that was behind: what is there belongs to nobody.
             key = {name: item[name] for name in ("task_id", "use_case_id")}
-            found = next(items(writes.table, [key]), None)
+            found = next(items(writes.table, [key]), None)  # before the row: what came after that was seen is not meant
+            row = get(writes.model, lock.task.task_id, until=lock.expire_time)
+            of_this_life = found is not None and found[VERSION][STRING].startswith(life_of(lock.create_time))
+            if row is None or of_this_life or not is_held_by(row, writes.codes, [lock.token]):
+                raise lost(lock.task, writes.codes.step, "save", row) from None
             condition = _version_there == found[VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
@@ -41,6 +42,21 @@ _GIVE_BACK_WITHIN = timedelta(seconds=5)
 """How long the row is asked for after a claim without an answer: its caller has waited for long already."""
 
 
+@dataclass(slots=True)
+class _Tries:
+    """The claims of one call."""
+
+    tokens: list[str]
+    in_doubt: bool = False
+    """Whether one of them may have locked the task, and nothing has told since."""
+
+    def may_hold(self, error: BaseException) -> bool:
+        """Tell whether the task may be locked for nobody once this error leaves."""
+        if isinstance(error, PynamoDBConnectionError):
+            return self.in_doubt or is_unheard(error)
+        return not isinstance(error, Exception)
+
+
 def claim(
     writes: StepWrites[T],
     task_id: str,
@@ -50,19 +66,22 @@ def claim(
     also_from: Collection[int] = (),
 ) -> Lock[T]:
     """Take the task for `lock_for`, or raise why not; `also_from` are codes of further states to take it from."""
-    tokens = [new_token()]
+    tries = _Tries([new_token()])
     try:
-        return _claim(writes, task_id, tokens, lock_for, detailed=detailed, also_from=also_from)
-    except (KeyboardInterrupt, PynamoDBConnectionError) as error:
-        if isinstance(error, KeyboardInterrupt) or is_unheard(error):
-            error.add_note(f"pynamodb_tracker: {_given_back(writes, task_id, tokens, lock_for)}")
+        lock = _claim(writes, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        if lock.expire_time <= clock.now():  # the answer came late
+            extend(writes, lock, lock_for)
+    except BaseException as error:
+        if tries.may_hold(error):
+            error.add_note(f"pynamodb_tracker: {_given_back(writes, task_id, tries.tokens, lock_for)}")
         raise
+    return lock
 
 
 def _claim(
     writes: StepWrites[T],
     task_id: str,
-    tokens: list[str],
+    tries: _Tries,
     lock_for: timedelta,
     *,
     detailed: bool,
@@ -71,17 +90,22 @@ def _claim(
     order, write = f"start {writes.codes.step} of", writes.claim
     for _ in range(_TRIES):
         try:
-            return _entered(writes, _send(writes, write, task_id, tokens[-1], lock_for), lock_for)
+            lock = _send(writes, write, task_id, tries.tokens[-1], lock_for)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from):
                 raise not_startable(writes, task_id, order) from None
+        else:
+            tries.in_doubt = True
+            return _readable(writes, lock)
+        tries.in_doubt = True
         row = get(writes.model, task_id)
         if row is None:
             raise not_found(writes, task_id, order)
-        if is_held_by(row, writes.codes, tokens):  # a repeated request met its own success
-            return _entered(writes, Lock.won(row, row.lock), lock_for)
+        if is_held_by(row, writes.codes, tries.tokens):  # a repeated request met its own success
+            return _readable(writes, Lock.won(row, row.lock))
+        tries.in_doubt = False
         write = _next(writes, row, order, also_from)
-        tokens.append(new_token(above=row.lock))
+        tries.tokens.append(new_token(above=row.lock))
     raise TaskNotReadyError(
         f"cannot {order} {writes.model.__name__} {task_id!r}: it changed hands {_TRIES} times meanwhile; try again",
         task_id=task_id,
@@ -106,18 +130,13 @@ def _send(writes: StepWrites[T], write: PreparedWrite, task_id: str, token: str,
     return Lock.won(load_leniently(writes.model, answer["Attributes"]), token)
 
 
-def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[T]:
-    """Return the lock once it is certain that it is not over: the answer may have come late.
-
-    The attempt fails where the row cannot be read.
-    """
+def _readable(writes: StepWrites[T], lock: Lock[T]) -> Lock[T]:
+    """Return the lock; where the row cannot be read, the attempt has failed."""
     try:
         checked(lock.task)
     except TaskError as unreadable:
         fail(writes, lock, unreadable, delay=timedelta(0), final=False)
         raise
-    if lock.expire_time <= clock.now():
-        extend(writes, lock, lock_for)
     return lock
 
 

@@ -17,7 +17,7 @@ from pynamodb_tracker.faults import is_invalid
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.pieces import Pointer
 from pynamodb_tracker.sending import Refused
-from pynamodb_tracker.transitions.beside import next_version, put_errors
+from pynamodb_tracker.transitions.beside import next_version, put_errors, settle
 from pynamodb_tracker.transitions.landing import finish, landed
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.own import own_values
@@ -41,6 +41,8 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
     ValueNotStorableError where a value is what keeps it from being recorded: the attempt is then to be failed.
     """
     if lock.success is None:
+        if lock.unsure is not None:
+            patiently(lock, writes.codes, writes.codes.succeeded, lambda: settle(writes, lock))
         found = storable_changes(lock.task)
         sent = patiently(lock, writes.codes, writes.codes.succeeded, lambda: next_version(writes, lock, found))
         lock.success = found, sent
