@@ -31,7 +31,17 @@ from pynamodb_tracker.limits import SETS
 if TYPE_CHECKING:
     from pynamodb_tracker.model import TaskRow
 
-__all__ = ["Stored", "check_json", "check_map", "of_default", "refuse_json", "rewritten", "same", "serialized"]
+__all__ = [
+    "Stored",
+    "check_json",
+    "check_map",
+    "of_default",
+    "reads_back",
+    "refuse_json",
+    "rewritten",
+    "same",
+    "serialized",
+]
 
 _NO_ENTRIES = frozenset({"self", "_user_instantiated"})
 """Parameters of PynamoDB's own."""
@@ -112,13 +122,17 @@ def _is_as_loaded(row: TaskRow, attribute: Attribute[Any], text: str) -> bool:
 
 def check_json(value: object, text: str, path: str) -> None:
     """Raise unless the text is JSON that reads back equal; a TypeError or ValueError names the entry that does not."""
-    try:
-        equal = bool(_JSON.decode(text) == value)
-    except (ValueError, RecursionError):
-        equal = False
-    if not equal:
+    if not reads_back(text, value):
         refuse_json(value, path)
         raise ValueError(f"{path} does not read back from JSON as it is")
+
+
+def reads_back(text: str, value: object) -> bool:
+    """Tell whether the text is JSON that reads back equal."""
+    try:
+        return bool(_JSON.decode(text) == value)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _refuse_constant(constant: str) -> None:
