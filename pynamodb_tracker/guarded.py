@@ -45,7 +45,7 @@ class GuardedRow(TaskRow):
     @classmethod
     def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
         """Scan rows as PynamoDB does, all use cases of the table included; what lies beside them is no row."""
-        of_index = options.get("index_name") or len(args) > _INDEX_NAME
+        of_index = options.get("index_name") or args[_INDEX_NAME : _INDEX_NAME + 1] not in {(), (None,)}
         rows = filter_condition if of_index else _without_pieces(filter_condition)
         return super().scan(rows, *args, **options)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.base import Connection
@@ -16,7 +16,9 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.connection import SharedConnection
 from pynamodb_tracker.faults import is_answer_that_passes, is_refusal, is_server_error, item_met, was_repeated
 
-__all__ = ["Refused", "backoff", "in_time", "send"]
+__all__ = ["Refused", "backoff", "in_time", "insistently", "send"]
+
+R = TypeVar("R")
 
 _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
     "UpdateItem": (UpdateError, "Failed to update item"),
@@ -63,6 +65,18 @@ def send(
                 kind, message = _ERRORS[operation]
                 raise kind(f"{message}: {error}", error) from error
             repeated = repeated or is_server_error(error)  # the one that failed may have been applied
+
+
+def insistently(read: Callable[[], R]) -> R:
+    """Read by PynamoDB's connection, and again where the engine could not do it."""
+    for pause in backoff(tries=_TRIES):
+        try:
+            return read()
+        except PynamoDBConnectionError as error:
+            if pause is None or not is_answer_that_passes(error.cause):
+                raise
+            clock.sleep(pause)
+    raise AssertionError("the last try returns or raises")
 
 
 def in_time(table: TableConnection, until: datetime | None) -> Connection:

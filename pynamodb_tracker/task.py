@@ -160,10 +160,13 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         def delete(task_id: str) -> None:
             try:
-                if transitions.clear(cls, task_id):
-                    report.succeeded.append(task_id)
+                transitions.delete(cls, task_id)
+            except TaskNotFoundError:
+                return
             except (PynamoDBException, TrackerError) as error:
                 report.refused[task_id] = error
+            else:
+                report.succeeded.append(task_id)
 
         in_threads(delete, query.task_ids(cls), threads)
         return report

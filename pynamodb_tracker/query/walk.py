@@ -28,7 +28,7 @@ _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of data beside rows that are held at a time, packed; a single task may have more."""
+"""Bytes of data beside rows that are held at a time; a single task may have more."""
 
 _PAGE = 500
 """Entries a request to the index asks for where no limit is given; about 150 KB."""
@@ -77,9 +77,11 @@ class Walk(Generic[T]):
         if not self.with_data:
             whole.leave_out(rows.values())
         for group in _groups(chunk, rows):
-            found = {entry["task_id"]["S"]: row for entry in group if (row := rows.get(entry["task_id"]["S"]))}
+            ids = [entry["task_id"]["S"] for entry in group]
+            found = {task_id: row for task_id in ids if (row := rows.pop(task_id, None))}  # what was yielded may go
             filled = whole.fill(self.model, found) if self.with_data else found
-            yield from ((entry, filled.get(entry["task_id"]["S"])) for entry in group)
+            del found
+            yield from ((entry, filled.pop(task_id, None)) for entry, task_id in zip(group, ids, strict=True))
 
     def has_more(self) -> bool:
         """Tell whether the index has an entry behind the last row that `rows` yielded."""

@@ -23,7 +23,7 @@ from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import ignore, reopen
 from pynamodb_tracker.transitions.promise import Promise
-from pynamodb_tracker.transitions.rows import clear, create, delete, deletion
+from pynamodb_tracker.transitions.rows import create, delete, deletion
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "StepWrites",
     "check_in",
     "claim",
-    "clear",
     "commit",
     "commit_success",
     "create",

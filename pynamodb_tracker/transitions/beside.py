@@ -17,6 +17,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import Changes, TaskRow, stored_row
 from pynamodb_tracker.pieces import (
+    DATA,
     ERRORS,
     MAX_BYTES,
     PIECE,
@@ -29,6 +30,7 @@ from pynamodb_tracker.pieces import (
     life_of,
     pointer_in,
     version_of,
+    version_of_order,
 )
 from pynamodb_tracker.sending import Refused, send
 from pynamodb_tracker.stored import Stored, same
@@ -37,7 +39,15 @@ from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
-__all__ = ["is_too_large_for_row", "next_version", "of_new_row", "put_errors", "settle", "too_large"]
+__all__ = [
+    "is_too_large_for_row",
+    "next_version",
+    "of_new_row",
+    "put_errors",
+    "put_errors_of_order",
+    "settle",
+    "too_large",
+]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -62,20 +72,38 @@ def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Chan
         return changes
     version = version_of(lock.create_time, lock.fence, lock.saves)
     pointer, pieces = cut(value[STRING], lock.free_slot, version)
-    for item in _items_of(lock.task, "data", pointer, pieces):
+    for item in _items_of(lock, DATA, pointer, pieces):
         _put(writes, lock, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
 
 
 def put_errors(writes: StepWrites[T], lock: Lock[T], text: str) -> Pointer:
     """Put all failures on record beside the row, and return where they lie; LockLostError as of `next_version`."""
-    before: Pointer | None = lock.task.attribute_values.get("errors_beside")
-    slot_free = "B" if before is not None and before.slot == "A" else "A"
     version = version_of(lock.create_time, lock.fence, _AT_THE_END)
-    pointer, pieces = cut(text, slot_free, version)
-    for item in _items_of(lock.task, ERRORS, pointer, pieces):
+    pointer, pieces = cut(text, _free_for_errors(lock.task), version)
+    for item in _items_of(lock, ERRORS, pointer, pieces):
         _put(writes, lock, item, version)
     return pointer
+
+
+def put_errors_of_order(writes: StepWrites[T], row: T, token: str, text: str) -> Pointer | None:
+    """Put all failures beside the row of a task that an order sets aside; None where a later order has done so."""
+    version = version_of_order(row.create_time, row.fence, token)
+    pointer, pieces = cut(text, _free_for_errors(row), version)
+    request = writes.table.get_operation_kwargs("", "", condition=when.no_later_version(version))
+    del request["Key"], request["TableName"]
+    keys = keys_in((row.task_id, row.use_case_id), ERRORS, pointer)
+    for key, piece in zip(keys, pieces, strict=True):
+        try:
+            send(writes.table, "PutItem", {**request, "Item": _item(key, pointer, piece, token)})
+        except Refused:
+            return None
+    return pointer
+
+
+def _free_for_errors(row: TaskRow) -> str:
+    before: Pointer | None = row.attribute_values.get("errors_beside")
+    return "B" if before is not None and before.slot == "A" else "A"
 
 
 def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
@@ -102,24 +130,29 @@ def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
 
 
 def of_new_row(
-    model: type[TaskRow], task_id: str, create_time: datetime, value: dict[str, Any]
-) -> tuple[Any, list[Stored]]:
+    model: type[TaskRow], task_id: str, create_time: datetime, item: Stored
+) -> tuple[dict[str, Any], list[Stored]]:
     """Return the stored form of `data` in a new row, and the items to be put beside it in the same transaction."""
+    value = item["data"]
     if not is_too_large_for_row(model, value):
         return value, []
     too_large(model, task_id, value)
     pointer, pieces = cut(value[STRING], "A", version_of(create_time, 0, 0))
-    if pointer.size > MAX_AT_ONCE:
+    packed = sum(map(len, pieces))
+    if packed > MAX_AT_ONCE:
         raise ValueNotStorableError(
-            f"{model.__name__} {task_id!r} cannot be created with data of {pointer.size:,} bytes, packed: at once it "
+            f"{model.__name__} {task_id!r} cannot be created with data of {packed:,} bytes, packed: at once it "
             f"takes {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
             task_id=task_id,
             attribute="data",
-            size=pointer.size,
+            size=packed,
         )
-    row = (task_id, model.tracker.use_case.name)
-    keys = keys_in(row, "data", pointer)
-    return pointer.stored(), [_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True)]
+    keys = keys_in((task_id, model.tracker.use_case.name), DATA, pointer)
+    end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
+    token = item["creation"][STRING]
+    return pointer.stored(), [
+        {**_item(key, pointer, piece, token), **end} for key, piece in zip(keys, pieces, strict=True)
+    ]
 
 
 def is_too_large_for_row(model: type[TaskRow], value: Mapping[str, Any]) -> bool:
@@ -140,13 +173,13 @@ def too_large(model: type[TaskRow], task_id: str, value: Mapping[str, Any]) -> N
         )
 
 
-def _items_of(task: TaskRow, kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
-    keys = keys_in((task.task_id, task.use_case_id), kind, pointer)
-    return (_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True))
+def _items_of(lock: Lock[T], kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
+    keys = keys_in((lock.task.task_id, lock.task.use_case_id), kind, pointer)
+    return (_item(key, pointer, piece, lock.token) for key, piece in zip(keys, pieces, strict=True))
 
 
-def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
-    return {**key, VERSION: {STRING: pointer.version}, PIECE: {BINARY: piece}}
+def _item(key: Stored, pointer: Pointer, piece: bytes, token: str) -> Stored:
+    return {**key, VERSION: {STRING: pointer.version}, PIECE: {BINARY: piece}, "lock": {STRING: token}}
 
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:

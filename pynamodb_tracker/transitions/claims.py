@@ -30,7 +30,7 @@ from pynamodb_tracker.transitions.refusals import (
     not_startable,
     refusal,
 )
-from pynamodb_tracker.transitions.retention import kept_until
+from pynamodb_tracker.transitions.retention import expire_again, keep
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["claim"]
@@ -49,6 +49,8 @@ class _Tries:
     tokens: list[str]
     in_doubt: bool = False
     """Whether one of them may have locked the task, and nothing has told since."""
+    kept: bool = False
+    """Whether what lies beside a finished task was kept for a claim from its end."""
 
     def may_hold(self, error: BaseException) -> bool:
         """Tell whether the task may be locked for nobody once this error leaves."""
@@ -74,6 +76,8 @@ def claim(
     except BaseException as error:
         if tries.may_hold(error):
             error.add_note(f"pynamodb_tracker: {_given_back(writes, task_id, tries.tokens, lock_for)}")
+        if tries.kept:
+            expire_again(writes.model, task_id)
         raise
     return lock
 
@@ -104,8 +108,11 @@ def _claim(
         if is_held_by(row, writes.codes, tries.tokens):  # a repeated request met its own success
             return _readable(writes, Lock.won(row, row.lock))
         tries.in_doubt = False
-        write = _next(writes, row, order, also_from)
         tries.tokens.append(new_token(above=row.lock))
+        write = _next(writes, row, order, also_from)
+        if row.status in also_from and row.expire_time is not None:
+            tries.kept = True
+            keep(writes.model, row, tries.tokens[-1], order)
     raise TaskNotReadyError(
         f"cannot {order} {writes.model.__name__} {task_id!r}: it changed hands {_TRIES} times meanwhile; try again",
         task_id=task_id,
@@ -163,8 +170,6 @@ def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int])
         return writes.claim  # its token was behind the row's, or it moved between the two requests
     if row.status in also_from:
         if is_due(row, now):
-            if row.expire_time is not None:
-                kept_until(writes.model, row, None)
             return writes.claim_from(row.status)
         raise not_due(writes, row, order)
     raise refusal(writes, row, order)

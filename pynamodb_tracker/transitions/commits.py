@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker import clock
@@ -26,7 +26,7 @@ from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.promise import Promise, Success
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
-from pynamodb_tracker.transitions.retention import keep
+from pynamodb_tracker.transitions.retention import expire
 from pynamodb_tracker.transitions.storable import storable_changes
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
@@ -58,10 +58,12 @@ def commit(writes: StepWrites[T], lock: Lock[T], actions: Sequence[Action]) -> N
             return
         if unapplied.unheard:
             settle(writes, lock)
-    except (LockLostError, PynamoDBConnectionError) as error:
+    except LockLostError as error:
         if unapplied.unheard:
             error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
         raise error from unapplied.error
+    except PynamoDBConnectionError as unknown:
+        raise _unknown(unapplied, unknown) from unknown
     raise unapplied.error
 
 
@@ -124,10 +126,14 @@ def _decide_now(writes: StepWrites[T], lock: Lock[T], promise: Promise, unapplie
     except LockLostError as error:
         raise error from unapplied.error
     except PynamoDBConnectionError as unknown:
-        unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be asked: {unknown}")
-        raise unapplied.error from unknown
+        raise _unknown(unapplied, unknown) from unknown
     if not promise.kept:
         raise unapplied.error
+
+
+def _unknown(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
+    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be asked: {unknown}")
+    return unapplied.error
 
 
 def _decide(writes: StepWrites[T], lock: Lock[T], promise: Promise, success: Success) -> None:
@@ -154,7 +160,7 @@ def _keep(writes: StepWrites[T], lock: Lock[T], promise: Promise, success: Succe
     lock.stored(success.changes, success.sent)
     lock.task.attribute_values.update(success.row, last_error=None)
     close(lock.task)
-    keep(writes, lock.task)
+    expire(writes, lock.task)
 
 
 def _send(
@@ -163,7 +169,7 @@ def _send(
     """Send the transaction, the row of the task first: so the place of it among the reasons of a refusal is known."""
     request = write.request(writes.model.tracker.key(lock.task.task_id), values)
     own = {"Update": {"TableName": writes.table.table_name, **request}}
-    return write_together(writes.table, [own, *actions], until=lock.expire_time)
+    return write_together(writes.table, [own, *actions], until=lambda: lock.expire_time)
 
 
 def _row(writes: StepWrites[T], lock: Lock[T]) -> T | None:

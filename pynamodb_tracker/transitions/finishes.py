@@ -24,7 +24,7 @@ from pynamodb_tracker.transitions.own import own_values
 from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.retention import keep
+from pynamodb_tracker.transitions.retention import expire
 from pynamodb_tracker.transitions.storable import storable_changes, storing
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
@@ -51,7 +51,7 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
         moved = _finish(writes, lock, writes.succeed(sent), writes.codes.succeeded, attempt=0, **own_values(sent))
     lock.stored(changes, sent)
     lock.task.attribute_values.update(moved, last_error=None)
-    keep(writes, lock.task)
+    expire(writes, lock.task)
 
 
 def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: timedelta, final: bool) -> None:
@@ -79,7 +79,7 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
         task.attribute_values.update(moved, errors=errors, last_error=last_error)
         if pointer is not None:
             task.attribute_values["errors_beside"] = pointer
-        keep(writes, task)
+        expire(writes, task)
 
     try:
         record([*in_row(task), failure], failure.one_line)

@@ -24,11 +24,11 @@ from pynamodb_tracker.transitions.atomic import write_together
 from pynamodb_tracker.transitions.beside import of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import holder
-from pynamodb_tracker.transitions.retention import clear_orphans, cleared
+from pynamodb_tracker.transitions.retention import clear_orphans
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
-__all__ = ["clear", "create", "delete", "deletion"]
+__all__ = ["create", "delete", "deletion"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -114,7 +114,7 @@ def _move_data_out(model: type[T], task_id: str, now: datetime, item: Stored) ->
     """Put the pointer into a new row whose data is too large for it, and return the items to be put beside it."""
     if "data" not in item:
         return []
-    item["data"], pieces = of_new_row(model, task_id, now, item["data"])
+    item["data"], pieces = of_new_row(model, task_id, now, item)
     return pieces
 
 
@@ -138,13 +138,13 @@ def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
 
 def delete(model: type[T], task_id: str) -> None:
     """Delete the row of a task that nobody holds; TaskLockedError or TaskNotFoundError otherwise."""
-    repeated: datetime | None = None
+    repeated = False
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
-        if row is None and repeated:
-            cleared(model, task_id, repeated)
-            return  # the SDK repeated a request that had deleted it, and whose answer got lost
         if row is None:
+            clear_orphans(model, task_id)
+            if repeated:
+                return  # the SDK repeated a request that had deleted it, and whose answer got lost
             raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it is not there", task_id=task_id)
         held = any(row.status == codes.in_progress for codes in model.tracker.steps)
         if held and row.lock_expire_time >= now - model.tracker.margin:
@@ -156,23 +156,13 @@ def delete(model: type[T], task_id: str) -> None:
         try:
             _delete(model, row, now, held=held)
         except Refused as refused:
-            repeated = row.create_time if refused.repeated else None
+            repeated = refused.repeated
         else:
-            cleared(model, task_id, row.create_time)
+            clear_orphans(model, task_id)
             return
     raise TaskLockedError(
         f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
     )
-
-
-def clear(model: type[TaskRow], task_id: str) -> bool:
-    """Delete a task, or what a delete that was cut short has left of one; tell whether there was a task."""
-    try:
-        delete(model, task_id)
-    except TaskNotFoundError:
-        clear_orphans(model, task_id)
-        return False
-    return True
 
 
 def deletion(model: type[T], *, held: bool) -> PreparedWrite:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.chaos.block import Block
 from tests.chaos.events import Log
+from tests.chaos.ledger import Ledger
 from tests.chaos.script import Script, script
 from tests.chaos.settings import Settings
 
@@ -21,10 +22,11 @@ MOST = 5
 class Batch:
     """Runs of one step, started by the library."""
 
-    def __init__(self, settings: Settings, log: Log, first: int, step: Any) -> None:
+    def __init__(self, settings: Settings, log: Log, first: int, step: Any, ledger: Ledger) -> None:
         self.settings = settings
         self.log = log
         self.step = step
+        self.ledger = ledger
         self.heartbeat = first % 20 == 0  # numbers of batches end in 0
         self.blocks: dict[str, Block] = {}
         self._numbers = itertools.count(first)
@@ -45,7 +47,7 @@ class Batch:
         """Tell that the task is to be claimed, before it is: the worker may be killed before there is a report."""
         with self._guard:
             number = next(self._numbers)
-            block = Block(self.log, number, self.step, task_id, self._script(number))
+            block = Block(self.log, number, self.step, task_id, self._script(number), self.ledger)
             self.blocks[task_id] = block
         block.tell("claim", step=self.step.name)
         return self.step.start(task_id, **options)

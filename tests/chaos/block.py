@@ -10,15 +10,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import GiveUp, LockLostError, RetryLater, clock
 from tests.chaos.events import Log
-from tests.chaos.outcomes import Boom, outcome
+from tests.chaos.ledger import PROGRESS, SUCCESS, Ledger, is_booked
+from tests.chaos.outcomes import Boom, end_after, is_of_the_network, of_write, outcome
 from tests.chaos.records import append, is_whole, records
 from tests.chaos.script import Deed, Script
 
 __all__ = ["Block"]
+
+AFTER_A_FAILURE = 1.0
+"""Seconds for which a block waits for late copies of a transaction that failed."""
 
 
 @dataclass
@@ -30,10 +34,15 @@ class Block:
     step: Any
     task_id: str
     script: Script
+    ledger: Ledger
     records: int = 0
     """How many records the block has added."""
+    commits: int = 0
+    """How many transactions it has begun before its end."""
     ending: str = ""
     """How the block ended: succeed, fail, give_up or release; nothing until it does."""
+    unbooked: PynamoDBException | None = None
+    """What came of the transaction that was to record the success, where that was an error."""
 
     def run(self) -> None:
         """Claim the task, carry out the script, and tell what became of it."""
@@ -65,7 +74,7 @@ class Block:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
             for deed in self.script.deeds:
                 self._do(ctx, deed)
-            self._end()
+            self._end(ctx)
         except BaseException:
             if not self.ending:
                 self._ends("fail")
@@ -81,6 +90,8 @@ class Block:
                 self._write("save", ctx.save)
             case "extend":
                 self._write("extend", lambda: ctx.extend_lock(timedelta(seconds=deed.amount)))
+            case "commit":
+                self._commit(ctx)
             case other:
                 raise ValueError(f"a script has no {other}")
 
@@ -95,15 +106,29 @@ class Block:
         self.tell("write", what=what, records=self.records)
         try:
             write()
-        except LockLostError:
-            self.tell("written", outcome="lost")
-            raise
-        except PynamoDBConnectionError:
-            self.tell("written", outcome="unknown")
+        except (LockLostError, PynamoDBConnectionError, TransactWriteError) as error:
+            self.tell("written", outcome=of_write(what, error))
             raise
         self.tell("written", outcome="ok")
 
-    def _end(self) -> None:
+    def _commit(self, ctx: Any) -> None:
+        """Mark the progress; where that failed hold the lock for a while, so that a late copy of it finds it held."""
+        self.commits += 1
+        mark = ctx.fence, self.commits
+
+        def write() -> None:
+            with ctx.transaction() as transaction:
+                self.ledger.mark(transaction, self.task_id, PROGRESS, mark)
+
+        try:
+            self._write("commit", write)
+        except (PynamoDBConnectionError, TransactWriteError) as error:
+            if not is_of_the_network(error):
+                raise
+            for deed in (Deed("extend", AFTER_A_FAILURE), Deed("rest", AFTER_A_FAILURE)):
+                self._do(ctx, deed)
+
+    def _end(self, ctx: Any) -> None:
         match self.script.ending:
             case "boom":
                 self._ends("fail")
@@ -122,6 +147,17 @@ class Block:
                 raise SystemExit(3)
             case _:
                 self._ends("succeed")
+                if is_booked(self.task_id, self.step.name):
+                    self._book(ctx)
+
+    def _book(self, ctx: Any) -> None:
+        try:
+            with ctx.transaction(succeed=True) as transaction:
+                self.ledger.mark(transaction, self.task_id, self.step.name, (ctx.fence, SUCCESS))
+        except (PynamoDBConnectionError, TransactWriteError) as error:
+            if is_of_the_network(error):
+                self.unbooked = error
+            raise
 
     def _ends(self, what: str) -> None:
         """Tell that the end is about to be recorded."""
@@ -138,4 +174,7 @@ class Block:
 
     def ended(self, came: str, **facts: str) -> None:
         """Tell what came of the end; of a run that never began, what is known of its claim."""
+        if self.unbooked is not None:
+            what, came = end_after(self.unbooked)
+            facts["what"] = what
         self.tell("written" if self.ending else "refused", outcome=came, **facts)

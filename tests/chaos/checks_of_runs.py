@@ -9,7 +9,7 @@ from itertools import pairwise
 from tests.chaos.pipeline import STEPS
 from tests.chaos.runs import History, Run
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "with_takers"]
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
 STEPS_UP_TO = {step.name: [earlier.name for earlier in STEPS[: ORDER[step.name] + 1]] for step in STEPS}
@@ -26,7 +26,7 @@ def fences_are_unique(history: History) -> Iterator[str]:
 
 def one_owner_at_a_time(history: History) -> Iterator[str]:
     """Expect that nobody held a lock, by the own clock, when a later claim was known to have been taken."""
-    for run, taken, taker in _with_takers(history):
+    for run, taken, taker in with_takers(history):
         for at, held in run.effects:
             if held and at > taken:
                 yield f"{run} still held its lock {at - taken:.3f} s after {taker} had taken the task"
@@ -34,7 +34,7 @@ def one_owner_at_a_time(history: History) -> Iterator[str]:
 
 def losers_write_nothing(history: History) -> Iterator[str]:
     """Expect that no write was acknowledged that was sent when a later claim was known to have been taken."""
-    for run, taken, taker in _with_takers(history):
+    for run, taken, taker in with_takers(history):
         for write in run.writes:
             if write.outcome == "ok" and write.invoked > taken:
                 late = write.invoked - taken
@@ -93,7 +93,7 @@ def nothing_crashed(history: History) -> Iterator[str]:
     yield from history.crashes
 
 
-def _with_takers(history: History) -> Iterator[tuple[Run, float, Run]]:
+def with_takers(history: History) -> Iterator[tuple[Run, float, Run]]:
     """Yield each run of which it is known that it was taken over, with the earliest moment of that, and by whom."""
     for runs in history.of_tasks().values():
         yield from _taken(runs)

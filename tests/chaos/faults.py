@@ -29,9 +29,23 @@ __all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn"]
 KINDS = frozenset(asdict(Rates()))
 """Everything that may become of a request."""
 READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
+TRANSACTION = "TransactWriteItems"
 ERROR_500, CONFLICT = Fail(), Fail(400, "TransactionConflictException")
 CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code}
-"""Errors of DynamoDB that are made here."""
+"""Errors of DynamoDB that are made here; a transaction may be cancelled, too."""
+
+
+def _cancelled(*reasons: str) -> Fail:
+    """Return how a transaction fails for a reason of one of its writes: that of the task, and that of the ledger."""
+    more = {"CancellationReasons": [{"Code": reason} for reason in reasons]}
+    return Fail(400, "TransactionCanceledException", more=more)
+
+
+THROTTLED_IN = (THROTTLED, _cancelled("ThrottlingError", "None"), _cancelled("None", "ThrottlingError"))
+CONFLICT_IN = (_cancelled("TransactionConflict", "None"), _cancelled("None", "TransactionConflict"))
+"""The same of a transaction."""
+STUBBORN = 0.5
+"""How many faults in one, of those of a transaction, strike all repeats of it: else one of them soon gets through."""
 
 
 class Wire(Proxy):
@@ -79,8 +93,11 @@ class Faults:
 
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
+        self.in_transactions: Counter[str] = Counter()
         self._settings = settings
         self._stopped = False
+        self._stubborn: dict[str, int] = {}
+        """By the token of a transaction whose repeats are struck as it was: the number of its first request."""
 
     def stop(self) -> None:
         """Let everything pass from now on; what is held still arrives."""
@@ -91,20 +108,24 @@ class Faults:
         """Whether there was one of each kind."""
         return self.counts.keys() >= KINDS
 
-    def __call__(self, target: str, _: dict[str, Any], ordinal: int) -> Action:
+    def __call__(self, target: str, body: dict[str, Any], ordinal: int) -> Action:
         """Return what becomes of a request."""
         if self._stopped:
             return PASS
-        kind, action = drawn(self._settings, target, ordinal)
+        kind, action = drawn(self._settings, target, self._stubborn.get(body.get("ClientRequestToken", ""), ordinal))
         if kind:
             self.counts[kind] += 1
+        if kind and target == TRANSACTION:
+            self.in_transactions[kind] += 1
+            if self._settings.drawn("stubborn", ordinal).random() < STUBBORN:
+                self._stubborn.setdefault(body["ClientRequestToken"], ordinal)
         return action
 
 
 def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
     """Return what becomes of the request of that number, and its name."""
     draw = settings.drawn("request", ordinal)
-    at = draw.random() * (3 if target in READS else 1)
+    at = draw.random() * (3 if target in READS else 0.5 if target == TRANSACTION else 1)
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)
     actions: dict[str, Action] = {
         "dropped_request": DropRequest(),
@@ -113,8 +134,8 @@ def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
         "held": Hold(After(held)),
         "delayed": Delay(later),
         "error_500": ERROR_500,
-        "throttled": THROTTLED,
-        "conflict": CONFLICT,
+        "throttled": draw.choice(THROTTLED_IN) if target == TRANSACTION else THROTTLED,
+        "conflict": draw.choice(CONFLICT_IN) if target == TRANSACTION else CONFLICT,
     }
     for kind, rate in asdict(settings.rates).items():
         if at < rate:

@@ -19,7 +19,7 @@ class Deed:
     """One thing that a block does."""
 
     kind: str
-    """record, save, extend, or rest."""
+    """record, save, extend, commit, or rest."""
     amount: float = 0
     """Bytes of a record's text; seconds of a rest, or of a lock's extension."""
 
@@ -43,6 +43,7 @@ def script(settings: Settings, draw: random.Random) -> Script:
     for _ in range(draw.choice((1, 1, 2, 3))):
         deeds += [Deed("rest", draw.uniform(0, 0.2)), _record(draw)]
         deeds += [Deed("save")] if draw.random() < 0.4 else []
+        deeds += [Deed("commit")] if draw.random() < 0.25 else []
         deeds += [Deed("extend", settings.lock_seconds * draw.uniform(0.2, 2))] if draw.random() < 0.15 else []
     if draw.random() < settings.long_runs / 100:
         longer = settings.lock_seconds + settings.margin_seconds + draw.uniform(0.3, 3)
@@ -58,7 +59,7 @@ def script(settings: Settings, draw: random.Random) -> Script:
 
 def healthy(draw: random.Random) -> Script:
     """Draw one that only works, and succeeds."""
-    return Script((_record(draw), Deed("save"), _record(draw)), "succeed")
+    return Script((_record(draw), Deed("save"), Deed("commit"), _record(draw)), "succeed")
 
 
 def _record(draw: random.Random) -> Deed:

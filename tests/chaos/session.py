@@ -44,6 +44,8 @@ class Outcome:
     history: History
     final: Final
     faults: Counter[str]
+    in_transactions: Counter[str]
+    """The faults among them that struck a transaction."""
     blows: Counter[str]
     requests: int
     calm: float
@@ -63,7 +65,18 @@ def run(endpoint: str, settings: Settings) -> Outcome:
         history, final = History.of(events), snapshot(endpoint, settings)
         broken = [Violation("workers end when they are told to", told) for told in workers.died]
         broken += violations(history, final)
-        return Outcome(settings, broken, events, history, final, faults.counts, nemesis.counts, wire.requests, calm)
+        return Outcome(
+            settings,
+            broken,
+            events,
+            history,
+            final,
+            faults.counts,
+            faults.in_transactions,
+            nemesis.counts,
+            wire.requests,
+            calm,
+        )
 
 
 @contextmanager

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.chaos.events import Event
 from tests.chaos.final import Entry, Final, Row
+from tests.chaos.ledger import Mark
 from tests.chaos.pipeline import END
 from tests.chaos.records import Record
 from tests.chaos.runs import History, Run, Write
@@ -52,15 +54,26 @@ class Story:
             queried={row.code: [TASK]},
         )
 
+    @property
+    def ledger(self) -> dict[str, Sequence[Mark]]:
+        """What is in the accounts of the task."""
+        return self.final.ledger[TASK]
+
+    def book(self, **accounts: Sequence[Mark]) -> None:
+        """Let there be something else in these accounts."""
+        self.ledger.update(accounts)
+
     def tell(self, run: int, kind: str, **facts: Any) -> None:
         """Add an event, a second after the one before."""
         self.events.append(Event(float(len(self.events)), "worker-0-1", run, kind, TASK, facts))
 
     def ran(self, step: str, fence: int, attempt: int, seen: list[Record], end: str = "succeed") -> None:
-        """Add a run with one record, which it saves, if it did not die before."""
+        """Add a run that commits its progress, and with one record, which it saves, if it did not die before."""
         self.tell(fence, "claim", step=step)
         self.tell(fence, "claimed", step=step, fence=fence, attempt=attempt)
         self.tell(fence, "seen", seen=[list(record) for record in seen], whole=True)
+        self.tell(fence, "write", what="commit", records=0)
+        self.tell(fence, "written", outcome="ok")
         self.tell(fence, "effect", held=True)
         self.tell(fence, "write", what="save", records=1)
         if end != "died":
@@ -81,7 +94,12 @@ def sound() -> Story:
     story.ran("deliver", 5, 1, records[:3])
     story.history = History.of(Event(*json.loads(json.dumps(list(vars(event).values())))) for event in story.events)
     entry = Entry(TASK, f"parcel#{END}#0", "2026-01-01T00:00:09")
-    story.final = Final({TASK: _row(entry, records)}, Counter(), {}, {}, {})
+    ledger: dict[str, Sequence[Mark]] = {
+        "weigh": [(4, 0)],
+        "deliver": [(5, 0)],
+        "progress": [(fence, 1) for fence in range(1, 6)],
+    }
+    story.final = Final({TASK: _row(entry, records)}, Counter(), {}, {}, {}, {TASK: ledger})
     story.change()
     return story
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.chaos.faults import KINDS
+from tests.chaos.ledger import PROGRESS, is_booked
 from tests.chaos.pipeline import END, IGNORED
 from tests.chaos.session import Outcome
 
@@ -30,6 +31,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"seed {settings.seed}: {outcome.requests} requests, {len(outcome.events)} events"
     yield f"{settings.workers} workers with {len(lives)} lives; clocks wrong by {skews[0]:+.2f} to {skews[-1]:+.2f} s"
     yield f"faults: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.faults))}"
+    yield f"faults of transactions: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.in_transactions))}"
     yield f"blows: {_told(outcome.blows)}"
     yield f"tasks: {_told(ended)}; attempts in all {sum(row.fence for row in rows)}"
     yield f"claims: {_told(claims)}"
@@ -37,6 +39,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"effects: {_told(effects)}"
     yield f"ends: {_told(ends)}"
     yield f"other writes: {_told(saves)}"
+    yield f"successes by a transaction: {_told(_booked(outcome))}"
     orders = Counter(event.kind for event in outcome.events if event.kind in {"reopen", "ignore"})
     yield f"orders of a person: {_told(orders)}"
     yield f"pieces beside {len(outcome.final.pieces)} tasks; worked off in {outcome.calm:.1f} s"
@@ -56,6 +59,19 @@ def traces(outcome: Outcome) -> Iterator[str]:
             if event.task == task:
                 yield str(event)
         yield str(outcome.final.rows.get(task))
+        yield f"ledger: {outcome.final.ledger.get(task)}"
+
+
+def _booked(outcome: Outcome) -> Counter[str]:
+    """Count how the transactions came out that were to record a success, and what is left of them."""
+    booked = (run for run in outcome.history.runs if is_booked(run.task, run.step))
+    told = Counter(run.end.outcome for run in booked if run.end and run.end.what == "succeed")
+    told["failed instead"] = sum(
+        event.facts.get("what") == "fail" for event in outcome.events if "outcome" in event.facts
+    )
+    for accounts in outcome.final.ledger.values():
+        told["in the ledger"] += sum(len(marks) for account, marks in accounts.items() if account != PROGRESS)
+    return told
 
 
 def _told(counts: Counter[str]) -> str:

@@ -20,6 +20,7 @@ from pynamodb_tracker import TaskNotStartableError, clock, token
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
+from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
 from tests.chaos.pipeline import STEPS, parcels
 from tests.chaos.records import is_whole
@@ -62,6 +63,7 @@ class Worker:
         self.calm = calm
         """Whether it only works: no script of it fails."""
         self.order = parcels(endpoint, settings)
+        self.ledger = Ledger(endpoint, settings)
         self.met: deque[str] = deque(maxlen=REMEMBERED)
         self.todo: dict[str, list[str]] = {}
         """By step, what the index said when this worker looked last: by now others may have taken some of it."""
@@ -90,14 +92,14 @@ class Worker:
             self._order(number, step, draw)
             return
         if not self.calm and draw.random() < BATCHES:
-            Batch(self.settings, self.log, number, step).run()
+            Batch(self.settings, self.log, number, step, self.ledger).run()
             return
         task_id = self._pick(step, draw)
         if task_id is None:
             self.ending.wait(draw.uniform(0.02, 0.1))
             return
         plan = healthy(draw) if self.calm else script(self.settings, draw)
-        Block(self.log, number, step, task_id, plan).run()
+        Block(self.log, number, step, task_id, plan, self.ledger).run()
 
     def _pick(self, step: Any, draw: random.Random) -> str | None:
         """Return a task that the index says is to be done, or, now and then, one that is not, or not yet."""
