@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.benchmarks.orders import Order, OrderTable
+from tests.benchmarks.orders import InRow, OrderTable
 
 __all__ = ["ByTracker"]
 
@@ -17,6 +17,6 @@ class ByTracker:
         self.client: Any = OrderTable.tracker.connection().connection.client
 
     def run(self, task_id: str, *, change: bool) -> None:
-        with Order.ship.start(task_id) as ctx:
+        with InRow.ship.start(task_id) as ctx:
             if change:
                 ctx.task.data["receipt"] = "r-1"

@@ -17,7 +17,7 @@ from tests.engine.dynamodb_local import HOW_TO_GET_ONE, EngineUnavailable, start
 __all__ = ["report"]
 
 SIZES = {"0.2 KB": 200, "2 KB": 2_000, "20 KB": 20_000}
-WRITES = {"UpdateItem", "PutItem"}
+WRITES = {"UpdateItem", "PutItem", "TransactWriteItems"}
 QUERIED = 10
 
 Operation = tuple[str, Callable[[], object]]

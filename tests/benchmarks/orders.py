@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
 
-__all__ = ["LOCK_FOR", "MARGIN", "Order", "OrderTable", "claimed", "data_of"]
+__all__ = ["LOCK_FOR", "MARGIN", "InRow", "Order", "OrderTable", "claimed", "data_of"]
 
 LOCK_FOR = timedelta(hours=1)
 MARGIN = timedelta(seconds=2)
@@ -23,6 +23,15 @@ class OrderTable(Task):
 
 class Order(OrderTable):
     use_case_id = UseCase("order")
+
+    ship = Step(10, lock_for=LOCK_FOR)
+    deliver = Step(20)
+
+
+class InRow(OrderTable):
+    """The same with all of its data in the row: what claim and finish take is compared without what lies beside."""
+
+    use_case_id = UseCase("in-row", data_in_row=350_000)
 
     ship = Step(10, lock_for=LOCK_FOR)
     deliver = Step(20)
