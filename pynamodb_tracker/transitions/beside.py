@@ -94,11 +94,19 @@ def put_errors_of_order(writes: StepWrites[T], row: T, token: str, text: str) ->
     del request["Key"], request["TableName"]
     keys = keys_in((row.task_id, row.use_case_id), ERRORS, pointer)
     for key, piece in zip(keys, pieces, strict=True):
+        item = _item(key, pointer, piece, token)
         try:
-            send(writes.table, "PutItem", {**request, "Item": _item(key, pointer, piece, token)})
+            send(writes.table, "PutItem", {**request, "Item": item})
         except Refused:
-            return None
+            found = _there(writes, item)
+            if found is None or found[VERSION][STRING] != version:
+                return None
     return pointer
+
+
+def _there(writes: StepWrites[T], item: Stored) -> Stored | None:
+    """Return the piece that is there in the place of another."""
+    return next(items(writes.table, [{name: item[name] for name in ("task_id", "use_case_id")}]), None)
 
 
 def _free_for_errors(row: TaskRow) -> str:
@@ -192,8 +200,9 @@ def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> No
         try:
             _send(writes, lock, item, condition)
         except Refused:
-            key = {name: item[name] for name in ("task_id", "use_case_id")}
-            found = next(items(writes.table, [key]), None)  # before the row: what came after that was seen is not meant
+            found = _there(writes, item)  # before the row: what came after that was seen is not meant
+            if found is not None and found[VERSION][STRING] == version:
+                return  # a repeated request met its own success
             row = get(writes.model, lock.task.task_id, until=lock.expire_time)
             of_this_life = found is not None and found[VERSION][STRING].startswith(life_of(lock.create_time))
             if row is None or of_this_life or not is_held_by(row, writes.codes, [lock.token]):

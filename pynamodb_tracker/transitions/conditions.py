@@ -80,9 +80,9 @@ def later_save() -> Condition:
 
 
 def no_later_version(version: str) -> Condition:
-    """Say of a piece that no later holder of the task, and no later save, has written it."""
+    """Say of a piece that no later holder of the task, and no later save, has written it, nor this one before."""
     there = Path(VERSION)
-    return there.does_not_exist() | (there <= version)
+    return there.does_not_exist() | (there < version)
 
 
 def no_later_order() -> Condition:

@@ -84,7 +84,9 @@ def expire_again(model: type[T], task_id: str) -> None:
         for key in _keys_beside(model, task_id):
             actions = [Path("expire_time").set({NUMBER: stored["expire_time"][NUMBER]})]
             update = table.get_operation_kwargs("", "", condition=Path(PIECE).exists(), actions=actions)
-            write_together(table, [there, {"Update": {**update, "Key": key}}])
+            unapplied = write_together(table, [there, {"Update": {**update, "Key": key}}])
+            if unapplied and not unapplied.refused:
+                raise unapplied.error
     except PynamoDBException as error:
         log.warning("what lies beside %s %r stays after its end: %s", model.__name__, task_id, error)
 
