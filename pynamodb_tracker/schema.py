@@ -81,8 +81,8 @@ class Schema:
         if pointer.stored() in (now.get("data"), now.get("errors_beside")):
             raise TrackerError(f"{told} are not whole: of their pieces beside the row, at least one is missing")
         raise LockLostError(
-            f"{told} were written again since this row was read: a run that sees this has lost its lock; everybody else "
-            "reads the task again",
+            f"{told} were written again since this row was read: a run that sees this has lost its lock; everybody "
+            "else reads the task again",
             task_id=row.task_id,
         )
 
