@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,9 +19,11 @@ from pynamodb_tracker.arguments import (
     check_task_id,
     check_text,
     check_threads,
+    shown,
 )
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.readable import checked
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.run import Run
 from pynamodb_tracker.state import State, window
@@ -118,7 +120,9 @@ class BoundStep(Generic[T]):
         With `heartbeat` a thread extends the lock while the block runs, each time when a third of it is over; one such
         beat is one request, and 1 write unit per started KB of the row.
         """
-        check_task_id(task_id)
+        task_id = check_task_id(task_id)
+        check_flag("detailed_error", detailed_error)
+        check_flag("skip_error", skip_error)
         check_flag("heartbeat", heartbeat)
         duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
         also = self._also_from | self.codes_of(also_from)
@@ -159,7 +163,7 @@ class BoundStep(Generic[T]):
         """
         check_limit("limit", limit)
         check_flag("with_data", with_data)
-        return self._todo(since, until, only, error_like).rows(limit, with_data=with_data)
+        return map(checked, self._todo(since, until, only, error_like).rows(limit, with_data=with_data))
 
     def next_due(self) -> dict[State[T], datetime]:
         """Return for pending, failed and in_progress, where they have tasks, when the first of them can be started.
@@ -255,8 +259,11 @@ class BoundStep(Generic[T]):
 
     def codes_of(self, states: AlsoFrom) -> frozenset[int]:
         """Return the codes of further states to start from; ValueError for one that cannot be."""
-        if isinstance(states, State | DeclaredState | str):
+        if isinstance(states, State | DeclaredState):
             raise TypeError(f"also_from is a sequence of states, not one: write also_from=({states},)")
+        given: object = states
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise TypeError(f"also_from is a sequence of states, not {shown(given)}: write also_from=(ship.failed,)")
         codes = set()
         for state in states:
             code = self._code_of(state)

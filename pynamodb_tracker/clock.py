@@ -37,7 +37,9 @@ class StoppedClock(Clock):
     """A clock that moves only when it is told to; sleeping moves it and takes no time."""
 
     def __init__(self, at: datetime | None = None) -> None:
-        if at is not None and at.tzinfo is None:
+        if not isinstance(at, datetime | None):
+            raise TypeError(f"a stopped clock needs an aware datetime, not {at!r}")
+        if at is not None and at.utcoffset() is None:
             raise ValueError(f"a stopped clock needs an aware datetime, not {at!r}: add tzinfo=UTC")
         self._now = (at or datetime.now(UTC)).astimezone(UTC)
         self._lock = threading.Lock()
@@ -52,6 +54,8 @@ class StoppedClock(Clock):
 
     def advance(self, by: timedelta) -> None:
         """Move the clock by `by`, which may be negative: clocks of machines do go back."""
+        if not isinstance(by, timedelta):
+            raise TypeError(f"a clock advances by a timedelta, not {by!r}: write timedelta(seconds=...)")
         with self._lock:
             self._now += by
 

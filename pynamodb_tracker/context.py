@@ -55,7 +55,8 @@ class ExecutionContext(Generic[T_co]):
 
         True for good once the row proved it to a heartbeat, a `save` or an `extend_lock`, which raise LockLostError
         from then on. True also while the lock is over by this machine's clock, as in a process that was frozen; a
-        later heartbeat or `extend_lock` makes that False again if nobody took the task meanwhile.
+        later heartbeat or `extend_lock` makes that False again if nobody took the task meanwhile. It is about the block
+        while it runs: what has recorded its end holds nothing any more, and has lost nothing.
         """
         return self._lock.lost is not None or self._lock.expire_time <= clock.now()
 
@@ -74,7 +75,7 @@ class ExecutionContext(Generic[T_co]):
         No request where nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
         """
-        with self._holding("save"):
+        with self._lock.writing, self._holding("save"):
             transitions.save(self._writes, self._lock)
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
@@ -96,7 +97,7 @@ class ExecutionContext(Generic[T_co]):
         return TaskTransaction(self._writes.table, lock.task, partial(self._commit, promise), promise)
 
     def _commit(self, promise: transitions.Promise | None, actions: list[dict[str, Any]]) -> None:
-        with self._holding("commit a transaction of"):
+        with self._lock.writing, self._holding("commit a transaction of"):
             if promise is None:
                 transitions.commit(self._writes, self._lock, actions)
             else:

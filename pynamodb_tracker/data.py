@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,17 +10,47 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker.pieces import Pointer
-from pynamodb_tracker.stored import check_json, refuse_json
+from pynamodb_tracker.stored import reads_back, refuse_json
 
 __all__ = ["DataAttribute", "LeftOut"]
 
-_first_touch = threading.Lock()
+_TRIES = 20
+"""How often a dictionary is told anew that another thread changes meanwhile."""
 
 
-class Unread(str):
-    """The stored text of `data` that nobody has looked at yet."""
+class Lazy:
+    """A stored dictionary: where its text lies, the text once that is read, and what it says once somebody looks.
 
-    __slots__ = ()
+    Nothing here takes a lock: reading may run the garbage collector, and with it any code at all.
+    """
+
+    __slots__ = ("_parsed", "pointer", "text")
+
+    def __init__(self, text: str | None, pointer: Pointer | None = None) -> None:
+        self.text = text
+        self.pointer = pointer
+        self._parsed: dict[str, Any] = {}
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether somebody has looked at it, and may have changed it."""
+        return bool(self._parsed)
+
+    def value(self) -> Any:
+        """Return the dictionary: of two threads, both get that of the first."""
+        if not self._parsed:
+            self._parsed.setdefault("value", json.loads(self.text or "{}"))
+        return self._parsed["value"]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what both say, without reading what lies beside a row."""
+        if not isinstance(other, Lazy):
+            return NotImplemented
+        if self.text is None or other.text is None:
+            return (self.text, self.pointer) == (other.text, other.pointer)
+        return bool(self.value() == other.value())
+
+    __hash__ = None  # type: ignore[assignment]  # what it says may change
 
 
 class LeftOut:
@@ -49,30 +78,32 @@ class DataAttribute(Attribute[dict[str, Any]]):
                 name="data",
                 obj=instance,
             )
-        if isinstance(value, Pointer):
-            self.fill(instance, instance.tracker.read_beside(instance, "data", value))
-        if values.get("data") is None or isinstance(values["data"], Unread):
-            with _first_touch:  # of two threads, both get the dictionary of the first
-                value = values.get("data")
-                if value is None or isinstance(value, Unread):
-                    values["data"] = {} if value is None else json.loads(value)
-        return values["data"]
+        if isinstance(value, Lazy):
+            if value.text is None and value.pointer is not None:
+                self._read(instance, value, instance.tracker.read_beside(instance, "data", value.pointer))
+            return value.value()
+        if value is None:
+            value = values["data"] = values.get("data") or {}
+        return value
 
     def fill(self, instance: Any, text: str) -> None:
-        """Give a row the text that its pointer means, unless another thread has done so, or has assigned another."""
-        with _first_touch:
-            if isinstance(instance.attribute_values.get("data"), Pointer):
-                vars(instance)["_data_text"] = text
-                instance.attribute_values["data"] = Unread(text)
+        """Give a row the text that its pointer means."""
+        value = instance.attribute_values.get("data")
+        if isinstance(value, Lazy):  # unless another thread has assigned something else
+            self._read(instance, value, text)
+
+    def _read(self, instance: Any, value: Lazy, text: str) -> None:
+        vars(instance)["_data_text"] = value.text = text
 
     def unread(self, instance: Any) -> Pointer | None:
         """Return where the dictionary of a row lies; None where it is in the row, or read."""
         value = instance.attribute_values.get("data")
-        return value if isinstance(value, Pointer) else None
+        return value.pointer if isinstance(value, Lazy) and value.text is None else None
 
     def is_untouched(self, instance: Any) -> bool:
         """Tell whether nobody has looked at the dictionary of a row, so that nothing in it can have changed."""
-        return isinstance(instance.attribute_values.get("data"), Unread | Pointer | LeftOut)
+        value = instance.attribute_values.get("data")
+        return isinstance(value, LeftOut) or (isinstance(value, Lazy) and not value.is_touched)
 
     def get_value(self, value: dict[str, Any]) -> Any:
         """Return the text, or the map of a pointer."""
@@ -80,7 +111,7 @@ class DataAttribute(Attribute[dict[str, Any]]):
 
     def deserialize(self, value: str | Mapping[str, Any]) -> Any:
         """Keep the text, or where it lies, until somebody looks at it."""
-        return Unread(value) if isinstance(value, str) else Pointer.loaded(value)
+        return Lazy(value) if isinstance(value, str) else Lazy(None, Pointer.loaded(value))
 
     def text_of(self, instance: Any, stored: Mapping[str, Any] | None) -> str | None:
         """Return the text that a stored value stands for; None where there is none, or nobody has read it yet."""
@@ -91,27 +122,42 @@ class DataAttribute(Attribute[dict[str, Any]]):
 
     def is_rewritten(self, instance: Any, text: str) -> bool:
         """Tell whether text as another writer formats it means what the row's dictionary says, and nothing else."""
-        value = instance.attribute_values.get("data")
+        value = self.__get__(instance, type(instance))
         before = json.loads(text)
         return before == value and _dumped(before) == self.serialize(value)
 
     def serialize(self, value: Any) -> str | None:
         """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""
-        if isinstance(value, Unread):
-            return str(value)
+        if isinstance(value, Lazy):
+            if not value.is_touched and value.text is not None:
+                return value.text
+            value = value.value()
         if not value:
             if value is not None and not isinstance(value, dict):
                 raise TypeError(f"data is a dictionary, not {value!r}")
             return None
         if not isinstance(value, dict):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
+        return _told(value)
+
+
+def _told(value: dict[str, Any]) -> str:
+    """Return a dictionary as text; where it does not read back equal, it cannot, or another thread changes it."""
+    text = ""
+    for _ in range(_TRIES):
         try:
             text = _dumped(value)
+            if reads_back(text, value):
+                return text
+            refuse_json(value, "data")
         except (TypeError, ValueError, RecursionError) as error:
             refuse_json(value, "data")
             raise ValueError(f"data cannot be told in JSON: {error}") from error
-        check_json(value, text, "data")
-        return text
+        except RuntimeError:  # it changed while it was iterated over
+            continue
+    if not text or "\\ud" in text:
+        raise ValueError("data does not read back from JSON as it is")
+    return text  # as it was at one moment, and nothing in it is lost in JSON but halves of surrogates
 
 
 def _dumped(value: dict[str, Any]) -> str:

@@ -17,10 +17,12 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def insist(write: Callable[[], None]) -> None:
-    """Write how the run ended, once more where Ctrl-C cut it short: what happened is recorded before that leaves."""
+    """Write how the run ended, once more where an order to end, such as Ctrl-C, cut it short: that leaves then."""
     try:
         write()
-    except KeyboardInterrupt as interrupt:
+    except Exception:
+        raise
+    except BaseException as interrupt:
         try:
             write()
         except (PynamoDBException, TrackerError) as unrecorded:
@@ -78,6 +80,7 @@ def check_after_success(task: TaskRow, step: str, error: BaseException | None) -
     except ValueNotStorableError as unstorable:
         late = [unstorable.attribute]
     if late:
+        log.error("%s of %s changed after its success was recorded, and that is not saved", ", ".join(late), named)
         raise AttributeError(
             f"{', '.join(late)} of {named} changed after a transaction had recorded the success; that is not saved: "
             "change it before the transaction is committed",

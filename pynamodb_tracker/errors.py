@@ -10,7 +10,7 @@ from typing import Any
 from pynamodb.attributes import Attribute
 from pynamodb.constants import LIST, MAP
 
-from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.failure import Failure, from_map, to_map
 from pynamodb_tracker.pieces import ERRORS, Pointer
 
@@ -59,7 +59,7 @@ class ErrorsAttribute(Attribute[list[Failure]]):
         if pointer is not None:
             try:
                 self.fill(instance, instance.tracker.read_beside(instance, ERRORS, pointer))
-            except LockLostError as moved:
+            except TrackerError as moved:
                 log.warning("only the newest errors are shown: %s", moved)
         return in_row(instance)
 

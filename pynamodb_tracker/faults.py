@@ -16,6 +16,7 @@ __all__ = [
     "is_refusal",
     "is_server_error",
     "is_unheard",
+    "item_met",
     "was_repeated",
 ]
 
@@ -59,6 +60,11 @@ def is_invalid(error: PynamoDBConnectionError) -> bool:
 def is_refusal(error: Exception) -> bool:
     """Tell whether the condition of a write did not hold."""
     return _code(error) == "ConditionalCheckFailedException"
+
+
+def item_met(error: Exception) -> dict[str, Any] | None:
+    """Return the item that made a condition fail, where the request asked for it and the engine tells."""
+    return _response(error).get("Item") or None
 
 
 def is_server_error(error: Exception) -> bool:

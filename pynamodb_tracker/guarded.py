@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from pynamodb.attributes import MapAttribute
 from pynamodb.expressions.condition import And, Condition
-from pynamodb.expressions.operand import Path
+from pynamodb.expressions.operand import Path, _Operand
 from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.arguments import did_you_mean, shown
+from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, changes_of
 from pynamodb_tracker.pieces import PIECE
+from pynamodb_tracker.stored import check_map
 
 __all__ = ["GuardedRow"]
 
@@ -42,7 +45,7 @@ class GuardedRow(TaskRow):
     @classmethod
     def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
         """Scan rows as PynamoDB does, all use cases of the table included; what lies beside them is no row."""
-        of_index = options.get("index_name") or len(args) > _INDEX_NAME
+        of_index = options.get("index_name") or args[_INDEX_NAME : _INDEX_NAME + 1] not in {(), (None,)}
         rows = filter_condition if of_index else _without_pieces(filter_condition)
         return super().scan(rows, *args, **options)
 
@@ -88,7 +91,12 @@ class GuardedRow(TaskRow):
             )
 
     def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
-        own = {attribute.attr_name for _, attribute in self.tracker.own_attributes()}
+        own = {attribute.attr_name: (name, attribute) for name, attribute in self.tracker.own_attributes()}
+        if not (isinstance(actions, list | tuple) and all(isinstance(action, Action) for action in actions)):
+            raise TypeError(
+                f"{type(self).__name__}.update takes a list of actions, not {shown(actions)}: write "
+                f"[{type(self).__name__}.{next(iter(own))}.set(...)]"
+            )
         for action in actions:
             path: Any = action.values[0]  # every action begins with the path that it writes
             name = path.path[0].partition("[")[0]
@@ -97,6 +105,8 @@ class GuardedRow(TaskRow):
                     f"{type(self).__name__}.update cannot write {name!r}: it takes your own attributes; a status "
                     f"changes by start, reopen and ignore of a step{did_you_mean(name, own)}"
                 )
+            for value in _values_in(action):
+                check(type(self).__name__, *own[name], value)
         exists: Condition = TaskRow.task_id.exists()
         return exists if condition is None else And(exists, condition)
 
@@ -155,6 +165,8 @@ class GuardedRow(TaskRow):
                 raise AttributeError(
                     f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self
                 )
+            if isinstance(value, Mapping) and isinstance(attribute := self.get_attributes().get(name), MapAttribute):
+                check_map(type(self).__name__, name, attribute, value)
             super().__setattr__(name, value)
 
     def _is_assignable(self, name: str) -> bool:
@@ -170,3 +182,12 @@ def _without_pieces(condition: Condition | None) -> Condition:
     """
     no_piece: Condition = TaskRow.status.exists() | Path(PIECE).does_not_exist()
     return no_piece if condition is None else And(no_piece, condition)
+
+
+def _values_in(operand: Any) -> Iterator[dict[str, Any]]:
+    """Yield the stored values in an action, however deep in its sums and lists."""
+    for value in operand.values:
+        if isinstance(value, dict):
+            yield value
+        elif isinstance(value, _Operand):
+            yield from _values_in(value)

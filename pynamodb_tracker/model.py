@@ -16,7 +16,16 @@ from pynamodb_tracker.errors import ErrorsAttribute, PointerAttribute
 from pynamodb_tracker.schema import Schema
 from pynamodb_tracker.stored import Stored, rewritten, same, serialized
 
-__all__ = ["Changes", "StatusIndex", "TaskRow", "changes_of", "close", "load", "saved", "stored_row"]
+__all__ = [
+    "Changes",
+    "StatusIndex",
+    "TaskRow",
+    "changes_of",
+    "close",
+    "load",
+    "saved",
+    "stored_row",
+]
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's attributes that changed, by name, each with its stored form; None means to remove it."""
@@ -52,6 +61,8 @@ class TaskRow(Model):
     """When the task was created."""
     update_time = TimeAttribute()
     """When the status last changed."""
+    creation = UnicodeAttribute(null=True)
+    """The token of the create that made the row: a create that is repeated knows its own."""
     attempt = IntegerAttribute()
     """Attempts of the current step so far; 0 after a success."""
     fence = IntegerAttribute()

@@ -6,13 +6,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import BINARY, BOOLEAN, MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.sending import backoff
+from pynamodb_tracker.sending import backoff, insistently
 from pynamodb_tracker.stored import Stored
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "pointer_in",
     "read",
     "version_of",
+    "version_of_order",
 ]
 
 Kind = Literal["data", "errors"]
@@ -67,7 +69,7 @@ class Pointer:
     pieces: int
     """How many there are."""
     size: int
-    """Bytes of all of them."""
+    """Bytes of the text."""
     packed: bool
     """Whether zlib packed them."""
 
@@ -100,6 +102,11 @@ def version_of(create_time: datetime, fence: int, number: int) -> str:
     return f"{life_of(create_time)}{fence:010d}/{number:06d}"
 
 
+def version_of_order(create_time: datetime, fence: int, token: str) -> str:
+    """Return the version of what a person's order writes: later than all of the claim before it."""
+    return f"{life_of(create_time)}{fence:010d}/~{token}"
+
+
 def pointer_in(stored: Stored) -> Pointer | None:
     """Return what a stored row has in place of its data; None where the data is in the row."""
     data = stored.get("data", {})
@@ -113,7 +120,7 @@ def cut(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:
     packed = len(small) < len(raw) * _WORTH_PACKING
     content = small if packed else raw
     pieces = [content[at : at + _PIECE] for at in range(0, len(content), _PIECE)]
-    return Pointer(slot, version, len(pieces), len(content), packed), pieces
+    return Pointer(slot, version, len(pieces), len(raw), packed), pieces
 
 
 def range_key(use_case: str, kind: Kind, slot: str, number: int) -> str:
@@ -156,7 +163,7 @@ def _batch(table: TableConnection, keys: Iterable[Stored]) -> Iterator[Stored]:
     left: Any = [_plain(key) for key in keys]
     pauses = backoff()
     while left:
-        answer = table.batch_get_item(left, consistent_read=True)
+        answer = insistently(partial(table.batch_get_item, left, consistent_read=True))
         yield from answer["Responses"].get(table.table_name, [])
         left = [_plain(key) for key in answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])]
         if left:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
 from pynamodb_tracker import ending, transitions
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, ValueNotStorableError
 from pynamodb_tracker.heartbeat import Heartbeat
@@ -119,7 +120,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     ) -> bool:
         """Record nothing more where a transaction has recorded the success; where none has, the attempt fails."""
         if not promise.kept:
-            reason = error or ending.broken(promise, lock.task, self.writes.codes.step)
+            reason = ending.broken(promise, lock.task, self.writes.codes.step) if error is None else error
+            promise.broken_by = None
             skipped = self._end_without_success(lock, reason)  # finds out first whether the promise was kept after all
             if not promise.kept:
                 if error is None and not skipped:
@@ -158,15 +160,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record how the run ended, unless the row has proved that this would be refused."""
         if self.beating is not None:
             self.beating.join()
-        lock.check()
-        transitions.decide(self.writes, lock)
-        if lock.promise is not None and lock.promise.kept:
-            return
-        try:
-            finish(self.writes, lock)
-        except LockLostError as proof:
-            lock.lost = proof
-            raise
+        with lock.writing:
+            lock.check()
+            try:
+                transitions.settled(self.writes, lock)
+                if lock.promise is None or not lock.promise.kept:
+                    finish(self.writes, lock)
+            except LockLostError as proof:
+                lock.mourn(proof)
+                raise
 
     def _succeed(self, lock: transitions.Lock[T]) -> None:
         """Record the success; a value that cannot be stored fails the attempt, nothing else does."""
@@ -179,9 +181,16 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _fail(self, lock: transitions.Lock[T], error: BaseException) -> bool:
         """Record the failure, and tell whether it is on record."""
         final = isinstance(error, (GiveUp, *self.policy.give_up_on))
-        delay = timedelta(0) if final else self._delay(lock.attempt, error)
+        delay, interrupt = timedelta(0), None
+        try:
+            delay = delay if final else self._delay(lock.attempt, error)
+        except KeyboardInterrupt as pressed:  # in the user's function: what happened is recorded before it leaves
+            interrupt = pressed
         fail = partial(transitions.fail, error=error, delay=delay, final=final)
-        return ending.recorded(error, lambda: self._finish(lock, fail))
+        recorded = ending.recorded(error, lambda: self._finish(lock, fail))
+        if interrupt is not None:
+            raise interrupt
+        return recorded
 
     def _release(self, lock: transitions.Lock[T], error: BaseException) -> bool:
         """Give the attempt back, and tell whether that is on record."""
@@ -190,22 +199,27 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _delay(self, attempt: int, error: BaseException) -> timedelta:
         """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
         if isinstance(error, RetryLater):
-            return error.delay
+            return _checked(getattr(error, "delay", None), error, "the delay of RetryLater is")
         retry_delay = self.policy.retry_delay
         if not callable(retry_delay):
             return retry_delay or timedelta(0)
         try:
             delay: object = retry_delay(attempt)
-        except Exception as broken:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as broken:
             ending.note(error, f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
             log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self.writes.codes.step)
             return timedelta(0)
-        if isinstance(delay, timedelta) and delay >= timedelta(0):
-            return delay
-        ending.note(
-            error, f"retry_delay({attempt}) returned {delay!r}, no timedelta of zero or more: no delay was taken"
-        )
-        return timedelta(0)
+        return _checked(delay, error, f"retry_delay({attempt}) returned")
+
+
+def _checked(delay: object, error: BaseException, told: str) -> timedelta:
+    """Return a delay, or none where it is something else, which the error then has as a note."""
+    if isinstance(delay, timedelta) and delay >= timedelta(0):
+        return delay
+    ending.note(error, f"{told} {shown(delay)}, no timedelta of zero or more: no delay was taken")
+    return timedelta(0)
 
 
 def _is_promised(lock: transitions.Lock[T]) -> bool:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pynamodb.attributes import Attribute
 from pynamodb.connection.table import TableConnection
 
-from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.pieces import Kind, Pointer, read
+from pynamodb_tracker.exceptions import LockLostError, TrackerError
+from pynamodb_tracker.pieces import Kind, Pointer, items, read
 from pynamodb_tracker.status import END, Codes, name_of
 from pynamodb_tracker.usecase import UseCase
 
@@ -74,13 +74,17 @@ class Schema:
         """Return a text that lies beside a row; a LockLostError where it was written again since the row was read."""
         place = ((row.task_id, row.use_case_id), kind)
         texts = read(self.connection(), {place: pointer})
-        if not texts:
-            raise LockLostError(
-                f"the {kind} of {self._model.__name__} {row.task_id!r} were written again since this row was read: a "
-                "run that sees this has lost its lock; everybody else reads the task again",
-                task_id=row.task_id,
-            )
-        return texts[place]
+        if texts:
+            return texts[place]
+        told = f"the {kind} of {self._model.__name__} {row.task_id!r}"
+        now = next(items(self.connection(), [self.key(row.task_id)]), {})
+        if pointer.stored() in (now.get("data"), now.get("errors_beside")):
+            raise TrackerError(f"{told} are not whole: of their pieces beside the row, at least one is missing")
+        raise LockLostError(
+            f"{told} were written again since this row was read: a run that sees this has lost its lock; everybody "
+            "else reads the task again",
+            task_id=row.task_id,
+        )
 
     def own_attributes(self) -> Iterator[tuple[str, Attribute[Any]]]:
         """Yield the user's attributes by name, `data` included."""

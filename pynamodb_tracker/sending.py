@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.base import Connection
@@ -14,9 +14,11 @@ from pynamodb.exceptions import DeleteError, GetError, PutError, PynamoDBConnect
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.connection import SharedConnection
-from pynamodb_tracker.faults import is_answer_that_passes, is_refusal, is_server_error, was_repeated
+from pynamodb_tracker.faults import is_answer_that_passes, is_refusal, is_server_error, item_met, was_repeated
 
-__all__ = ["Refused", "backoff", "in_time", "send"]
+__all__ = ["Refused", "backoff", "in_time", "insistently", "send"]
+
+R = TypeVar("R")
 
 _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
     "UpdateItem": (UpdateError, "Failed to update item"),
@@ -30,11 +32,15 @@ _TRIES = 6
 
 
 class Refused(Exception):  # noqa: N818 - not an error: the answer of a condition, read by transitions alone
-    """The condition of a write did not hold; `repeated` where the request was sent more than once, by the SDK or us."""
+    """The condition of a write did not hold.
 
-    def __init__(self, *, repeated: bool) -> None:
+    `repeated` where the request was sent more than once, by the SDK or us; `item` is what it met, where it asked.
+    """
+
+    def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.repeated = repeated
+        self.item = item
 
 
 def send(
@@ -54,11 +60,23 @@ def send(
         except (BotoCoreError, ClientError) as error:
             repeated = repeated or was_repeated(error)
             if is_refusal(error):
-                raise Refused(repeated=repeated) from None
+                raise Refused(repeated=repeated, item=item_met(error)) from None
             if not (is_answer_that_passes(error) and _waited(pauses, until)):
                 kind, message = _ERRORS[operation]
                 raise kind(f"{message}: {error}", error) from error
             repeated = repeated or is_server_error(error)  # the one that failed may have been applied
+
+
+def insistently(read: Callable[[], R]) -> R:
+    """Read by PynamoDB's connection, and again where the engine could not do it."""
+    for pause in backoff(tries=_TRIES):
+        try:
+            return read()
+        except PynamoDBConnectionError as error:
+            if pause is None or not is_answer_that_passes(error.cause):
+                raise
+            clock.sleep(pause)
+    raise AssertionError("the last try returns or raises")
 
 
 def in_time(table: TableConnection, until: datetime | None) -> Connection:

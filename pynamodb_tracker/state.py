@@ -10,8 +10,10 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import query as index
-from pynamodb_tracker.arguments import check_flag, check_limit, check_time
+from pynamodb_tracker.arguments import check_flag, check_limit, check_task_id, check_time, shown
+from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.readable import checked
 from pynamodb_tracker.status import Status
 
 __all__ = ["Page", "State", "window"]
@@ -68,9 +70,11 @@ class State(Generic[T]):
         it is large: touching it is then an AttributeError.
         """
         check_limit("limit", limit)
-        return index.Walk(
+        check_flag("latest_first", latest_first)
+        walk = index.Walk(
             self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
-        ).rows(limit)
+        )
+        return map(checked, walk.rows(limit))
 
     def page(
         self,
@@ -88,11 +92,12 @@ class State(Generic[T]):
         comes back during the walk comes again.
         """
         check_limit("limit", limit)
+        check_flag("latest_first", latest_first)
         walk = index.Walk(
             self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
         )
         walk.positions = {} if cursor is None else self._positions(walk, cursor)
-        tasks = list(walk.rows(limit))
+        tasks = list(map(checked, walk.rows(limit)))
         more = len(tasks) == limit and walk.has_more()
         return Page(tasks, self._cursor(walk) if more else None)
 
@@ -111,10 +116,10 @@ class State(Generic[T]):
     def _positions(self, walk: index.Walk[T], cursor: str) -> dict[str, index.Position]:
         try:
             walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
-            positions = {key: (str(due_time), str(task_id)) for key, (due_time, task_id) in positions.items()}
-        except (AttributeError, TypeError, ValueError):
+            positions = {key: _checked_position(*at) for key, at in positions.items()}
+        except (AttributeError, RecursionError, TypeError, ValueError):
             raise ValueError(
-                f"this is no cursor of a page: {cursor!r}; give page() what the last one returned"
+                f"this is no cursor of a page: {shown(cursor)}; give page() what the last one returned"
             ) from None
         if walk_id != self._walk_id(walk):
             raise ValueError(
@@ -136,6 +141,13 @@ class State(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<State {self.model.__name__} {self} ({self.code})>"
+
+
+def _checked_position(due_time: str, task_id: str) -> index.Position:
+    """Return a place in the index; ValueError or TypeError for one where no task can be."""
+    if stamp(datetime.fromisoformat(due_time)) != due_time:
+        raise ValueError(due_time)
+    return due_time, check_task_id(task_id)
 
 
 def window(since: datetime | None, until: datetime | None) -> index.Window:

@@ -13,6 +13,7 @@ from pynamodb.attributes import (
     Attribute,
     BinarySetAttribute,
     BooleanAttribute,
+    DynamicMapAttribute,
     JSONAttribute,
     ListAttribute,
     MapAttribute,
@@ -23,14 +24,27 @@ from pynamodb.attributes import (
 from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
+from pynamodb_tracker.arguments import did_you_mean
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.limits import SETS
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model import TaskRow
 
-__all__ = ["Stored", "check_json", "of_default", "refuse_json", "rewritten", "same", "serialized"]
+__all__ = [
+    "Stored",
+    "check_json",
+    "check_map",
+    "of_default",
+    "reads_back",
+    "refuse_json",
+    "rewritten",
+    "same",
+    "serialized",
+]
 
+_NO_ENTRIES = frozenset({"self", "_user_instantiated"})
+"""Parameters of PynamoDB's own."""
 _SHORT = 200
 """Characters of a text, or bits of a whole number, that an error shows."""
 
@@ -108,13 +122,17 @@ def _is_as_loaded(row: TaskRow, attribute: Attribute[Any], text: str) -> bool:
 
 def check_json(value: object, text: str, path: str) -> None:
     """Raise unless the text is JSON that reads back equal; a TypeError or ValueError names the entry that does not."""
-    try:
-        equal = bool(_JSON.decode(text) == value)
-    except (ValueError, RecursionError):
-        equal = False
-    if not equal:
+    if not reads_back(text, value):
         refuse_json(value, path)
         raise ValueError(f"{path} does not read back from JSON as it is")
+
+
+def reads_back(text: str, value: object) -> bool:
+    """Tell whether the text is JSON that reads back equal."""
+    try:
+        return bool(_JSON.decode(text) == value)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _refuse_constant(constant: str) -> None:
@@ -141,6 +159,21 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
         raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
     elif isinstance(value, float) and not float("-inf") < value < float("inf"):
         raise ValueError(f"{path} is {value!r}, which JSON does not have")
+
+
+def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: Mapping[Any, Any]) -> None:
+    """Refuse what PynamoDB, which takes the entries of a map for arguments, cannot make a map of, or would drop."""
+    known = attribute.get_attributes()
+    for key in value:
+        if not isinstance(key, str):
+            mistake = f"{key!r} is not text"
+        elif key in _NO_ENTRIES:
+            mistake = f"an entry cannot be named {key!r}"
+        elif known and key not in known and not isinstance(attribute, DynamicMapAttribute):
+            mistake = f"it has no {key!r}{did_you_mean(key, known)}"
+        else:
+            continue
+        raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {mistake}", attribute=name)
 
 
 def rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:

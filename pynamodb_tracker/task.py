@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import query, transitions, whole
-from pynamodb_tracker.arguments import check_flag, check_task_id, check_threads, check_time, did_you_mean
+from pynamodb_tracker.arguments import check_flag, check_task_id, check_threads, check_time, did_you_mean, shown
 from pynamodb_tracker.batch import in_threads
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.declaration import TaskMeta
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.guarded import GuardedRow
+from pynamodb_tracker.readable import checked
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import Status
@@ -49,7 +50,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         `due_time` is from when it may start; `state` another state to begin in, for tasks that come from elsewhere.
         TaskAlreadyExistsError leaves the task that is there as it is; ValueNotStorableError names the attribute.
         """
-        check_task_id(task_id)
+        task_id = check_task_id(task_id)
         due_time = check_time("due_time", due_time)
         cls._check_own(attributes)
         code = None if state is None else cls._code_to_begin_in(state, due_time)
@@ -84,10 +85,13 @@ class Task(GuardedRow, metaclass=TaskMeta):
         report = Report()
         check_threads(threads)
         if isinstance(tasks, str | Mapping):
-            raise TypeError(f"create_many takes an iterable of ids or mappings, not one: write [{tasks!r}]")
+            raise TypeError(f"create_many takes an iterable of ids or mappings, not one: write [{shown(tasks)}]")
+        given: object = tasks
+        if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
+            raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
 
         def create(task: str | Mapping[str, Any]) -> None:
-            arguments = {"task_id": task} if isinstance(task, str) else dict(task)
+            arguments = _arguments(task)
             try:
                 cls.create(**arguments)
             except (PynamoDBException, TrackerError) as error:
@@ -104,14 +108,16 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         One request, and one more where its data lies beside the row; `with_data=False` leaves `data` out.
         """
-        row = transitions.get(cls, check_task_id(task_id))
-        if row is not None and check_flag("with_data", with_data):
+        task_id = check_task_id(task_id)
+        check_flag("with_data", with_data)
+        row = transitions.get(cls, task_id)
+        if row is not None and with_data:
             row = whole.fill(cls, {task_id: row}).get(task_id)
         if row is None:
             raise TaskNotFoundError(f"there is no {cls.__name__} {task_id!r}", task_id=task_id)
         if not with_data:
             whole.leave_out([row])
-        return row
+        return checked(row)
 
     @classmethod
     def get(
@@ -126,7 +132,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         With `attributes_to_get` it is a part of a row: what was not asked for reads as if it were not there.
         """
         name = cls.tracker.use_case.name if range_key is None else range_key
-        return super().get(hash_key, name, consistent_read, attributes_to_get)
+        return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
 
     @classmethod
     def counts(cls) -> dict[State[Self], int]:
@@ -154,10 +160,25 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         def delete(task_id: str) -> None:
             try:
-                if transitions.clear(cls, task_id):
-                    report.succeeded.append(task_id)
+                transitions.delete(cls, task_id)
+            except TaskNotFoundError:
+                return
             except (PynamoDBException, TrackerError) as error:
                 report.refused[task_id] = error
+            else:
+                report.succeeded.append(task_id)
 
         in_threads(delete, query.task_ids(cls), threads)
         return report
+
+
+def _arguments(task: object) -> dict[str, Any]:
+    """Return what `create` is to be called with for an entry of `create_many`."""
+    if isinstance(task, str):
+        return {"task_id": task}
+    if not isinstance(task, Mapping):
+        raise TypeError(f"create_many takes ids or mappings, not {shown(task)}: write {{'task_id': ...}}")
+    for name in task:
+        if not isinstance(name, str):
+            raise TypeError(f"create_many takes ids or mappings by name, not one with the key {shown(name)}")
+    return dict(task)

@@ -59,6 +59,10 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it
     except ImportError as error:
         raise ImportError("local_table needs moto: pip install 'pynamodb-tracker[local]'") from error
+    given: list[object] = [table, *further]
+    for model in given:
+        if not (isinstance(model, type) and issubclass(model, Task)):
+            raise TypeError(f"local_table takes a class of tasks, not {model!r}: write local_table(AppTask)")
     with ExitStack() as stack:
         stack.enter_context(mock.patch.dict(os.environ, _SET))
         for name in _SET_ASIDE:

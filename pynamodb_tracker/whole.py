@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.data import DataAttribute, LeftOut
 from pynamodb_tracker.errors import ErrorsAttribute
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.pieces import DATA, ERRORS, Kind, Pointer, Row, items, read
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import backoff
+
+log = logging.getLogger("pynamodb_tracker")
 
 __all__ = ["fill", "leave_out", "rows", "size_beside"]
 
 T = TypeVar("T", bound=TaskRow)
+
+Place = tuple[Row, Kind]
 
 _TRIES = 8
 """How often a row is read again because its data was written twice while it was read."""
@@ -24,7 +31,7 @@ _TRIES = 8
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
     """Read rows by task id; what lies beside them is read by `fill`, or when it is touched."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
-    found = (load(model, item) for item in items(model.tracker.connection(), keys))
+    found = (load_leniently(model, item) for item in items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
 
 
@@ -33,30 +40,40 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
     A row that was written again meanwhile is read again, and left out where it is gone.
     """
-    whole, left = dict(found), dict(found)
+    whole, left, before = dict(found), dict(found), dict[Place, Pointer]()
     for pause in backoff(tries=_TRIES):
         wanted = {place: pointer for row in left.values() for place, pointer in _beside(row)}
         texts = read(model.tracker.connection(), wanted)
         for ((task_id, _), kind), text in texts.items():
             _attributes(model)[kind].fill(left[task_id], text)
-        moved = {task_id for (task_id, _), _ in wanted.keys() - texts.keys()}
-        if not moved:
+        missing = wanted.keys() - texts.keys()
+        torn = {place for place in missing if before.get(place) == wanted[place]}  # nobody writes where a row points to
+        _refuse_torn(left, missing if pause is None else torn)
+        moved = {task_id for (task_id, _), _ in missing - torn}
+        if not moved or pause is None:
             return whole
-        if pause is None:
-            raise _torn(model, min(moved))
         clock.sleep(pause)
-        left = rows(model, moved)
+        left, before = rows(model, moved), wanted
         whole = {
             task_id: left.get(task_id, row) for task_id, row in whole.items() if task_id in left or task_id not in moved
         }
     raise AssertionError("the last try returns or raises")
 
 
-def _torn(model: type[TaskRow], task_id: str) -> TrackerError:
-    return TrackerError(
-        f"what lies beside {model.__name__} {task_id!r} is not whole: of its pieces, at least one is missing "
-        f"or of another version, {_TRIES} times in a row; was it deleted by other means?"
-    )
+def _refuse_torn(rows: Mapping[str, TaskRow], missing: Iterable[tuple[Row, Kind]]) -> None:
+    """Raise for data that is not whole; errors that are not are told as far as the row has them."""
+    for (task_id, _), kind in sorted(missing):
+        row = rows[task_id]
+        if kind == ERRORS:
+            log.warning("of the errors of %s %r only the newest are there", type(row).__name__, task_id)
+            continue
+        expire_time: datetime | None = row.expire_time
+        over = expire_time is not None and expire_time <= clock.now()
+        why = f"its time to live was over at {expire_time}" if over else "was it deleted by other means?"
+        raise TrackerError(
+            f"what lies beside {type(row).__name__} {task_id!r} is not whole: of its pieces, at least one is missing "
+            f"or of another version; {why}"
+        )
 
 
 def leave_out(found: Iterable[TaskRow]) -> None:

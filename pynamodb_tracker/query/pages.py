@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from pynamodb_tracker.model import StatusIndex
+from pynamodb_tracker.sending import insistently
 
 __all__ = ["INDEX", "pages"]
 
@@ -17,7 +19,7 @@ def pages(
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers of a query or a scan, each asked for when it is wanted."""
     while True:
-        page = read(*args, exclusive_start_key=start, **options)
+        page = insistently(partial(read, *args, exclusive_start_key=start, **options))
         yield page
         start = page.get("LastEvaluatedKey")
         if not start:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,7 +29,7 @@ _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of data beside rows that are held at a time, packed; a single task may have more."""
+"""Bytes of data beside rows that are held at a time; a single task may have more."""
 
 _PAGE = 500
 """Entries a request to the index asks for where no limit is given; about 150 KB."""
@@ -69,17 +70,21 @@ class Walk(Generic[T]):
     def _whole(self, chunk: Sequence[Stored]) -> Iterator[tuple[Stored, T | None]]:
         """Yield each entry with its row, whose data is in memory for as many at a time as the bound allows."""
         rows = whole.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
-        rows = {
-            entry["task_id"]["S"]: row
-            for entry in chunk
-            if (row := rows.get(entry["task_id"]["S"])) and still(row, entry)
-        }
-        if not self.with_data:
-            whole.leave_out(rows.values())
-        for group in _groups(chunk, rows):
-            found = {entry["task_id"]["S"]: row for entry in group if (row := rows.get(entry["task_id"]["S"]))}
-            filled = whole.fill(self.model, found) if self.with_data else found
-            yield from ((entry, filled.get(entry["task_id"]["S"])) for entry in group)
+        pairs = deque((entry, _as_indexed(entry, rows)) for entry in chunk)
+        rows.clear()  # from here on, what was yielded may go
+        while pairs:
+            group = _group(pairs)
+            found = {row.task_id: row for _, row in group if row is not None}
+            if self.with_data:
+                filled = whole.fill(self.model, found)
+            else:
+                whole.leave_out(found.values())
+                filled = found
+            group.reverse()
+            del found
+            while group:
+                entry, row = group.pop()
+                yield entry, None if row is None else filled.pop(row.task_id, None)
 
     def has_more(self) -> bool:
         """Tell whether the index has an entry behind the last row that `rows` yielded."""
@@ -130,16 +135,19 @@ def still(row: TaskRow, entry: Stored) -> bool:
     return not moved and (expire_time is None or expire_time > clock.now())
 
 
-def _groups(chunk: Sequence[Stored], rows: Mapping[str, TaskRow]) -> Iterator[list[Stored]]:
-    """Cut a chunk of entries where the data beside their rows would take too much memory."""
-    group: list[Stored] = []
+def _as_indexed(entry: Stored, rows: Mapping[str, T]) -> T | None:
+    row = rows.get(entry["task_id"]["S"])
+    return row if row is not None and still(row, entry) else None
+
+
+def _group(pairs: deque[tuple[Stored, T | None]]) -> list[tuple[Stored, T | None]]:
+    """Take as many from the front as the bound on the data in memory allows, one at least."""
+    group: list[tuple[Stored, T | None]] = []
     room = _MOST_DATA
-    for entry in chunk:
-        row = rows.get(entry["task_id"]["S"])
-        size = whole.size_beside(row) if row else 0
-        if group and size > room:
-            yield group
-            group, room = [], _MOST_DATA
-        group.append(entry)
-        room -= size
-    yield group
+    while pairs:
+        _, row = pairs[0]
+        room -= whole.size_beside(row) if row is not None else 0
+        if group and room < 0:
+            break
+        group.append(pairs.popleft())
+    return group

@@ -17,13 +17,13 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, decide
+from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, settled
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import ignore, reopen
 from pynamodb_tracker.transitions.promise import Promise
-from pynamodb_tracker.transitions.rows import clear, create, delete, deletion
+from pynamodb_tracker.transitions.rows import create, delete, deletion
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = [
@@ -32,11 +32,9 @@ __all__ = [
     "StepWrites",
     "check_in",
     "claim",
-    "clear",
     "commit",
     "commit_success",
     "create",
-    "decide",
     "delete",
     "deletion",
     "extend",
@@ -46,5 +44,6 @@ __all__ = [
     "release",
     "reopen",
     "save",
+    "settled",
     "succeed",
 ]

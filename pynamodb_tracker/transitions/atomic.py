@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,19 +36,19 @@ class Unapplied:
 
 
 def write_together(
-    table: TableConnection, writes: Sequence[Mapping[str, Any]], *, until: datetime | None = None
+    table: TableConnection, writes: Sequence[Mapping[str, Any]], *, until: Callable[[], datetime] | None = None
 ) -> Unapplied | None:
     """Send a transaction, again while it fails for a reason that passes; return None once it is applied.
 
-    With `until`, the end of the lock that it is about, it is tried until then. The same token goes with each try, so
-    that one whose answer got lost is not applied twice within ten minutes:
+    With `until`, which tells the end of the lock that it is about, it is tried until then. The same token goes with
+    each try, so that one whose answer got lost is not applied twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": secrets.token_hex(16)}
     unheard = False
     for pause in backoff(tries=_TRIES if until is None else None):
         try:
-            in_time(table, until).dispatch("TransactWriteItems", request)
+            in_time(table, until and until()).dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause
@@ -64,5 +64,5 @@ def write_together(
     raise AssertionError("the last try returns")
 
 
-def _is_over(until: datetime | None, pause: float) -> bool:
-    return until is not None and clock.now() + timedelta(seconds=pause) >= until
+def _is_over(until: Callable[[], datetime] | None, pause: float) -> bool:
+    return until is not None and clock.now() + timedelta(seconds=pause) >= until()

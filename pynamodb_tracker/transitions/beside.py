@@ -17,6 +17,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
 from pynamodb_tracker.model import Changes, TaskRow, stored_row
 from pynamodb_tracker.pieces import (
+    DATA,
     ERRORS,
     MAX_BYTES,
     PIECE,
@@ -26,17 +27,27 @@ from pynamodb_tracker.pieces import (
     cut,
     items,
     keys_in,
+    life_of,
     pointer_in,
     version_of,
+    version_of_order,
 )
 from pynamodb_tracker.sending import Refused, send
-from pynamodb_tracker.stored import Stored
+from pynamodb_tracker.stored import Stored, same
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
-__all__ = ["is_too_large_for_row", "next_version", "of_new_row", "put_errors", "settle", "too_large"]
+__all__ = [
+    "is_too_large_for_row",
+    "next_version",
+    "of_new_row",
+    "put_errors",
+    "put_errors_of_order",
+    "settle",
+    "too_large",
+]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -55,34 +66,58 @@ def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Chan
     Each call counts as a save: a late copy of one write must not pass as a part of another. LockLostError where a
     piece is refused, because a later holder has written.
     """
-    if lock.unsure and "data" in changes:
-        settle(writes, lock)
     lock.saves += 1
     attribute, value = changes.get("data", (None, None))
     if attribute is None or value is None or not is_too_large_for_row(writes.model, value):
         return changes
     version = version_of(lock.create_time, lock.fence, lock.saves)
     pointer, pieces = cut(value[STRING], lock.free_slot, version)
-    for item in _items_of(lock.task, "data", pointer, pieces):
+    for item in _items_of(lock, DATA, pointer, pieces):
         _put(writes, lock, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
 
 
 def put_errors(writes: StepWrites[T], lock: Lock[T], text: str) -> Pointer:
     """Put all failures on record beside the row, and return where they lie; LockLostError as of `next_version`."""
-    before: Pointer | None = lock.task.attribute_values.get("errors_beside")
-    slot_free = "B" if before is not None and before.slot == "A" else "A"
     version = version_of(lock.create_time, lock.fence, _AT_THE_END)
-    pointer, pieces = cut(text, slot_free, version)
-    for item in _items_of(lock.task, ERRORS, pointer, pieces):
+    pointer, pieces = cut(text, _free_for_errors(lock.task), version)
+    for item in _items_of(lock, ERRORS, pointer, pieces):
         _put(writes, lock, item, version)
     return pointer
 
 
-def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
-    """Find out where the row points to after a save without an answer, and keep the late copy of that out.
+def put_errors_of_order(writes: StepWrites[T], row: T, token: str, text: str) -> Pointer | None:
+    """Put all failures beside the row of a task that an order sets aside; None where a later order has done so."""
+    version = version_of_order(row.create_time, row.fence, token)
+    pointer, pieces = cut(text, _free_for_errors(row), version)
+    request = writes.table.get_operation_kwargs("", "", condition=when.no_later_version(version))
+    del request["Key"], request["TableName"]
+    keys = keys_in((row.task_id, row.use_case_id), ERRORS, pointer)
+    for key, piece in zip(keys, pieces, strict=True):
+        item = _item(key, pointer, piece, token)
+        try:
+            send(writes.table, "PutItem", {**request, "Item": item})
+        except Refused:
+            found = _there(writes, item)
+            if found is None or found[VERSION][STRING] != version:
+                return None
+    return pointer
 
-    Otherwise the next pieces could go to the slot that it made the row point to.
+
+def _there(writes: StepWrites[T], item: Stored) -> Stored | None:
+    """Return the piece that is there in the place of another."""
+    return next(items(writes.table, [{name: item[name] for name in ("task_id", "use_case_id")}]), None)
+
+
+def _free_for_errors(row: TaskRow) -> str:
+    before: Pointer | None = row.attribute_values.get("errors_beside")
+    return "B" if before is not None and before.slot == "A" else "A"
+
+
+def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
+    """Find out what the row holds after a save without an answer, and keep the late copy of that out.
+
+    Otherwise the next save would compare with the wrong row, and could put its pieces where that row points to.
     """
     lock.saves += 1
     task_id, until = lock.task.task_id, lock.expire_time
@@ -94,29 +129,38 @@ def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
         if row is None or not is_held_by(row, writes.codes, [lock.token]) or row.saves < lock.saves:
             raise lost(lock.task, writes.codes.step, "save", row) from None
         answer = stored_row(row)
+    if lock.unsure is not None:
+        changes, sent = lock.unsure
+        if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
+            lock.stored(changes, sent)
     pointer = pointer_in(answer)
-    lock.slot, lock.unsure = (pointer.slot if pointer else None), False
+    lock.slot, lock.unsure = (pointer.slot if pointer else None), None
 
 
 def of_new_row(
-    model: type[TaskRow], task_id: str, create_time: datetime, value: dict[str, Any]
-) -> tuple[Any, list[Stored]]:
+    model: type[TaskRow], task_id: str, create_time: datetime, item: Stored
+) -> tuple[dict[str, Any], list[Stored]]:
     """Return the stored form of `data` in a new row, and the items to be put beside it in the same transaction."""
+    value = item["data"]
     if not is_too_large_for_row(model, value):
         return value, []
     too_large(model, task_id, value)
     pointer, pieces = cut(value[STRING], "A", version_of(create_time, 0, 0))
-    if pointer.size > MAX_AT_ONCE:
+    packed = sum(map(len, pieces))
+    if packed > MAX_AT_ONCE:
         raise ValueNotStorableError(
-            f"{model.__name__} {task_id!r} cannot be created with data of {pointer.size:,} bytes, packed: at once it "
+            f"{model.__name__} {task_id!r} cannot be created with data of {packed:,} bytes, packed: at once it "
             f"takes {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
             task_id=task_id,
             attribute="data",
-            size=pointer.size,
+            size=packed,
         )
-    row = (task_id, model.tracker.use_case.name)
-    keys = keys_in(row, "data", pointer)
-    return pointer.stored(), [_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True)]
+    keys = keys_in((task_id, model.tracker.use_case.name), DATA, pointer)
+    end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
+    token = item["creation"][STRING]
+    return pointer.stored(), [
+        {**_item(key, pointer, piece, token), **end} for key, piece in zip(keys, pieces, strict=True)
+    ]
 
 
 def is_too_large_for_row(model: type[TaskRow], value: Mapping[str, Any]) -> bool:
@@ -137,28 +181,32 @@ def too_large(model: type[TaskRow], task_id: str, value: Mapping[str, Any]) -> N
         )
 
 
-def _items_of(task: TaskRow, kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
-    keys = keys_in((task.task_id, task.use_case_id), kind, pointer)
-    return (_item(key, pointer, piece) for key, piece in zip(keys, pieces, strict=True))
+def _items_of(lock: Lock[T], kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
+    keys = keys_in((lock.task.task_id, lock.task.use_case_id), kind, pointer)
+    return (_item(key, pointer, piece, lock.token) for key, piece in zip(keys, pieces, strict=True))
 
 
-def _item(key: Stored, pointer: Pointer, piece: bytes) -> Stored:
-    return {**key, VERSION: {STRING: pointer.version}, PIECE: {BINARY: piece}}
+def _item(key: Stored, pointer: Pointer, piece: bytes, token: str) -> Stored:
+    return {**key, VERSION: {STRING: pointer.version}, PIECE: {BINARY: piece}, "lock": {STRING: token}}
 
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
-    """Put a piece unless a later one is there, which proves that the lock was lost, or is of a former life."""
+    """Put a piece unless a later holder has written there, which proves that the lock was lost.
+
+    What is there of a former life of the task, whose clock was ahead, belongs to nobody: that is overwritten.
+    """
     condition = when.no_later_version(version)
     for _ in range(_TRIES):
         try:
             _send(writes, lock, item, condition)
         except Refused:
+            found = _there(writes, item)  # before the row: what came after that was seen is not meant
+            if found is not None and found[VERSION][STRING] == version:
+                return  # a repeated request met its own success
             row = get(writes.model, lock.task.task_id, until=lock.expire_time)
-            if row is None or not is_held_by(row, writes.codes, [lock.token]):
+            of_this_life = found is not None and found[VERSION][STRING].startswith(life_of(lock.create_time))
+            if row is None or of_this_life or not is_held_by(row, writes.codes, [lock.token]):
                 raise lost(lock.task, writes.codes.step, "save", row) from None
-            # The task was deleted and created again by a clock that was behind: what is there belongs to nobody.
-            key = {name: item[name] for name in ("task_id", "use_case_id")}
-            found = next(items(writes.table, [key]), None)
             condition = _version_there == found[VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return

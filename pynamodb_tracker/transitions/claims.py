@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.exceptions import TaskNotReadyError, TrackerError
+from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
 from pynamodb_tracker.faults import is_unheard
-from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.readable import checked, load_leniently
 from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.token import new_token, this_worker
-from pynamodb_tracker.transitions.finishes import release
+from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.orders import spend
@@ -28,7 +30,7 @@ from pynamodb_tracker.transitions.refusals import (
     not_startable,
     refusal,
 )
-from pynamodb_tracker.transitions.retention import kept_until
+from pynamodb_tracker.transitions.retention import expire_again, keep
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["claim"]
@@ -40,6 +42,23 @@ _GIVE_BACK_WITHIN = timedelta(seconds=5)
 """How long the row is asked for after a claim without an answer: its caller has waited for long already."""
 
 
+@dataclass(slots=True)
+class _Tries:
+    """The claims of one call."""
+
+    tokens: list[str]
+    in_doubt: bool = False
+    """Whether one of them may have locked the task, and nothing has told since."""
+    kept: bool = False
+    """Whether what lies beside a finished task was kept for a claim from its end."""
+
+    def may_hold(self, error: BaseException) -> bool:
+        """Tell whether the task may be locked for nobody once this error leaves."""
+        if isinstance(error, PynamoDBConnectionError):
+            return self.in_doubt or is_unheard(error)
+        return not isinstance(error, Exception)
+
+
 def claim(
     writes: StepWrites[T],
     task_id: str,
@@ -49,19 +68,24 @@ def claim(
     also_from: Collection[int] = (),
 ) -> Lock[T]:
     """Take the task for `lock_for`, or raise why not; `also_from` are codes of further states to take it from."""
-    tokens = [new_token()]
+    tries = _Tries([new_token()])
     try:
-        return _claim(writes, task_id, tokens, lock_for, detailed=detailed, also_from=also_from)
-    except (KeyboardInterrupt, PynamoDBConnectionError) as error:
-        if isinstance(error, KeyboardInterrupt) or is_unheard(error):
-            error.add_note(f"pynamodb_tracker: {_given_back(writes, task_id, tokens, lock_for)}")
+        lock = _claim(writes, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        if lock.expire_time <= clock.now():  # the answer came late
+            extend(writes, lock, lock_for)
+    except BaseException as error:
+        if tries.may_hold(error):
+            error.add_note(f"pynamodb_tracker: {_given_back(writes, task_id, tries.tokens, lock_for)}")
+        if tries.kept:
+            expire_again(writes.model, task_id)
         raise
+    return lock
 
 
 def _claim(
     writes: StepWrites[T],
     task_id: str,
-    tokens: list[str],
+    tries: _Tries,
     lock_for: timedelta,
     *,
     detailed: bool,
@@ -70,17 +94,25 @@ def _claim(
     order, write = f"start {writes.codes.step} of", writes.claim
     for _ in range(_TRIES):
         try:
-            return _entered(writes, _send(writes, write, task_id, tokens[-1], lock_for), lock_for)
+            lock = _send(writes, write, task_id, tries.tokens[-1], lock_for)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from):
                 raise not_startable(writes, task_id, order) from None
+        else:
+            tries.in_doubt = True
+            return _readable(writes, lock)
+        tries.in_doubt = True
         row = get(writes.model, task_id)
         if row is None:
             raise not_found(writes, task_id, order)
-        if is_held_by(row, writes.codes, tokens):  # a repeated request met its own success
-            return _entered(writes, Lock.won(row, row.lock), lock_for)
+        if is_held_by(row, writes.codes, tries.tokens):  # a repeated request met its own success
+            return _readable(writes, Lock.won(row, row.lock))
+        tries.in_doubt = False
+        tries.tokens.append(new_token(above=row.lock))
         write = _next(writes, row, order, also_from)
-        tokens.append(new_token(above=row.lock))
+        if row.status in also_from and row.expire_time is not None:
+            tries.kept = True
+            keep(writes.model, row, tries.tokens[-1], order)
     raise TaskNotReadyError(
         f"cannot {order} {writes.model.__name__} {task_id!r}: it changed hands {_TRIES} times meanwhile; try again",
         task_id=task_id,
@@ -102,13 +134,16 @@ def _send(writes: StepWrites[T], write: PreparedWrite, task_id: str, token: str,
         now_minus_margin=clock.stamp(now - margin),
         **writes.moved(writes.codes.in_progress, task_id, now, expire),
     )
-    return Lock.won(load(writes.model, answer["Attributes"]), token)
+    return Lock.won(load_leniently(writes.model, answer["Attributes"]), token)
 
 
-def _entered(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> Lock[T]:
-    """Return the lock once it is certain that it is not over: the answer may have come late."""
-    if lock.expire_time <= clock.now():
-        extend(writes, lock, lock_for)
+def _readable(writes: StepWrites[T], lock: Lock[T]) -> Lock[T]:
+    """Return the lock; where the row cannot be read, the attempt has failed."""
+    try:
+        checked(lock.task)
+    except TaskError as unreadable:
+        fail(writes, lock, unreadable, delay=timedelta(0), final=False)
+        raise
     return lock
 
 
@@ -135,8 +170,6 @@ def _next(writes: StepWrites[T], row: T, order: str, also_from: Collection[int])
         return writes.claim  # its token was behind the row's, or it moved between the two requests
     if row.status in also_from:
         if is_due(row, now):
-            if row.expire_time is not None:
-                kept_until(writes.model, row, None)
             return writes.claim_from(row.status)
         raise not_due(writes, row, order)
     raise refusal(writes, row, order)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker import clock
@@ -26,11 +26,11 @@ from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.promise import Promise, Success
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
-from pynamodb_tracker.transitions.retention import keep
+from pynamodb_tracker.transitions.retention import expire
 from pynamodb_tracker.transitions.storable import storable_changes
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
-__all__ = ["check_in", "commit", "commit_success", "decide"]
+__all__ = ["check_in", "commit", "commit_success", "decide", "settled"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -47,47 +47,42 @@ def commit(writes: StepWrites[T], lock: Lock[T], actions: Sequence[Action]) -> N
 
     LockLostError where it is not, else PynamoDB's TransactWriteError; nothing was applied then, unless a note says so.
     """
-    with lock.saving:
-        lock.saves += 1
-        number = lock.saves
-        unapplied = _send(writes, lock, writes.check, {"token": lock.token, "saves": str(number)}, actions)
-        if unapplied is None:
+    decide(writes, lock)
+    lock.saves += 1
+    number = lock.saves
+    unapplied = _send(writes, lock, writes.check, {"token": lock.token, "saves": str(number)}, actions)
+    if unapplied is None:
+        return
+    try:
+        if (unapplied.refused or unapplied.unheard) and _counted(writes, lock, _row(writes, lock), number):
             return
-        try:
-            if (unapplied.refused or unapplied.unheard) and _counted(writes, lock, _row(writes, lock), number):
-                return
-            if unapplied.unheard:
-                settle(writes, lock)
-        except (LockLostError, PynamoDBConnectionError) as error:
-            if unapplied.unheard:
-                error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
-            raise error from unapplied.error
-        raise unapplied.error
+        if unapplied.unheard:
+            settle(writes, lock)
+    except LockLostError as error:
+        if unapplied.unheard:
+            error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
+        raise error from unapplied.error
+    except PynamoDBConnectionError as unknown:
+        raise _unknown(unapplied, unknown) from unknown
+    raise unapplied.error
 
 
 def commit_success(writes: StepWrites[T], lock: Lock[T], promise: Promise, actions: Sequence[Action]) -> None:
     """Apply the user's writes, the success, and what the block changed together; errors are as of `commit`."""
-    with lock.saving:
-        decide(writes, lock)
-        if promise.kept:
-            raise LockLostError(
-                f"cannot commit a transaction of {writes.codes.step} of {lock.task.task_id!r}: an earlier one, whose "
-                "answer got lost, has recorded the success, and the lock ended with it",
-                task_id=lock.task.task_id,
-            )
-        found = storable_changes(lock.task)
-        sent = next_version(writes, lock, found)
-        code = writes.codes.succeeded
-        ending = finish(writes, lock, code, attempt=0, saves=str(lock.saves), **own_values(sent))
-        promise.sent = Success(found, sent, ending.row)
-        unapplied = _send(writes, lock, writes.commit(sent), ending.values, actions)
-        if unapplied is None:
-            _keep(writes, lock, promise)
-            return
-        if not (unapplied.refused or unapplied.unheard):
-            promise.sent = None
-            raise unapplied.error
+    decide(writes, lock)
+    found = storable_changes(lock.task)
+    sent = next_version(writes, lock, found)
+    code = writes.codes.succeeded
+    ending = finish(writes, lock, code, attempt=0, saves=str(lock.saves), **own_values(sent))
+    success = promise.sent = Success(found, sent, ending.row)
+    unapplied = _send(writes, lock, writes.commit(sent), ending.values, actions)
+    if unapplied is None:
+        _keep(writes, lock, promise, success)
+    elif unapplied.refused or unapplied.unheard:
         _decide_now(writes, lock, promise, unapplied)
+    else:
+        promise.sent = None
+        raise unapplied.error
 
 
 def check_in(writes: StepWrites[T], lock: Lock[T], transaction: TransactWrite) -> None:
@@ -99,25 +94,49 @@ def check_in(writes: StepWrites[T], lock: Lock[T], transaction: TransactWrite) -
 
 
 def decide(writes: StepWrites[T], lock: Lock[T]) -> None:
-    """Find out whether a success that was sent in a transaction, and got no answer, is on record; patiently."""
+    """Find out, before more is written, what became of an earlier write that got no answer.
+
+    LockLostError where the success is on record by now.
+    """
+    settled(writes, lock)
+    if lock.unsure is not None:
+        settle(writes, lock)
+    if lock.promise is not None and lock.promise.kept:
+        raise LockLostError(
+            f"{writes.codes.step} of {lock.task.task_id!r} is over: a transaction of this run, whose answer got lost, "
+            "has recorded the success, and the lock ended with it",
+            task_id=lock.task.task_id,
+        )
+
+
+def settled(writes: StepWrites[T], lock: Lock[T]) -> None:
+    """Find out what became of a success in a transaction that got no answer; patiently."""
     promise = lock.promise
     if promise is not None and promise.sent is not None:
-        patiently(lock, writes.codes, writes.codes.succeeded, lambda: _decide(writes, lock, promise))
+        success = promise.sent
+        patiently(lock, writes.codes, writes.codes.succeeded, lambda: _decide(writes, lock, promise, success))
 
 
 def _decide_now(writes: StepWrites[T], lock: Lock[T], promise: Promise, unapplied: Unapplied) -> None:
+    success = promise.sent
+    if success is None:
+        raise AssertionError("it was sent")
     try:
-        _decide(writes, lock, promise)
+        _decide(writes, lock, promise, success)
     except LockLostError as error:
         raise error from unapplied.error
     except PynamoDBConnectionError as unknown:
-        unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be asked: {unknown}")
-        raise unapplied.error from unknown
+        raise _unknown(unapplied, unknown) from unknown
     if not promise.kept:
         raise unapplied.error
 
 
-def _decide(writes: StepWrites[T], lock: Lock[T], promise: Promise) -> None:
+def _unknown(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
+    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be asked: {unknown}")
+    return unapplied.error
+
+
+def _decide(writes: StepWrites[T], lock: Lock[T], promise: Promise, success: Success) -> None:
     """Keep the promise where the row says that it is; else make sure that no late copy is applied any more."""
     row = _row(writes, lock)
     if row is not None and is_held_by(row, writes.codes, [lock.token]):
@@ -131,19 +150,17 @@ def _decide(writes: StepWrites[T], lock: Lock[T], promise: Promise) -> None:
     if not landed(lock, row):
         promise.sent = None
         raise lost(lock.task, writes.codes.step, "commit a transaction of", row)
-    _keep(writes, lock, promise)
+    _keep(writes, lock, promise, success)
 
 
-def _keep(writes: StepWrites[T], lock: Lock[T], promise: Promise) -> None:
+def _keep(writes: StepWrites[T], lock: Lock[T], promise: Promise, success: Success) -> None:
     """Let the run end as a success."""
-    success = promise.sent
     lock.ended = promise.kept = True
     promise.broken_by = promise.sent = None
-    if success is not None:
-        lock.stored(success.changes, success.sent)
-        lock.task.attribute_values.update(success.row, last_error=None)
-        close(lock.task)
-        keep(writes, lock.task)
+    lock.stored(success.changes, success.sent)
+    lock.task.attribute_values.update(success.row, last_error=None)
+    close(lock.task)
+    expire(writes, lock.task)
 
 
 def _send(
@@ -152,7 +169,7 @@ def _send(
     """Send the transaction, the row of the task first: so the place of it among the reasons of a refusal is known."""
     request = write.request(writes.model.tracker.key(lock.task.task_id), values)
     own = {"Update": {"TableName": writes.table.table_name, **request}}
-    return write_together(writes.table, [own, *actions], until=lock.expire_time)
+    return write_together(writes.table, [own, *actions], until=lambda: lock.expire_time)
 
 
 def _row(writes: StepWrites[T], lock: Lock[T]) -> T | None:

@@ -6,7 +6,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.pieces import VERSION
+from pynamodb_tracker.pieces import PIECE, VERSION
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.prepared import slot
 
@@ -19,9 +19,11 @@ __all__ = [
     "later_token",
     "lock_is_over",
     "mine",
+    "no_later_order",
     "no_later_version",
     "same_life",
     "seen",
+    "stays",
     "under_limit",
     "waiting",
 ]
@@ -78,9 +80,20 @@ def later_save() -> Condition:
 
 
 def no_later_version(version: str) -> Condition:
-    """Say of a piece that no later holder of the task, and no later save, has written it."""
+    """Say of a piece that no later holder of the task, and no later save, has written it, nor this one before."""
     there = Path(VERSION)
-    return there.does_not_exist() | (there <= version)
+    return there.does_not_exist() | (there < version)
+
+
+def no_later_order() -> Condition:
+    """Say of a piece that it is there, and that no later claim or order has written it."""
+    lock = TaskRow.lock
+    return Path(PIECE).exists() & (lock.does_not_exist() | (lock <= slot(lock, "token")))
+
+
+def stays() -> Condition:
+    """Say that nothing deletes the row some day, and so nothing that lies beside it."""
+    return TaskRow.expire_time.does_not_exist()
 
 
 def seen() -> Condition:

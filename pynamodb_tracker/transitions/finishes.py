@@ -17,14 +17,14 @@ from pynamodb_tracker.faults import is_invalid
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.pieces import Pointer
 from pynamodb_tracker.sending import Refused
-from pynamodb_tracker.transitions.beside import next_version, put_errors
+from pynamodb_tracker.transitions.beside import next_version, put_errors, settle
 from pynamodb_tracker.transitions.landing import finish, landed
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.own import own_values
 from pynamodb_tracker.transitions.patience import patiently
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.retention import keep
+from pynamodb_tracker.transitions.retention import expire
 from pynamodb_tracker.transitions.storable import storable_changes, storing
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
@@ -41,6 +41,8 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
     ValueNotStorableError where a value is what keeps it from being recorded: the attempt is then to be failed.
     """
     if lock.success is None:
+        if lock.unsure is not None:
+            patiently(lock, writes.codes, writes.codes.succeeded, lambda: settle(writes, lock))
         found = storable_changes(lock.task)
         sent = patiently(lock, writes.codes, writes.codes.succeeded, lambda: next_version(writes, lock, found))
         lock.success = found, sent
@@ -49,7 +51,7 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
         moved = _finish(writes, lock, writes.succeed(sent), writes.codes.succeeded, attempt=0, **own_values(sent))
     lock.stored(changes, sent)
     lock.task.attribute_values.update(moved, last_error=None)
-    keep(writes, lock.task)
+    expire(writes, lock.task)
 
 
 def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: timedelta, final: bool) -> None:
@@ -77,7 +79,7 @@ def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: t
         task.attribute_values.update(moved, errors=errors, last_error=last_error)
         if pointer is not None:
             task.attribute_values["errors_beside"] = pointer
-        keep(writes, task)
+        expire(writes, task)
 
     try:
         record([*in_row(task), failure], failure.one_line)

@@ -9,6 +9,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.transitions.beside import next_version
+from pynamodb_tracker.transitions.commits import decide
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.own import own_values
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
@@ -36,12 +37,8 @@ def extend(writes: StepWrites[T], lock: Lock[T], lock_for: timedelta) -> None:
 
 def save(writes: StepWrites[T], lock: Lock[T]) -> None:
     """Store what the block changed so far; no request where nothing changed. LockLostError if the row moved on."""
-    with lock.saving:
-        _save(writes, lock)
-
-
-def _save(writes: StepWrites[T], lock: Lock[T]) -> None:
     task_id = lock.task.task_id
+    decide(writes, lock)
     changes = storable_changes(lock.task)
     if not changes:
         return
@@ -49,7 +46,7 @@ def _save(writes: StepWrites[T], lock: Lock[T]) -> None:
     until, saves, values = lock.expire_time, str(lock.saves), own_values(sent)
     try:
         with storing(lock.task, sent):
-            lock.unsure = True
+            lock.unsure = changes, sent
             writes.send(writes.save(sent), task_id, until=until, token=lock.token, saves=saves, **values)
     except Refused:
         row = get(writes.model, task_id, until=until)

@@ -38,12 +38,12 @@ class Lock(Generic[T]):
     """Fences of earlier claims that never finished."""
     saves: int = 0
     """How many saves of this run were sent."""
-    saving: threading.Lock = field(default_factory=threading.Lock)
-    """Saves of several threads go one after the other: the last one is the last."""
+    writing: threading.RLock = field(default_factory=threading.RLock)
+    """Saves, transactions and the end of the block go one after the other, whatever threads they are of."""
     slot: str | None = None
     """Where the row points to for its data; None where the data is in the row."""
-    unsure: bool = False
-    """Whether a save got no answer: it may have moved the pointer, or may do so yet."""
+    unsure: tuple[Changes, Changes] | None = None
+    """What a save changed that got no answer, and as it was sent: it may have been applied, or may be yet."""
     success: tuple[Changes, Changes] | None = None
     """What the success changes, and as it is sent: the same again, where the finish is sent again."""
     failure: tuple[Failure, Pointer | None] | None = None
@@ -89,12 +89,16 @@ class Lock(Generic[T]):
         found = proof.task
         ending = self.ended or (self.promise is not None and self.promise.sent is not None)
         if not ending and self.lost is None and (found is None or found.lock != self.token):
-            self.lost = copy(proof)  # without its traceback, which would keep the frames of the block alive
+            self.lost = _again(proof)
+
+    def mourn(self, proof: LockLostError) -> None:
+        """Note that the end of the run was refused."""
+        self.lost = _again(proof)
 
     def check(self) -> None:
         """Raise LockLostError, with the message and the row of the proof, once the lock is known to be lost."""
         if self.lost is not None:
-            raise copy(self.lost)
+            raise _again(self.lost)
 
     @property
     def free_slot(self) -> str:
@@ -106,4 +110,11 @@ class Lock(Generic[T]):
         saved(self.task, changes, sent)
         pointer = pointer_in(stored_row(self.task))
         self.slot = pointer.slot if pointer else None
-        self.unsure = False
+        self.unsure = None
+
+
+def _again(proof: LockLostError) -> LockLostError:
+    """Return a proof for one more raise: without its notes, and its traceback, which keeps the frames of a block."""
+    fresh = copy(proof)
+    vars(fresh).pop("__notes__", None)
+    return fresh

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.constants import MAP
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.errors import for_row, in_row
+from pynamodb_tracker.errors import fits, for_row, in_row, text_of
 from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.faults import is_invalid
-from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.pieces import Pointer
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.beside import put_errors_of_order
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
-from pynamodb_tracker.transitions.retention import keep, kept_until
+from pynamodb_tracker.transitions.retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = ["ignore", "reopen", "spend"]
@@ -27,27 +32,37 @@ T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
 
+log = logging.getLogger("pynamodb_tracker")
+
 
 def reopen(writes: StepWrites[T], task_id: str) -> T:
     """Make a failed or ignored task pending with a fresh set of attempts, and return it; a pending one stays."""
     codes, order, token = writes.codes, f"reopen {writes.codes.step} of", new_token()
-    if writes.model.tracker.use_case.keep_for and (ended := get(writes.model, task_id)):
-        kept_until(writes.model, ended, None)
-    for _ in range(_TRIES):
-        now = clock.now()
-        try:
-            moved = writes.moved(codes.pending, task_id, now)
-            return load(writes.model, writes.send(writes.reopen, task_id, token=token, **moved)["Attributes"])
-        except Refused:
-            row = get(writes.model, task_id)
-        if row is None:
-            raise not_found(writes, task_id, order)
-        if row.status == codes.pending:
-            return row
-        if row.status not in (codes.failed, codes.ignored):
-            raise refusal(writes, row, order)
-        token = new_token(above=row.lock)
-    raise _moving(writes, task_id, order)
+    write, kept = writes.reopen, False
+    try:
+        for _ in range(_TRIES):
+            moved = writes.moved(codes.pending, task_id, clock.now())
+            try:
+                answer = writes.send(write, task_id, token=token, **moved)
+            except Refused:
+                row = get(writes.model, task_id)
+            else:
+                kept = False
+                return load_leniently(writes.model, answer["Attributes"])
+            if row is None:
+                raise not_found(writes, task_id, order)
+            if row.status == codes.pending:
+                return row
+            if row.status not in (codes.failed, codes.ignored):
+                raise refusal(writes, row, order)
+            token = new_token(above=row.lock)
+            if row.expire_time is not None:
+                kept, write = True, writes.reopen_ended
+                keep(writes.model, row, token, order)
+        raise _moving(writes, task_id, order)
+    finally:
+        if kept:
+            expire_again(writes.model, task_id)
 
 
 def ignore(writes: StepWrites[T], task_id: str, reason: str) -> T:
@@ -74,34 +89,52 @@ def spend(writes: StepWrites[T], row: T, now: datetime) -> T | None:
     return _set_aside(writes, writes.spend_abandoned if abandoned else writes.spend, row, now, reason)
 
 
-def _set_aside(writes: StepWrites[T], write: PreparedWrite, row: T, now: datetime, reason: str) -> T | None:
-    codes = writes.codes
+def _set_aside(
+    writes: StepWrites[T], write: Callable[..., PreparedWrite], row: T, now: datetime, reason: str
+) -> T | None:
+    codes, token = writes.codes, new_token(above=row.lock)
     failure = Failure(
         codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], scrubbed(reason, row.redact)
     )
+    pointer = _beside(writes, row, token, failure)
+    lies_beside = pointer is not None or row.attribute_values.get("errors_beside") is not None
     request = {
-        "token": new_token(above=row.lock),
+        "token": token,
         **seen_values(row),
         "now_plus_margin": clock.stamp(now + row.tracker.margin),
         "now_minus_margin": clock.stamp(now - row.tracker.margin),
-        "errors": for_row([*in_row(row), failure], beside=row.attribute_values.get("errors_beside") is not None),
+        "errors": for_row([*in_row(row), failure], beside=lies_beside),
+        "errors_beside": pointer and pointer.stored()[MAP],
         "last_error": failure.one_line,
         **writes.moved(codes.ignored, row.task_id, now),
     }
+    prepared = write(beside=pointer is not None)
     try:
-        return _applied(writes, write, row, request)
+        return _applied(writes, prepared, row, request)
     except PynamoDBConnectionError as refused:
         if not is_invalid(refused):
             raise
-    return _applied(writes, write, row, request | {"errors": [], "last_error": failure.type})  # the row has no room
+    return _applied(writes, prepared, row, request | {"errors": [], "last_error": failure.type})  # the row has no room
+
+
+def _beside(writes: StepWrites[T], row: T, token: str, failure: Failure) -> Pointer | None:
+    """Put all failures beside a row that has no room for one more; the best effort, as that of a failing run."""
+    if fits(row, [*in_row(row), failure]):
+        return None
+    try:
+        failures = [*row.errors, failure]
+        return None if fits(row, failures) else put_errors_of_order(writes, row, token, text_of(failures))
+    except PynamoDBException as unheard:
+        log.warning("the last errors of %s %r are cut to fit the row: %s", type(row).__name__, row.task_id, unheard)
+        return None
 
 
 def _applied(writes: StepWrites[T], write: PreparedWrite, row: T, request: Mapping[str, Any]) -> T | None:
     try:
-        ended = load(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
+        ended = load_leniently(writes.model, writes.send(write, row.task_id, **request)["Attributes"])
     except Refused:
         return None
-    keep(writes, ended)
+    expire(writes, ended)
     return ended
 
 

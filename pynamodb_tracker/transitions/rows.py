@@ -15,18 +15,20 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.limits import check
 from pynamodb_tracker.model import TaskRow, load
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import Refused, send
 from pynamodb_tracker.stored import Stored, serialized
+from pynamodb_tracker.token import new_token
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.atomic import write_together
 from pynamodb_tracker.transitions.beside import of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
 from pynamodb_tracker.transitions.refusals import holder
-from pynamodb_tracker.transitions.retention import clear_orphans, cleared
+from pynamodb_tracker.transitions.retention import clear_orphans
 from pynamodb_tracker.transitions.storable import check_size, storing
 from pynamodb_tracker.transitions.writes import get
 
-__all__ = ["clear", "create", "delete", "deletion"]
+__all__ = ["create", "delete", "deletion"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -41,7 +43,7 @@ def create(
     TaskAlreadyExistsError leaves the one that is there untouched.
     """
     now = clock.now()
-    given = model(**attributes)
+    given = _given(model, task_id, attributes)
     item = _item(model, task_id, code, now, due_time)
     changes = {}
     for name, attribute in model.tracker.own_attributes():
@@ -63,14 +65,29 @@ def create(
         with storing(row, changes):
             _put(model, item, pieces)
     except Refused as refused:
-        found = get(model, task_id) if refused.repeated else None
-        if found is None or found.create_time != now:  # its own: the SDK repeated a request whose answer got lost
+        found = _met(model, task_id, refused)
+        if found is None or found.creation != row.creation:  # its own: somebody repeated a request that was applied
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,
                 task=found,  # type: ignore[arg-type]  # rows of users are tasks
             ) from None
     return row
+
+
+def _met(model: type[T], task_id: str, refused: Refused) -> T | None:
+    """Return the row that is there already; the network itself may have repeated the request, and nobody tells."""
+    if refused.item is not None:
+        return load_leniently(model, refused.item)
+    return get(model, task_id) if refused.repeated else None
+
+
+def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
+    try:
+        return model(**attributes)
+    except ValueNotStorableError as error:
+        error.task_id = task_id
+        raise
 
 
 def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | None) -> Stored:
@@ -83,6 +100,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "due_time": {"S": clock.stamp(max(now, due_time or now))},
         "create_time": created,
         "update_time": created,
+        "creation": {"S": new_token()},
         "attempt": {"N": "0"},
         "fence": {"N": "0"},
         "unfinished": {"L": []},
@@ -96,7 +114,7 @@ def _move_data_out(model: type[T], task_id: str, now: datetime, item: Stored) ->
     """Put the pointer into a new row whose data is too large for it, and return the items to be put beside it."""
     if "data" not in item:
         return []
-    item["data"], pieces = of_new_row(model, task_id, now, item["data"])
+    item["data"], pieces = of_new_row(model, task_id, now, item)
     return pieces
 
 
@@ -104,12 +122,15 @@ def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
     """Put the row where there is none, together with what lies beside it."""
     table = model.tracker.connection()
     request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
+    request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
     del request["Key"]
     puts = [{"Put": {**request, "Item": item}}]
     if pieces:
         puts += [{"Put": {"TableName": table.table_name, "Item": piece}} for piece in pieces]
         if unapplied := write_together(table, puts):
-            raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
+            reasons = unapplied.error.cancellation_reasons
+            met = reasons[0].raw_item if reasons and reasons[0] else None
+            raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
     else:
         del request["TableName"]
         send(table, "PutItem", {**request, "Item": item})
@@ -117,13 +138,13 @@ def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
 
 def delete(model: type[T], task_id: str) -> None:
     """Delete the row of a task that nobody holds; TaskLockedError or TaskNotFoundError otherwise."""
-    repeated: datetime | None = None
+    repeated = False
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
-        if row is None and repeated:
-            cleared(model, task_id, repeated)
-            return  # the SDK repeated a request that had deleted it, and whose answer got lost
         if row is None:
+            clear_orphans(model, task_id)
+            if repeated:
+                return  # the SDK repeated a request that had deleted it, and whose answer got lost
             raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it is not there", task_id=task_id)
         held = any(row.status == codes.in_progress for codes in model.tracker.steps)
         if held and row.lock_expire_time >= now - model.tracker.margin:
@@ -135,23 +156,13 @@ def delete(model: type[T], task_id: str) -> None:
         try:
             _delete(model, row, now, held=held)
         except Refused as refused:
-            repeated = row.create_time if refused.repeated else None
+            repeated = refused.repeated
         else:
-            cleared(model, task_id, row.create_time)
+            clear_orphans(model, task_id)
             return
     raise TaskLockedError(
         f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
     )
-
-
-def clear(model: type[TaskRow], task_id: str) -> bool:
-    """Delete a task, or what a delete that was cut short has left of one; tell whether there was a task."""
-    try:
-        delete(model, task_id)
-    except TaskNotFoundError:
-        clear_orphans(model, task_id)
-        return False
-    return True
 
 
 def deletion(model: type[T], *, held: bool) -> PreparedWrite:

@@ -14,7 +14,8 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.model import Changes, TaskRow, load
+from pynamodb_tracker.model import Changes, TaskRow
+from pynamodb_tracker.readable import load_leniently
 from pynamodb_tracker.sending import send
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
@@ -133,28 +134,33 @@ class StepWrites(Generic[T]):
         """Count a save that stores nothing: it keeps the late copy of an earlier one out, and tells how the row is."""
         return self._write(when.mine(self.codes) & when.later_save(), fill(TaskRow.saves, "saves"))
 
-    @cached_property
-    def spend(self) -> PreparedWrite:
-        """Set a task aside that waits and has no attempt left."""
-        return self._set_aside(when.seen())
+    def spend(self, *, beside: bool) -> PreparedWrite:
+        """Set a task aside that waits and has no attempt left; `beside` as of `failing`."""
+        return self._set_aside("spend", when.seen, beside=beside)
 
-    @cached_property
-    def spend_abandoned(self) -> PreparedWrite:
+    def spend_abandoned(self, *, beside: bool) -> PreparedWrite:
         """Set a task aside whose last attempt died with its worker; its fence stays among the unfinished."""
-        return self._set_aside(when.seen() & when.lock_is_over())
+        return self._set_aside("spend abandoned", lambda: when.seen() & when.lock_is_over(), beside=beside)
 
     @cached_property
     def reopen(self) -> PreparedWrite:
-        """Give a task a fresh set of attempts."""
-        condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
-        actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token")]
-        return self._write(condition, *actions, TaskRow.attempt.set(0), TaskRow.expire_time.remove())
+        """Give a task a fresh set of attempts, unless its end is set: then there may be more to keep than the row."""
+        return self._reopen(self._may_be_reopened() & when.stays())
 
     @cached_property
-    def ignore(self) -> PreparedWrite:
+    def reopen_ended(self) -> PreparedWrite:
+        """Do so once what lies beside the row is kept."""
+        return self._reopen(self._may_be_reopened())
+
+    def ignore(self, *, beside: bool) -> PreparedWrite:
         """Set a task aside on a person's order."""
-        free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        return self._set_aside(when.seen() & free & when.later_token())
+
+        def as_seen() -> Condition:
+            free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
+            condition: Condition = when.seen() & free & when.later_token()
+            return condition
+
+        return self._set_aside("ignore", as_seen, beside=beside)
 
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
@@ -207,9 +213,21 @@ class StepWrites(Generic[T]):
         condition = mine if also is None else mine & also
         return PreparedWrite(self.table, condition=condition, actions=[*moves, *actions])
 
-    def _set_aside(self, condition: Condition) -> PreparedWrite:
-        token = fill(TaskRow.lock, "token")  # without a later token, the late copy of a refused reopen could undo it
-        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *_ERRORS, token)
+    def _may_be_reopened(self) -> Condition:
+        condition: Condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
+        return condition
+
+    def _reopen(self, condition: Condition) -> PreparedWrite:
+        actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
+        return self._write(condition, *actions, TaskRow.expire_time.remove())
+
+    def _set_aside(self, name: str, condition: Callable[[], Condition], *, beside: bool) -> PreparedWrite:
+        def render() -> PreparedWrite:
+            token = fill(TaskRow.lock, "token")  # without a later one, the late copy of a refused reopen could undo it
+            moves, pointer = self._moves(self.codes.ignored, ends=True), fill(TaskRow.errors_beside, "errors_beside")
+            return self._write(condition(), *moves, *_ERRORS, token, *([pointer] if beside else []))
+
+        return self._shape((name, beside), render)
 
     def _moves(self, code: int, *, ends: bool = False) -> list[Action]:
         actions: list[Action] = [
@@ -245,4 +263,4 @@ def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | N
     """Read a task, strongly consistent; None where there is none."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
     item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item")
-    return load(model, item) if item else None
+    return load_leniently(model, item) if item else None

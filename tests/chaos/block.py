@@ -10,22 +10,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
-from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError, clock
+from pynamodb_tracker import GiveUp, LockLostError, RetryLater, clock
 from tests.chaos.events import Log
-from tests.chaos.pipeline import EXACTLY_ONCE
+from tests.chaos.ledger import PROGRESS, SUCCESS, Ledger, is_booked
+from tests.chaos.outcomes import Boom, end_after, is_of_the_network, of_write, outcome
 from tests.chaos.records import append, is_whole, records
 from tests.chaos.script import Deed, Script
 
-__all__ = ["Block", "Boom"]
+__all__ = ["Block"]
 
-UNRECORDED = "could not record"
-"""What the library notes on an exception of the block that it could not put on record."""
-
-
-class Boom(Exception):  # noqa: N818 - what users raise has any name
-    """The block failed."""
+AFTER_A_FAILURE = 1.0
+"""Seconds for which a block waits for late copies of a transaction that failed."""
 
 
 @dataclass
@@ -37,12 +34,15 @@ class Block:
     step: Any
     task_id: str
     script: Script
-    effect: type[Any] | None
-    """The model of the effects, where there are transactions."""
+    ledger: Ledger
     records: int = 0
     """How many records the block has added."""
+    commits: int = 0
+    """How many transactions it has begun before its end."""
     ending: str = ""
     """How the block ended: succeed, fail, give_up or release; nothing until it does."""
+    unbooked: PynamoDBException | None = None
+    """What came of the transaction that was to record the success, where that was an error."""
 
     def run(self) -> None:
         """Claim the task, carry out the script, and tell what became of it."""
@@ -50,17 +50,8 @@ class Block:
         try:
             with self._start() as ctx:
                 self.inside(ctx)
-        except TaskNotStartableError as refusal:
-            self.ended("refused", why=type(refusal).__name__)
-        except LockLostError:
-            self.ended("lost")
-        except PynamoDBConnectionError as error:
-            self.ended("unknown", why=type(error.cause).__name__)
-        except (Boom, GiveUp, RetryLater, KeyboardInterrupt, SystemExit) as error:
-            noted = any(UNRECORDED in note for note in getattr(error, "__notes__", ()))
-            self.ended("unknown" if noted else "ok")
-        except Exception:  # noqa: BLE001 - whatever it is, it should not have left: the checker says so
-            self.tell("crash", trace=traceback.format_exc()[-2000:])
+        except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            self.left(error)
         else:
             self.ended("ok")
 
@@ -69,10 +60,10 @@ class Block:
         self.log.tell(kind, self.task_id, self.number, **facts)
 
     def _start(self) -> AbstractContextManager[Any]:
-        options: dict[str, Any] = {"detailed_error": self.script.detailed, "skip_error": self.script.skip_error}
-        if self.script.heartbeat:
-            options["heartbeat"] = True
-        run: AbstractContextManager[Any] = self.step.start(self.task_id, **options)
+        script = self.script
+        run: AbstractContextManager[Any] = self.step.start(
+            self.task_id, detailed_error=script.detailed, skip_error=script.skip_error, heartbeat=script.heartbeat
+        )
         return run
 
     def inside(self, ctx: Any) -> None:
@@ -99,8 +90,10 @@ class Block:
                 self._write("save", ctx.save)
             case "extend":
                 self._write("extend", lambda: ctx.extend_lock(timedelta(seconds=deed.amount)))
-            case "transact" if self.step.name != EXACTLY_ONCE:
-                self._write("transact", lambda: self._transact(ctx))
+            case "commit":
+                self._commit(ctx)
+            case other:
+                raise ValueError(f"a script has no {other}")
 
     def _record(self, ctx: Any, size: int) -> None:
         self.records += 1
@@ -113,18 +106,27 @@ class Block:
         self.tell("write", what=what, records=self.records)
         try:
             write()
-        except LockLostError:
-            self.tell("written", outcome="lost")
-            raise
-        except PynamoDBConnectionError:
-            self.tell("written", outcome="unknown")
+        except (LockLostError, PynamoDBConnectionError, TransactWriteError) as error:
+            self.tell("written", outcome=of_write(what, error))
             raise
         self.tell("written", outcome="ok")
 
-    def _transact(self, ctx: Any) -> None:
-        assert self.effect is not None
-        with ctx.transaction() as transaction:
-            transaction.save(self.effect(self.task_id, self.step.name, fence=ctx.fence))
+    def _commit(self, ctx: Any) -> None:
+        """Mark the progress; where that failed hold the lock for a while, so that a late copy of it finds it held."""
+        self.commits += 1
+        mark = ctx.fence, self.commits
+
+        def write() -> None:
+            with ctx.transaction() as transaction:
+                self.ledger.mark(transaction, self.task_id, PROGRESS, mark)
+
+        try:
+            self._write("commit", write)
+        except (PynamoDBConnectionError, TransactWriteError) as error:
+            if not is_of_the_network(error):
+                raise
+            for deed in (Deed("extend", AFTER_A_FAILURE), Deed("rest", AFTER_A_FAILURE)):
+                self._do(ctx, deed)
 
     def _end(self, ctx: Any) -> None:
         match self.script.ending:
@@ -144,20 +146,35 @@ class Block:
                 self._ends("fail")
                 raise SystemExit(3)
             case _:
-                self._succeed(ctx)
+                self._ends("succeed")
+                if is_booked(self.task_id, self.step.name):
+                    self._book(ctx)
 
-    def _succeed(self, ctx: Any) -> None:
-        self._ends("succeed")
-        if self.effect is not None and self.step.name == EXACTLY_ONCE:
-            effect = self.effect(self.task_id, self.step.name, fence=ctx.fence)
+    def _book(self, ctx: Any) -> None:
+        try:
             with ctx.transaction(succeed=True) as transaction:
-                transaction.save(effect, condition=self.effect.task_id.does_not_exist())
+                self.ledger.mark(transaction, self.task_id, self.step.name, (ctx.fence, SUCCESS))
+        except (PynamoDBConnectionError, TransactWriteError) as error:
+            if is_of_the_network(error):
+                self.unbooked = error
+            raise
 
     def _ends(self, what: str) -> None:
         """Tell that the end is about to be recorded."""
         self.ending = what
         self.tell("write", what=what, records=self.records if what == "succeed" else 0)
 
-    def ended(self, outcome: str, **facts: str) -> None:
-        """Tell what came of the end; of a run that never began, that its claim is not known to have been taken."""
-        self.tell("written" if self.ending else "refused", outcome=outcome, **facts)
+    def left(self, error: BaseException) -> None:
+        """Tell what an error that has left the run says about it."""
+        came = outcome(error)
+        if came == "crash":
+            self.tell("crash", trace="".join(traceback.format_exception(error))[-2000:])
+        else:
+            self.ended(came, why=type(getattr(error, "cause", None) or error).__name__)
+
+    def ended(self, came: str, **facts: str) -> None:
+        """Tell what came of the end; of a run that never began, what is known of its claim."""
+        if self.unbooked is not None:
+            what, came = end_after(self.unbooked)
+            facts["what"] = what
+        self.tell("written" if self.ending else "refused", outcome=came, **facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.chaos import checks_of_data, checks_of_rows, checks_of_runs
+from tests.chaos import checks_of_data, checks_of_ledger, checks_of_rows, checks_of_runs
 from tests.chaos.final import Final
 from tests.chaos.runs import History
 
@@ -28,7 +28,7 @@ def violations(history: History, final: Final) -> list[Violation]:
     broken: list[Violation] = []
     for of_runs in checks_of_runs.CHECKS:
         broken += _named(of_runs.__name__, of_runs(history))
-    for of_rows in (*checks_of_data.CHECKS, *checks_of_rows.CHECKS):
+    for of_rows in (*checks_of_data.CHECKS, *checks_of_rows.CHECKS, *checks_of_ledger.CHECKS):
         broken += _named(of_rows.__name__, of_rows(history, final))
     return broken
 

@@ -17,6 +17,7 @@ def rows_are_whole(history: History, final: Final) -> Iterator[str]:
     for run in history.runs:
         if not run.whole:
             yield f"{run} found a row whose text or note is not of its last record {list(run.seen)[-1:]}"
+    yield from history.torn
     for task, row in final.rows.items():
         if not row.whole:
             yield f"{task} ended with text or note that is not of its last record {list(row.records)[-1:]}"

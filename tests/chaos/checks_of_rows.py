@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.chaos.final import Final
-from tests.chaos.pipeline import END, EXACTLY_ONCE, STEPS, USE_CASE
+from tests.chaos.pipeline import END, IGNORED, STEPS, USE_CASE
 from tests.chaos.runs import History
 
 __all__ = ["CHECKS"]
 
-IGNORED = {step.ignored: step for step in STEPS}
 REMEMBERED_FENCES = 8
 """How many unfinished claims a row remembers."""
 
@@ -127,31 +126,6 @@ def pieces_are_bounded(_: History, final: Final) -> Iterator[str]:
                 yield f"{task} has the pieces {sorted(numbers)} of {name}"
 
 
-def effects_are_exactly_once(history: History, final: Final) -> Iterator[str]:
-    """Expect that the effect of a step is there exactly if the step succeeded, and of a run that succeeded."""
-    if final.effects is None:
-        return
-    runs = {(run.task, run.fence): run for run in history.runs if run.outcome == "ok"}
-    done = next(step.succeeded for step in STEPS if step.name == EXACTLY_ONCE)
-    for task, row in final.rows.items():
-        fence = final.effects.get((task, EXACTLY_ONCE))
-        if (fence is not None) != (row.code >= done):
-            yield f"{task} is at {row.code}, and its effect of {EXACTLY_ONCE} is {'there' if fence else 'not there'}"
-        elif fence is not None and not ((run := runs.get((task, fence))) and run.may_have_succeeded):
-            yield f"the effect of {EXACTLY_ONCE} of {task} is of fence {fence}, which did not succeed"
-
-
-def effects_are_of_owners(history: History, final: Final) -> Iterator[str]:
-    """Expect that no effect was overwritten by a run that had lost its lock."""
-    for run in history.runs:
-        for write in run.writes:
-            if final.effects is None or (write.what, write.outcome) != ("transact", "ok"):
-                continue
-            fence = final.effects.get((run.task, run.step), 0)
-            if fence < run.fence:
-                yield f"the effect of {run} was acknowledged, and that of fence {fence} is there"
-
-
 CHECKS = (
     every_task_ended,
     successes_are_on_record,
@@ -161,6 +135,4 @@ CHECKS = (
     the_index_is_exact,
     queries_agree_with_the_rows,
     pieces_are_bounded,
-    effects_are_exactly_once,
-    effects_are_of_owners,
 )

@@ -9,9 +9,10 @@ from itertools import pairwise
 from tests.chaos.pipeline import STEPS
 from tests.chaos.runs import History, Run
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "with_takers"]
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
+STEPS_UP_TO = {step.name: [earlier.name for earlier in STEPS[: ORDER[step.name] + 1]] for step in STEPS}
 LIMIT = {step.name: step.max_attempts for step in STEPS}
 
 
@@ -25,7 +26,7 @@ def fences_are_unique(history: History) -> Iterator[str]:
 
 def one_owner_at_a_time(history: History) -> Iterator[str]:
     """Expect that nobody held a lock, by the own clock, when a later claim was known to have been taken."""
-    for run, taken, taker in _with_takers(history):
+    for run, taken, taker in with_takers(history):
         for at, held in run.effects:
             if held and at > taken:
                 yield f"{run} still held its lock {at - taken:.3f} s after {taker} had taken the task"
@@ -33,7 +34,7 @@ def one_owner_at_a_time(history: History) -> Iterator[str]:
 
 def losers_write_nothing(history: History) -> Iterator[str]:
     """Expect that no write was acknowledged that was sent when a later claim was known to have been taken."""
-    for run, taken, taker in _with_takers(history):
+    for run, taken, taker in with_takers(history):
         for write in run.writes:
             if write.outcome == "ok" and write.invoked > taken:
                 late = write.invoked - taken
@@ -77,12 +78,22 @@ def attempts_are_counted(history: History) -> Iterator[str]:
                 yield f"{claims} claims from {one} to {other} counted {attempts} attempts"
 
 
+def refusals_are_true(history: History) -> Iterator[str]:
+    """Expect that a task is called missing or done only where it is: these have been created, and are not deleted."""
+    done = {(run.task, step) for run in history.runs if run.may_have_succeeded for step in STEPS_UP_TO[run.step]}
+    for run in history.runs:
+        if run.why == "TaskNotFoundError":
+            yield f"{run} was refused: there is no such task"
+        if run.why == "TaskAlreadySucceededError" and (run.task, run.step) not in done:
+            yield f"{run} was refused as done already, and nobody did it"
+
+
 def nothing_crashed(history: History) -> Iterator[str]:
     """Expect that each error that left the library is a refusal, a lost lock, or a failed request."""
     yield from history.crashes
 
 
-def _with_takers(history: History) -> Iterator[tuple[Run, float, Run]]:
+def with_takers(history: History) -> Iterator[tuple[Run, float, Run]]:
     """Yield each run of which it is known that it was taken over, with the earliest moment of that, and by whom."""
     for runs in history.of_tasks().values():
         yield from _taken(runs)
@@ -105,5 +116,6 @@ CHECKS = (
     no_success_is_repeated,
     no_step_is_skipped,
     attempts_are_counted,
+    refusals_are_true,
     nothing_crashed,
 )

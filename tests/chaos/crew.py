@@ -6,6 +6,7 @@ import contextlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ __all__ = ["Crew", "crew"]
 
 ROOT = Path(__file__).parents[2]
 GRACE = 30.0
-"""Seconds within which a worker that was told to end has ended."""
+"""Seconds within which a worker has begun, and one that was told to end has ended."""
 
 
 class Crew:
@@ -43,6 +44,12 @@ class Crew:
             process_group=0,
         )
 
+    def gather(self) -> None:
+        """Wait until each has begun its history, so that a slow machine does not take the time of its start off."""
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline and len([*self.folder.glob("worker-*")]) < len(self.processes):
+            time.sleep(0.02)
+
     def kill(self, number: int) -> None:
         """End a worker in the middle of whatever it does."""
         process = self.processes.pop(number)
@@ -59,6 +66,11 @@ class Crew:
     def wake(self, number: int) -> None:
         """Let it go on as if nothing had happened."""
         self.processes[number].send_signal(signal.SIGCONT)
+
+    @property
+    def anybody(self) -> bool:
+        """Whether a worker is left that has not ended by itself."""
+        return any(process.poll() is None for process in self.processes.values())
 
     def dismiss(self) -> None:
         """Let everybody end what they are at, and wait for it."""

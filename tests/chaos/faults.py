@@ -6,9 +6,10 @@ import json
 import threading
 import time
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
-from tests.chaos.settings import Settings
+from tests.chaos.settings import Rates, Settings
 from tests.engine.actions import (
     PASS,
     THROTTLED,
@@ -23,15 +24,38 @@ from tests.engine.actions import (
 )
 from tests.engine.proxy import Proxy
 
-__all__ = ["Faults", "Wire", "drawn"]
+__all__ = ["CODES", "KINDS", "Faults", "Wire", "drawn"]
 
+KINDS = frozenset(asdict(Rates()))
+"""Everything that may become of a request."""
 READS = {"GetItem", "BatchGetItem", "Query", "Scan"}
+TRANSACTION = "TransactWriteItems"
+ERROR_500, CONFLICT = Fail(), Fail(400, "TransactionConflictException")
+CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code}
+"""Errors of DynamoDB that are made here; a transaction may be cancelled, too."""
+
+
+def _cancelled(*reasons: str) -> Fail:
+    """Return how a transaction fails for a reason of one of its writes: that of the task, and that of the ledger."""
+    more = {"CancellationReasons": [{"Code": reason} for reason in reasons]}
+    return Fail(400, "TransactionCanceledException", more=more)
+
+
+THROTTLED_IN = (THROTTLED, _cancelled("ThrottlingError", "None"), _cancelled("None", "ThrottlingError"))
+CONFLICT_IN = (_cancelled("TransactionConflict", "None"), _cancelled("None", "TransactionConflict"))
+"""The same of a transaction."""
+STUBBORN = 0.5
+"""How many faults in one, of those of a transaction, strike all repeats of it: else one of them soon gets through."""
 
 
 class Wire(Proxy):
-    """A proxy that keeps no log: a long run would fill the memory with its requests."""
+    """A proxy that keeps no log, which would fill the memory in a long run, but knows what is still under way."""
 
     requests = 0
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(upstream)
+        self._held: list[Exchange] = []
 
     def begin(self, target: str, payload: bytes) -> Exchange:
         """Ask the rule what to do with a request."""
@@ -41,7 +65,15 @@ class Wire(Proxy):
             raise ConnectionResetError("the client was killed while it sent a request") from None
         with self._lock:
             self.requests += 1
-            return Exchange(target, body, self.rule(target, body, self.requests))
+            exchange = Exchange(target, body, self.rule(target, body, self.requests))
+            if isinstance(exchange.action, Hold | Delay):
+                self._held = [exchange, *(each for each in self._held if not each.done.is_set())]
+            return exchange
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether a request that somebody has given up may still arrive."""
+        return any(not exchange.done.is_set() for exchange in self._held)
 
 
 class After(threading.Event):
@@ -61,40 +93,52 @@ class Faults:
 
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
+        self.in_transactions: Counter[str] = Counter()
         self._settings = settings
         self._stopped = False
+        self._stubborn: dict[str, int] = {}
+        """By the token of a transaction whose repeats are struck as it was: the number of its first request."""
 
     def stop(self) -> None:
         """Let everything pass from now on; what is held still arrives."""
         self._stopped = True
 
-    def __call__(self, target: str, _: dict[str, Any], ordinal: int) -> Action:
+    @property
+    def all_struck(self) -> bool:
+        """Whether there was one of each kind."""
+        return self.counts.keys() >= KINDS
+
+    def __call__(self, target: str, body: dict[str, Any], ordinal: int) -> Action:
         """Return what becomes of a request."""
         if self._stopped:
             return PASS
-        kind, action = drawn(self._settings, target, ordinal)
+        kind, action = drawn(self._settings, target, self._stubborn.get(body.get("ClientRequestToken", ""), ordinal))
         if kind:
-            self.counts[f"{kind} {target}"] += 1
+            self.counts[kind] += 1
+        if kind and target == TRANSACTION:
+            self.in_transactions[kind] += 1
+            if self._settings.drawn("stubborn", ordinal).random() < STUBBORN:
+                self._stubborn.setdefault(body["ClientRequestToken"], ordinal)
         return action
 
 
 def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
     """Return what becomes of the request of that number, and its name."""
-    draw, rates = settings.drawn("request", ordinal), settings.rates
-    at = draw.random() * (3 if target in READS else 1)
+    draw = settings.drawn("request", ordinal)
+    at = draw.random() * (3 if target in READS else 0.5 if target == TRANSACTION else 1)
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)
-    actions: dict[str, tuple[float, Action]] = {
-        "dropped request": (rates.drop_request, DropRequest()),
-        "dropped answer": (rates.drop_answer, DropAnswer()),
-        "duplicate": (rates.duplicate, Duplicate(draw.choice(("first", "second")))),
-        "held": (rates.hold, Hold(After(held))),
-        "delayed": (rates.delay, Delay(later)),
-        "error 500": (rates.server_error, Fail()),
-        "throttled": (rates.throttle, THROTTLED),
-        "conflict": (rates.conflict, Fail(400, "TransactionConflictException")),
+    actions: dict[str, Action] = {
+        "dropped_request": DropRequest(),
+        "dropped_answer": DropAnswer(),
+        "duplicated": Duplicate(draw.choice(("first", "second"))),
+        "held": Hold(After(held)),
+        "delayed": Delay(later),
+        "error_500": ERROR_500,
+        "throttled": draw.choice(THROTTLED_IN) if target == TRANSACTION else THROTTLED,
+        "conflict": draw.choice(CONFLICT_IN) if target == TRANSACTION else CONFLICT,
     }
-    for kind, (rate, action) in actions.items():
+    for kind, rate in asdict(settings.rates).items():
         if at < rate:
-            return kind, action
+            return kind, actions[kind]
         at -= rate
     return "", PASS

@@ -1,4 +1,4 @@
-"""What is in the tables in the end: rows, index entries, pieces beside the rows, counts, effects."""
+"""What is in the tables in the end: rows, index entries, pieces beside the rows, counts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.chaos.ledger import Mark
 from tests.chaos.records import Record
 
 __all__ = ["Entry", "Final", "Row"]
@@ -50,5 +51,5 @@ class Final:
     """By code, the tasks that the library's query of that state returns."""
     pieces: dict[str, list[str]] = field(default_factory=dict)
     """By task, the range keys of further items beside its row."""
-    effects: dict[tuple[str, str], int] | None = None
-    """By task and step, the fence that wrote the effect; None where there are no transactions."""
+    ledger: dict[str, dict[str, Sequence[Mark]]] = field(default_factory=dict)
+    """By task and account, what transactions of its runs have left there."""

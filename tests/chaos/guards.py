@@ -11,6 +11,6 @@ __all__ = ["NAMES", "remove_guard"]
 NAMES = sorted({guard.name for guard in GUARDS})
 
 
-def remove_guard(name: str, patch: pytest.MonkeyPatch) -> None:
+def remove_guard(name: str) -> None:
     """Take a guard out of this process, for good; before its conditions are rendered for the first time."""
-    next(guard for guard in GUARDS if guard.name == name).remove(patch)
+    next(guard for guard in GUARDS if guard.name == name).remove(pytest.MonkeyPatch())

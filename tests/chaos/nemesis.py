@@ -32,7 +32,7 @@ def blows(settings: Settings) -> list[Blow]:
     freezes: list[Blow] = []
     for at in _times(settings, draw, settings.freeze_every):
         worker = draw.randrange(settings.workers)
-        until = at + settings.lock_seconds + settings.margin_seconds + draw.uniform(0.3, 3.0)
+        until = at + settings.lock_seconds + settings.margin_seconds + draw.uniform(0.3, settings.longest_freeze)
         if frozen_until.get(worker, 0.0) < at:
             freezes += [Blow(at, "freeze", worker), Blow(until, "wake", worker)]
             frozen_until[worker] = until
@@ -40,29 +40,42 @@ def blows(settings: Settings) -> list[Blow]:
 
 
 def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[float]:
-    at = draw.expovariate(1 / every)
+    at = every * draw.random()
     while at < settings.seconds:
         yield at
-        at += draw.expovariate(1 / every)
+        at += every * draw.uniform(0.5, 1.5)
 
 
 class Nemesis:
-    """Deals the blows of a run when their time has come."""
+    """Deals the blows of a run when their time has come, and counts those that hit."""
 
     def __init__(self, settings: Settings, crew: Crew) -> None:
         self.counts: Counter[str] = Counter()
         self._crew = crew
         self._left = blows(settings)
+        self._frozen = set[int]()
+
+    @property
+    def all_struck(self) -> bool:
+        """Whether there was one of each kind."""
+        return all(self.counts[kind] for kind in ("kill", "freeze", "wake"))
 
     def strike(self, passed: float) -> None:
         """Deal every blow that is due after so many seconds."""
         while self._left and self._left[0].at <= passed:
             blow = self._left.pop(0)
-            self.counts[blow.kind] += 1
-            if blow.kind == "kill":
-                self._crew.kill(blow.worker)
-                self._crew.start(blow.worker)
-            elif blow.kind == "freeze":
-                self._crew.freeze(blow.worker)
-            else:
-                self._crew.wake(blow.worker)
+            match blow.kind:
+                case "kill":
+                    self.counts["kill"] += 1
+                    self.counts["kill of a frozen one"] += blow.worker in self._frozen
+                    self._frozen.discard(blow.worker)
+                    self._crew.kill(blow.worker)
+                    self._crew.start(blow.worker)
+                case "freeze":
+                    self.counts["freeze"] += 1
+                    self._frozen.add(blow.worker)
+                    self._crew.freeze(blow.worker)
+                case "wake" if blow.worker in self._frozen:  # it may have been killed in between
+                    self.counts["wake"] += 1
+                    self._frozen.remove(blow.worker)
+                    self._crew.wake(blow.worker)

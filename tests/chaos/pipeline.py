@@ -1,4 +1,4 @@
-"""The use case that the chaos runs on: three steps, and what a block writes into its task."""
+"""The use case that the chaos runs on: three steps with different pauses before another attempt."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
-from pynamodb.models import Model
+from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
 from tests.chaos.settings import Settings
 
-__all__ = ["END", "EXACTLY_ONCE", "STEPS", "USE_CASE", "StepRule", "close", "effects", "parcels"]
+__all__ = ["END", "IGNORED", "STEPS", "USE_CASE", "StepRule", "close", "parcels"]
 
 USE_CASE = "parcel"
 END = 1000
@@ -34,8 +33,7 @@ class StepRule:
 
 
 STEPS = (StepRule("collect", 10, 20, 4), StepRule("weigh", 20, 30, 4), StepRule("deliver", 30, END, 4))
-EXACTLY_ONCE = "weigh"
-"""The step whose effect is a row of another table that is written together with its success."""
+IGNORED = {step.ignored: step for step in STEPS}
 
 
 def parcels(endpoint: str, settings: Settings) -> Any:
@@ -46,12 +44,12 @@ def parcels(endpoint: str, settings: Settings) -> Any:
             table_name = settings.table
             region = "us-east-1"
             host = endpoint
-            clock_margin = settings.margin
+            clock_margin = timedelta(seconds=settings.margin_seconds)
             connect_timeout_seconds = 1.0
             read_timeout_seconds = 1.0
             max_retry_attempts = 3
 
-    lock_for = settings.lock_for
+    lock_for = timedelta(seconds=settings.lock_seconds)
     limits = {step.name: step.max_attempts for step in STEPS}
 
     class Parcel(Table):
@@ -68,23 +66,6 @@ def parcels(endpoint: str, settings: Settings) -> Any:
 
 def _later(attempt: int) -> timedelta:
     return timedelta(seconds=0.1 * attempt)
-
-
-def effects(endpoint: str, settings: Settings) -> type[Any]:
-    """Return the model of the effects: one row for each task and step whose effect has happened."""
-
-    class Effect(Model):
-        class Meta:
-            table_name = f"{settings.table}-effects"
-            region = "us-east-1"
-            host = endpoint
-            billing_mode = "PAY_PER_REQUEST"
-
-        task_id = UnicodeAttribute(hash_key=True)
-        step = UnicodeAttribute(range_key=True)
-        fence = NumberAttribute()
-
-    return Effect
 
 
 def close(order: Any) -> None:

@@ -20,12 +20,13 @@ class Write:
     """A write of a run that was sent."""
 
     what: str
-    """save, extend, transact, succeed, fail, give_up, release."""
+    """save, extend, commit, succeed, fail, give_up, release."""
     records: int
     """How many records of the run it stores, if it stores any."""
     invoked: float
     outcome: str = "unknown"
-    """ok: acknowledged. lost: the library says that it was not applied. unknown: no answer, or the worker died."""
+    """ok: acknowledged. lost, or none: the library says that it was not applied, because the lock is lost, or for
+    another reason. unknown: no answer, or the worker died."""
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Run:
     task: str
     step: str
     outcome: str = "unknown"
-    """Of the claim: ok, refused, unknown."""
+    """Of the claim: ok, refused, lost (taken, but over before the block began), unknown."""
     why: str = ""
     fence: int = 0
     attempt: int = 0
@@ -70,6 +71,11 @@ class Run:
         """Whether its success was acknowledged, or got no answer."""
         return self.end is not None and self.end.what == "succeed" and self.end.outcome != "lost"
 
+    @property
+    def commits(self) -> list[Write]:
+        """Its transactions before the end, of which the first has the number 1."""
+        return [write for write in self.writes if write.what == "commit"]
+
     def stores(self, *outcomes: str) -> set[int]:
         """Return after which of its records it stored the row, by a write with one of these outcomes."""
         stores = (write for write in self.writes if write.what in {"save", "succeed"})
@@ -89,6 +95,8 @@ class History:
     """By task, what a person ordered: reopen, ignore."""
     crashes: list[str] = field(default_factory=list)
     """Errors that no block and no refusal explains."""
+    torn: list[str] = field(default_factory=list)
+    """Rows of a query whose parts were of two versions."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
@@ -104,6 +112,8 @@ class History:
                     history.orders[event.task].add(event.kind)
                 case "crash":
                     history.crashes.append(f"{event}")
+                case "torn":
+                    history.torn.append(f"{event}")
                 case "claim":
                     run = Run(event.worker, event.run, event.task, event.facts["step"])
                     runs[event.worker, event.run] = run
@@ -141,5 +151,6 @@ def _fold(run: Run, event: Event) -> None:
             run.writes.append(Write(facts["what"], facts["records"], event.time))
         case "written":
             run.writes[-1].outcome = facts["outcome"]
+            run.writes[-1].what = facts.get("what", run.writes[-1].what)  # an end may come out as another one
         case other:
             raise ValueError(f"a history has no {other}")

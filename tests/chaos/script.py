@@ -9,7 +9,7 @@ from tests.chaos.settings import Settings
 
 __all__ = ["Deed", "Script", "healthy", "script"]
 
-_ENDINGS = {"succeed": 70, "boom": 12, "later": 6, "give_up": 2, "interrupt": 3, "exit": 2, "long": 5}
+_ENDINGS = {"succeed": 75, "boom": 12, "later": 6, "give_up": 2, "interrupt": 3, "exit": 2}
 _SIZES = {(10, 200): 845, (2_000, 60_000): 150, (550_000, 700_000): 5}
 """Bytes of text: in the row, beside it, and beside it in more than one piece."""
 
@@ -19,7 +19,7 @@ class Deed:
     """One thing that a block does."""
 
     kind: str
-    """record, save, extend, transact, or rest."""
+    """record, save, extend, commit, or rest."""
     amount: float = 0
     """Bytes of a record's text; seconds of a rest, or of a lock's extension."""
 
@@ -41,25 +41,25 @@ def script(settings: Settings, draw: random.Random) -> Script:
     ending = draw.choices(list(_ENDINGS), list(_ENDINGS.values()))[0]
     deeds = []
     for _ in range(draw.choice((1, 1, 2, 3))):
-        deeds += [Deed("rest", draw.uniform(0, 0.4)), _record(draw)]
+        deeds += [Deed("rest", draw.uniform(0, 0.2)), _record(draw)]
         deeds += [Deed("save")] if draw.random() < 0.4 else []
+        deeds += [Deed("commit")] if draw.random() < 0.25 else []
         deeds += [Deed("extend", settings.lock_seconds * draw.uniform(0.2, 2))] if draw.random() < 0.15 else []
-        deeds += [Deed("transact")] if settings.transactions and draw.random() < 0.15 else []
-    if ending == "long":
+    if draw.random() < settings.long_runs / 100:
         longer = settings.lock_seconds + settings.margin_seconds + draw.uniform(0.3, 3)
         deeds.insert(draw.randrange(len(deeds) + 1), Deed("rest", longer))
     return Script(
         tuple(deeds),
-        "succeed" if ending == "long" else ending,
+        ending,
         detailed=draw.random() < 0.8,
         skip_error=draw.random() < 0.2,
-        heartbeat=settings.heartbeats and draw.random() < 0.3,
+        heartbeat=draw.random() < 0.3,
     )
 
 
 def healthy(draw: random.Random) -> Script:
     """Draw one that only works, and succeeds."""
-    return Script((_record(draw), Deed("save"), _record(draw)), "succeed")
+    return Script((_record(draw), Deed("save"), Deed("commit"), _record(draw)), "succeed")
 
 
 def _record(draw: random.Random) -> Deed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -13,15 +14,15 @@ __all__ = ["Rates", "Settings"]
 
 @dataclass(frozen=True)
 class Rates:
-    """Of how many writes in one something becomes, and of a third as many reads; the rest passes."""
+    """Of how many writes in one something becomes, of a third as many reads, of twice as many transactions."""
 
-    drop_request: float = 0.03
-    drop_answer: float = 0.06
-    duplicate: float = 0.05
-    hold: float = 0.05
-    delay: float = 0.05
-    server_error: float = 0.02
-    throttle: float = 0.02
+    dropped_request: float = 0.02
+    dropped_answer: float = 0.03
+    duplicated: float = 0.03
+    held: float = 0.03
+    delayed: float = 0.02
+    error_500: float = 0.02
+    throttled: float = 0.02
     conflict: float = 0.02
 
 
@@ -32,44 +33,37 @@ class Settings:
     seed: int
     seconds: float = 45.0
     """How long the faults last; what is left is worked off after that."""
-    workers: int = 8
+    workers: int = 10
     tasks: int = 300
-    """How many tasks are created at most."""
-    open_tasks: int = 24
-    """How many tasks there are at a time that have not ended: few enough that workers meet."""
+    """How many tasks are created, one after the other while the faults last."""
     rates: Rates = field(default_factory=Rates)
-    kill_every: float = 2.0
+    kill_every: float = 3.0
     """Seconds between two kills, on average."""
-    freeze_every: float = 1.2
-    """Seconds between two freezes, on average."""
+    freeze_every: float = 1.4
+    """Seconds between two freezes, on average; each takes longer than a lock, so a third of the workers is frozen."""
+    longest_freeze: float = 5.0
+    """Seconds that a freeze takes at most beyond the end of a lock for every clock."""
+    long_runs: int = 5
+    """How many blocks in a hundred outlast their lock by themselves."""
     skew: float = 1.0
     """Seconds by which the clock of a process is at most wrong, in both directions."""
-    lock_seconds: float = 1.5
+    lock_seconds: float = 1.0
     margin_seconds: float = 2.0
+    """How far two clocks may differ: twice the skew, or the lock is not safe."""
     longest_hold: float = 6.0
     """Seconds after which a request that was held arrives at the latest."""
-    heartbeats: bool = False
-    """Whether some runs extend their lock by themselves."""
-    transactions: bool = False
-    """Whether effects are written in transactions with the task."""
     without: str = ""
     """The name of a guard of the protocol that the workers take out."""
-    table: str = "chaos"
-
-    @property
-    def lock_for(self) -> timedelta:
-        """How long a lock lasts."""
-        return timedelta(seconds=self.lock_seconds)
-
-    @property
-    def margin(self) -> timedelta:
-        """How far the clocks may differ: twice the skew, or the lock is not safe."""
-        return timedelta(seconds=self.margin_seconds)
+    table: str = field(default_factory=lambda: f"chaos-{os.getpid()}")
 
     @property
     def patience(self) -> float:
         """Seconds within which healthy workers must have worked off what is left, also on a slow machine."""
-        return 90 + 2.0 * self.open_tasks
+        return 90 + self.tasks
+
+    def skew_of(self, worker: str) -> timedelta:
+        """Return how wrong the clock of a worker is, all its life."""
+        return timedelta(seconds=self.drawn("skew", worker).uniform(-self.skew, self.skew))
 
     def drawn(self, *what: object) -> random.Random:
         """Return a source of random numbers for one purpose: the same for the same seed, whatever else is drawn."""

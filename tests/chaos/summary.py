@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.chaos.pipeline import END, STEPS
+from tests.chaos.faults import KINDS
+from tests.chaos.ledger import PROGRESS, is_booked
+from tests.chaos.pipeline import END, IGNORED
 from tests.chaos.session import Outcome
 
 __all__ = ["lines", "traces"]
@@ -14,30 +16,33 @@ __all__ = ["lines", "traces"]
 MOST_TOLD = 20
 """Violations that are told in full."""
 MOST_TRACES = 3
-IGNORED = {step.ignored: "ignored" for step in STEPS}
-LOST_WRITES = {f"dropped answer {target}" for target in ("UpdateItem", "PutItem", "TransactWriteItems")}
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
     """Yield what happened, and what was broken."""
-    runs, rows = outcome.history.runs, outcome.final.rows.values()
+    settings, runs, rows = outcome.settings, outcome.history.runs, outcome.final.rows.values()
     claims = Counter(run.why or run.outcome for run in runs)
     ends = Counter(f"{run.end.what} {run.end.outcome}" for run in runs if run.end)
     saves = Counter(f"{w.what} {w.outcome}" for run in runs for w in run.writes if w is not run.end)
-    ended = Counter({END: "succeeded", **IGNORED}.get(row.code, "left") for row in rows)
-    yield f"seed {outcome.settings.seed}: {outcome.requests} requests, {len(outcome.events)} events"
-    yield f"faults: {_told(_by_kind(outcome.faults))}"
-    writes = sum(number for name, number in outcome.faults.items() if name in LOST_WRITES)
-    unheard = outcome.history.unheard().total() + sum(w.outcome == "unknown" for run in runs for w in run.writes)
-    yield f"answers to writes that were lost: {writes}; claims and writes that stayed without one: {unheard}"
+    ended = Counter("succeeded" if row.code == END else "ignored" if row.code in IGNORED else "left" for row in rows)
+    effects = Counter("under the lock" if held else "after its end" for run in runs for _, held in run.effects)
+    lives = {event.worker for event in outcome.events if event.worker != "creator"}
+    skews = sorted(settings.skew_of(life).total_seconds() for life in lives) or [0.0]
+    yield f"seed {settings.seed}: {outcome.requests} requests, {len(outcome.events)} events"
+    yield f"{settings.workers} workers with {len(lives)} lives; clocks wrong by {skews[0]:+.2f} to {skews[-1]:+.2f} s"
+    yield f"faults: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.faults))}"
+    yield f"faults of transactions: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.in_transactions))}"
     yield f"blows: {_told(outcome.blows)}"
     yield f"tasks: {_told(ended)}; attempts in all {sum(row.fence for row in rows)}"
     yield f"claims: {_told(claims)}"
     yield f"taken over, or set aside, from workers that died or lost the lock: {sum(len(r.unfinished) for r in rows)}"
+    yield f"effects: {_told(effects)}"
     yield f"ends: {_told(ends)}"
     yield f"other writes: {_told(saves)}"
+    yield f"successes by a transaction: {_told(_booked(outcome))}"
+    orders = Counter(event.kind for event in outcome.events if event.kind in {"reopen", "ignore"})
+    yield f"orders of a person: {_told(orders)}"
     yield f"pieces beside {len(outcome.final.pieces)} tasks; worked off in {outcome.calm:.1f} s"
-    yield f"with heartbeats: {outcome.settings.heartbeats}; with transactions: {outcome.settings.transactions}"
     yield f"violations: {len(outcome.violations)}"
     for violation in outcome.violations[:MOST_TOLD]:
         yield f"- {violation}"
@@ -54,13 +59,19 @@ def traces(outcome: Outcome) -> Iterator[str]:
             if event.task == task:
                 yield str(event)
         yield str(outcome.final.rows.get(task))
+        yield f"ledger: {outcome.final.ledger.get(task)}"
 
 
-def _by_kind(faults: Counter[str]) -> Counter[str]:
-    kinds: Counter[str] = Counter()
-    for name, number in faults.items():
-        kinds[name.rpartition(" ")[0]] += number
-    return kinds
+def _booked(outcome: Outcome) -> Counter[str]:
+    """Count how the transactions came out that were to record a success, and what is left of them."""
+    booked = (run for run in outcome.history.runs if is_booked(run.task, run.step))
+    told = Counter(run.end.outcome for run in booked if run.end and run.end.what == "succeed")
+    told["failed instead"] = sum(
+        event.facts.get("what") == "fail" for event in outcome.events if "outcome" in event.facts
+    )
+    for accounts in outcome.final.ledger.values():
+        told["in the ledger"] += sum(len(marks) for account, marks in accounts.items() if account != PROGRESS)
+    return told
 
 
 def _told(counts: Counter[str]) -> str:

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import checks_of_data, checks_of_rows, checks_of_runs
+from tests.chaos import breaks, breaks_of_ledger, checks_of_data, checks_of_ledger, checks_of_rows, checks_of_runs
 from tests.chaos.checker import violations
 from tests.chaos.events import Log, read
 from tests.chaos.faults import drawn
 from tests.chaos.nemesis import blows
 from tests.chaos.script import script
 from tests.chaos.settings import Settings
-from tests.chaos.stories import BREAKS, Story, sound
+from tests.chaos.story import Story, sound
 
-CHECKS = (*checks_of_runs.CHECKS, *checks_of_data.CHECKS, *checks_of_rows.CHECKS)
+BREAKS = breaks.BREAKS | breaks_of_ledger.BREAKS
+CHECKS = (*checks_of_runs.CHECKS, *checks_of_data.CHECKS, *checks_of_rows.CHECKS, *checks_of_ledger.CHECKS)
 
 
 def test_a_history_without_a_fault_breaks_no_promise() -> None:
@@ -45,6 +46,7 @@ def test_a_success_without_an_answer_may_be_on_record_or_not() -> None:
 
     story.change(code=33, attempt=4, records=story.row.records[:-1], unfinished=[1, 5])
     story.run(5).writes = [story.end(5)]
+    story.book(deliver=[], progress=story.ledger["progress"][:-1])
     assert violations(story.history, story.final) == []
 
 

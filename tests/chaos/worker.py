@@ -12,16 +12,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
-import pytest
-from pynamodb.exceptions import PynamoDBException
+from pynamodb.exceptions import PynamoDBConnectionError
 
-from pynamodb_tracker import TrackerError, clock, token
+from pynamodb_tracker import TaskNotStartableError, clock, token
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
-from tests.chaos.guards import remove_guard
-from tests.chaos.pipeline import STEPS, effects, parcels
+from tests.chaos.ledger import Ledger
+from tests.chaos.outcomes import is_of_the_network
+from tests.chaos.pipeline import STEPS, parcels
+from tests.chaos.records import is_whole
 from tests.chaos.script import healthy, script
 from tests.chaos.settings import Settings
 
@@ -30,9 +32,11 @@ __all__ = ["Worker"]
 REMEMBERED = 40
 """Tasks that a worker has met lately and may try again, whatever the index says of them."""
 GUESSES = 0.1
-"""How many claims in one are of such a task."""
+"""How many claims in one are of such a task, and how many of one that somebody holds, or held and died."""
 LOOKED_AT = 8
-"""Tasks that a worker asks for at once: all ask for the same ones, so they meet."""
+"""Tasks that a worker asks for at once: all ask for the same ones, so they meet; calm ones ask for many more."""
+KEPT = 4
+"""How many of them it tries before it asks again."""
 BATCHES = 0.05
 """How many actions in one are a batch."""
 ORDERS = 0.02
@@ -59,7 +63,7 @@ class Worker:
         self.calm = calm
         """Whether it only works: no script of it fails."""
         self.order = parcels(endpoint, settings)
-        self.effect = effects(endpoint, settings) if settings.transactions else None
+        self.ledger = Ledger(endpoint, settings)
         self.met: deque[str] = deque(maxlen=REMEMBERED)
         self.todo: dict[str, list[str]] = {}
         """By step, what the index said when this worker looked last: by now others may have taken some of it."""
@@ -74,7 +78,11 @@ class Worker:
             draw = self.settings.drawn("script", self.log.worker, number)
             try:
                 self._one(number, draw)
-            except (PynamoDBException, TrackerError):  # of reading, or of a person's order: next time, then
+            except TaskNotStartableError:
+                continue  # of a person's order: somebody was faster
+            except PynamoDBConnectionError as error:  # of reading: next time, then
+                if not is_of_the_network(error):
+                    raise
                 time.sleep(0.1)
 
     def _one(self, number: int, draw: random.Random) -> None:
@@ -84,24 +92,39 @@ class Worker:
             self._order(number, step, draw)
             return
         if not self.calm and draw.random() < BATCHES:
-            Batch(self.settings, self.log, number, step, self.effect).run()
+            Batch(self.settings, self.log, number, step, self.ledger).run()
             return
         task_id = self._pick(step, draw)
         if task_id is None:
             self.ending.wait(draw.uniform(0.02, 0.1))
             return
         plan = healthy(draw) if self.calm else script(self.settings, draw)
-        Block(self.log, number, step, task_id, plan, self.effect).run()
+        Block(self.log, number, step, task_id, plan, self.ledger).run()
 
     def _pick(self, step: Any, draw: random.Random) -> str | None:
-        """Return a task that the index says is to be done, or, now and then, one of those met lately."""
-        if self.met and not self.calm and draw.random() < GUESSES:
+        """Return a task that the index says is to be done, or, now and then, one that is not, or not yet."""
+        guess = 1.0 if self.calm else draw.random()
+        if guess < GUESSES and self.met:
             return draw.choice(self.met)
+        if guess < 2 * GUESSES:
+            held: list[str] = [task.task_id for task in step.in_progress.query(limit=LOOKED_AT)]
+            return draw.choice(held) if held else None
         todo = self.todo.setdefault(step.name, [])
         if not todo:
-            todo += [task.task_id for task in step.todo(limit=LOOKED_AT)]
+            found = self._look(step)
+            todo += draw.sample(found, min(KEPT, len(found)))
             self.met.extend(todo)
-        return todo.pop(draw.randrange(len(todo))) if todo else None
+        return todo.pop() if todo else None
+
+    def _look(self, step: Any) -> list[str]:
+        """Return what there is to do, and tell of a row that was read in the middle of a write."""
+        if self.calm:
+            return [task.task_id for task in step.todo(limit=LOOKED_AT * 8, with_data=False)]
+        found = list(step.todo(limit=LOOKED_AT))
+        for task in found:
+            if not is_whole(task):
+                self.log.tell("torn", task.task_id)
+        return [task.task_id for task in found]
 
     def _order(self, number: int, step: Any, draw: random.Random) -> None:
         """Do what a person does: reopen what was set aside, or set something aside."""
@@ -124,15 +147,17 @@ class Worker:
 def start(settings: Settings, endpoint: str, folder: str, name: str, calm: str) -> None:
     """Be that worker until it is told to end."""
     logging.disable()
-    patch = pytest.MonkeyPatch()
     if settings.without:
-        remove_guard(settings.without, patch)
-    skew = settings.drawn("skew", name).uniform(-settings.skew, settings.skew)
-    clock.use(SkewedClock(timedelta(seconds=skew)))
+        from tests.chaos.guards import remove_guard  # noqa: PLC0415 - pytest with it, which other workers do without
+
+        remove_guard(settings.without)
+    skew = settings.skew_of(name)
+    clock.use(SkewedClock(skew))
     # Tokens are made of the machine's clock, too, which no setting of the library reaches.
-    patch.setattr(token, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + int(skew * 1e9)))
+    skewed = SimpleNamespace(time_ns=lambda: time.time_ns() + skew // timedelta(microseconds=1) * 1000)
     log = Log(Path(folder), name)
-    Worker(settings, log, endpoint, calm=calm == "calm").work()
+    with mock.patch.object(token, "time", skewed):
+        Worker(settings, log, endpoint, calm=calm == "calm").work()
     log.close()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pynamodb.connection.base import Connection
 
 from tests.contract.engines import DynamoDBLocal, Engine, Moto
+from tests.contract.network import Network
 from tests.contract.orders import AppTask
 
 if TYPE_CHECKING:
@@ -38,3 +40,15 @@ def table(engine: Engine, clock: StoppedClock) -> Iterator[type[Task]]:  # noqa:
     """Give the test empty tables on each engine, and a stopped clock."""
     yield engine.tables[0]
     engine.empty()
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Put a network between the library and the engine that lets everything through until its `rule` is set."""
+    network = Network()
+
+    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
+        return network.dispatch(connection, operation_name, operation_kwargs)
+
+    monkeypatch.setattr(Connection, "dispatch", dispatch)
+    return network

@@ -64,3 +64,10 @@ def test_pynamodbs_own_queries_and_scans_have_rows_and_nothing_beside_them() -> 
         assert [(type(row), row.task_id) for row in found] == [(Order, "o-1")]
     assert [row.task_id for row in AppTask.scan(Order.attempt > 0)] == []
     assert AppTask.count("o-1") == Order.count("o-1", filter_condition=Order.attempt == 0) == 1
+
+
+def test_a_scan_whose_index_is_given_by_place_as_none_has_rows_alone() -> None:
+    Order.create("o-1", data=LARGE)
+    by_place = [None] * 8  # the last one is the index
+    assert [row.task_id for row in AppTask.scan(*by_place)] == ["o-1"]
+    assert [row.task_id for row in AppTask.scan(*by_place[:7], "status-index")] == ["o-1"]

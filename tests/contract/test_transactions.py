@@ -232,7 +232,7 @@ def test_the_row_is_as_after_a_success_without_it() -> None:
         with ctx.transaction(succeed=True):
             pass
     by_block, by_transaction = Order.get_task("o-1"), Order.get_task("o-2")
-    differ = {"task_id", "lock", "saves", "errors"}
+    differ = {"task_id", "lock", "saves", "errors", "creation"}
     assert {name: value for name, value in by_block.attribute_values.items() if name not in differ} == {
         name: value for name, value in by_transaction.attribute_values.items() if name not in differ
     }

@@ -287,7 +287,7 @@ class Machine(RuleBasedStateMachine):
     def reopen(self, task_id: str, step: int, fault: str) -> None:
         row = self.rows.get(task_id)
         refusal: TaskNotStartableError | None = None
-        self.bad_network(fault, "reopen")
+        self.bad_network(fault, f"reopen {task_id} {step}")
         try:
             self.steps(step).reopen(task_id)
         except TaskNotStartableError as caught:
@@ -295,6 +295,8 @@ class Machine(RuleBasedStateMachine):
         if refusal is not None:
             assert row is None or row.code not in (step, step + 2, step + 3)
             assert type(refusal) is self.expected_refusal(row, step)
+            if fault.startswith("late"):
+                self.world.network.late[-1].note += " refused"
         else:
             assert row is not None
             assert row.code in (step, step + 2, step + 3)
@@ -323,19 +325,24 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.network.late)
     @rule(which=st.integers(0, 9), seconds=st.sampled_from([0, 11, 33]))
     def arrive_late(self, which: int, seconds: int) -> None:
-        """Deliver a request that everybody has forgotten: nothing comes of it, but for a refused worker's claim."""
+        """Deliver a request that everybody has forgotten: nothing comes of it, but for a refused claim or reopen."""
         self.wait(seconds)
         late = self.world.network.late.pop(which % len(self.world.network.late))
         if not late.deliver():
             return
         assert late.note.endswith(" refused"), f"a late {late.note} was applied: {late.request}"
-        _, task_id, step, _ = late.note.split()
+        order, task_id, step, _ = late.note.split()
         row, number = self.rows[task_id], int(step)
-        assert row.attempt < MAX_ATTEMPTS
         values = late.request["ExpressionAttributeValues"].values()
         times = sorted(value["S"] for value in values if value.get("S", "").endswith("+0000"))
+        row.due = datetime.strptime(times[-1], "%Y-%m-%dT%H:%M:%S.%f%z")
+        if order == "reopen":  # it was refused while the task was in progress, and that has failed since
+            assert row.code in (number + 2, number + 3)
+            row.code, row.attempt = number, 0
+            return
+        assert row.attempt < MAX_ATTEMPTS
         row.code, row.attempt, row.fence, row.holder = number + 1, row.attempt + 1, row.fence + 1, None
-        row.expire = row.due = datetime.strptime(times[-1], "%Y-%m-%dT%H:%M:%S.%f%z")
+        row.expire = row.due
 
     @invariant()
     def every_row_is_as_the_model_says(self) -> None:

@@ -91,7 +91,7 @@ def keep_the_end(patch: Patch) -> None:
 
 def enter_at_once(patch: Patch) -> None:
     """Enter the block whatever the time is."""
-    patch.setattr(claims, "_entered", lambda _writes, lock, _lock_for: lock)
+    patch.setattr(claims, "extend", lambda *_: None)
 
 
 def forget_my_token(patch: Patch) -> None:
@@ -110,15 +110,21 @@ def forget_repeats(patch: Patch) -> None:
     patch.setattr(sending, "was_repeated", lambda _: False)
 
 
+def look_at_no_row(patch: Patch) -> None:
+    """Take every refused create for one of a task that somebody else created."""
+    patch.setattr(rows, "_met", lambda *_: None)
+
+
 def trust_any_row(patch: Patch) -> None:
     """Take any row for the one that was just created."""
+    original = rows._met
 
-    def get(model: Any, task_id: str) -> Any:
-        row: Any = transitions.get(model, task_id)
-        row.attribute_values["create_time"] = mock.ANY
+    def met(*given: Any) -> Any:
+        row: Any = original(*given)
+        row.attribute_values["creation"] = mock.ANY
         return row
 
-    patch.setattr(rows, "get", get)
+    patch.setattr(rows, "_met", met)
 
 
 def one_slot(patch: Patch) -> None:
@@ -149,7 +155,7 @@ GUARDS = [
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
     Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
-    Guard("CREATE of my own", orders.created_twice, forget_repeats),
+    Guard("CREATE of my own", orders.created_twice, look_at_no_row),
     Guard("CREATE of my own", orders.created_by_another, trust_any_row),
     Guard("MINE", runs.woken_loser, without("mine")),
     Guard("SPENT as seen", orders.finished_meanwhile, without("seen")),

@@ -158,4 +158,4 @@ def row(order: Any, task_id: str) -> dict[str, Any] | None:
     """Return all that a row says, except for what differs between two tasks of one story; None where it is gone."""
     answer = order.tracker.connection().get_item(task_id, order.tracker.use_case.name, consistent_read=True)
     item = answer.get("Item")
-    return item and {name: value for name, value in item.items() if name not in {"task_id", "lock"}}
+    return item and {name: value for name, value in item.items() if name not in {"task_id", "lock", "creation"}}

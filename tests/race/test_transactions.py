@@ -151,7 +151,7 @@ def test_what_was_applied_after_all_is_a_success_though_the_block_caught_the_err
 def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
     order: Any, rival: Any, ledger: Any, proxy: Proxy
 ) -> None:
-    with pytest.raises(LockLostError, match="an earlier one"), order.confirm.start("o", lock_for=LOCK) as ctx:
+    with pytest.raises(LockLostError, match="has recorded the success"), order.confirm.start("o", lock_for=LOCK) as ctx:
         proxy.rule = every(DropAnswer)
         with pytest.raises(TransactWriteError):
             commit(order, ctx, ledger)

@@ -1,0 +1,74 @@
+"""What an error that leaves the library says about the run: refused, lost, without an answer, or nothing it may say."""
+
+from __future__ import annotations
+
+from botocore.exceptions import ConnectionError as NoConnectionError
+from botocore.exceptions import HTTPClientError
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
+
+from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
+from tests.chaos.faults import CODES
+
+__all__ = ["Boom", "end_after", "is_of_the_network", "of_write", "outcome"]
+
+UNRECORDED = "could not record"
+"""What the library notes on an exception of the block that it could not put on record."""
+UNSURE = "may have been applied"
+"""What it notes on the error of a transaction of which nobody knows whether it was applied."""
+KEPT = "had recorded the success"
+"""What it notes on an error that leaves a block whose success a transaction has recorded."""
+CANCELLED = "TransactionCanceledException"
+PASSING = {"TransactionConflict", "ThrottlingError"}
+"""Why a transaction may be cancelled here; that a lock is lost is another error, and the ledger has no conditions."""
+OWN_FAULT = "InternalFailure"
+"""What DynamoDB Local calls a fault of its own."""
+
+
+class Boom(Exception):  # noqa: N818 - what users raise has any name
+    """The block failed."""
+
+
+def outcome(error: BaseException) -> str:
+    """Return what the history has for it: ok where the block's own error left, crash where none like it should."""
+    match error:
+        case TaskNotStartableError():
+            return "refused"
+        case LockLostError():
+            return "lost"
+        case PynamoDBConnectionError() | TransactWriteError() if is_of_the_network(error):
+            return "unknown"
+        case Boom() | GiveUp() | RetryLater() | KeyboardInterrupt() | SystemExit():
+            return "unknown" if _notes(error, UNRECORDED) else "ok"
+        case _:
+            return "crash"
+
+
+def of_write(what: str, error: Exception) -> str:
+    """Return what the history has for a write of a block that raised: of a transaction, nothing unless it says so."""
+    if _notes(error, UNSURE):
+        return "unknown"
+    if isinstance(error, LockLostError):
+        return "lost"
+    return "none" if what == "commit" else "unknown"
+
+
+def end_after(error: PynamoDBException) -> tuple[str, str]:
+    """Return how a run ended that its transaction was to end, and the outcome of that, by what the error tells."""
+    if _notes(error, KEPT):
+        return "succeed", "ok"
+    if not _notes(error, UNRECORDED):
+        return "fail", "ok"
+    return "succeed" if _notes(error, UNSURE) else "fail", "unknown"
+
+
+def is_of_the_network(error: PynamoDBException) -> bool:
+    """Tell whether it may come of what is done to requests here: a request that is wrong in itself may not."""
+    if isinstance(error.cause, HTTPClientError | NoConnectionError):
+        return True
+    if isinstance(error, TransactWriteError) and error.cause_response_code == CANCELLED:
+        return PASSING.issuperset(reason.code for reason in error.cancellation_reasons if reason)
+    return error.cause_response_code in {OWN_FAULT, *CODES}
+
+
+def _notes(error: BaseException, told: str) -> bool:
+    return any(told in note for note in getattr(error, "__notes__", ()))

@@ -1,0 +1,108 @@
+"""A short history without a fault, made by hand: what the checker is tried on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.chaos.events import Event
+from tests.chaos.final import Entry, Final, Row
+from tests.chaos.ledger import Mark
+from tests.chaos.pipeline import END
+from tests.chaos.records import Record
+from tests.chaos.runs import History, Run, Write
+
+__all__ = ["TASK", "Story", "sound"]
+
+TASK = "parcel-0"
+
+
+@dataclass
+class Story:
+    """A history and what was left, both to be changed."""
+
+    events: list[Event] = field(default_factory=list)
+    history: History = field(default_factory=History)
+    final: Final = field(default_factory=lambda: Final({}, Counter(), {}, {}))
+
+    @property
+    def row(self) -> Row:
+        """The row of the task."""
+        return self.final.rows[TASK]
+
+    def run(self, fence: int) -> Run:
+        """Return the run of that fence."""
+        return next(run for run in self.history.runs if run.fence == fence)
+
+    def end(self, fence: int) -> Write:
+        """Return how the run of that fence ended."""
+        end = self.run(fence).end
+        assert end is not None
+        return end
+
+    def change(self, **facts: Any) -> None:
+        """Let the row be otherwise, and the index and the counts as it says."""
+        row = replace(self.row, **facts)
+        self.final = replace(
+            self.final,
+            rows={TASK: row},
+            index=Counter([row.entry]),
+            counts={row.code: 1},
+            queried={row.code: [TASK]},
+        )
+
+    @property
+    def ledger(self) -> dict[str, Sequence[Mark]]:
+        """What is in the accounts of the task."""
+        return self.final.ledger[TASK]
+
+    def book(self, **accounts: Sequence[Mark]) -> None:
+        """Let there be something else in these accounts."""
+        self.ledger.update(accounts)
+
+    def tell(self, run: int, kind: str, **facts: Any) -> None:
+        """Add an event, a second after the one before."""
+        self.events.append(Event(float(len(self.events)), "worker-0-1", run, kind, TASK, facts))
+
+    def ran(self, step: str, fence: int, attempt: int, seen: list[Record], end: str = "succeed") -> None:
+        """Add a run that commits its progress, and with one record, which it saves, if it did not die before."""
+        self.tell(fence, "claim", step=step)
+        self.tell(fence, "claimed", step=step, fence=fence, attempt=attempt)
+        self.tell(fence, "seen", seen=[list(record) for record in seen], whole=True)
+        self.tell(fence, "write", what="commit", records=0)
+        self.tell(fence, "written", outcome="ok")
+        self.tell(fence, "effect", held=True)
+        self.tell(fence, "write", what="save", records=1)
+        if end != "died":
+            self.tell(fence, "written", outcome="ok")
+            self.tell(fence, "write", what=end, records=1 if end == "succeed" else 0)
+            self.tell(fence, "written", outcome="ok")
+
+
+def sound() -> Story:
+    """Return a task that went through all steps: by a worker that died, one that failed, and three that succeeded."""
+    story, records = Story(), [(2, 1), (3, 1), (4, 1), (5, 1)]
+    story.tell(0, "create")
+    story.tell(0, "created")
+    story.ran("collect", 1, 1, [], "died")
+    story.ran("collect", 2, 2, [], "fail")
+    story.ran("collect", 3, 3, records[:1])
+    story.ran("weigh", 4, 1, records[:2])
+    story.ran("deliver", 5, 1, records[:3])
+    story.history = History.of(Event(*json.loads(json.dumps(list(vars(event).values())))) for event in story.events)
+    entry = Entry(TASK, f"parcel#{END}#0", "2026-01-01T00:00:09")
+    ledger: dict[str, Sequence[Mark]] = {
+        "weigh": [(4, 0)],
+        "deliver": [(5, 0)],
+        "progress": [(fence, 1) for fence in range(1, 6)],
+    }
+    story.final = Final({TASK: _row(entry, records)}, Counter(), {}, {}, {}, {TASK: ledger})
+    story.change()
+    return story
+
+
+def _row(entry: Entry, records: list[Record]) -> Row:
+    return Row(entry, END, 0, 5, [1], "2026-01-01T00:00:00", "2026-01-01T00:00:09", entry.status_key, records)

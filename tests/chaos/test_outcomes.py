@@ -1,0 +1,93 @@
+"""Errors that the faults explain are told apart from those that no fault explains."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError, ReadTimeoutError
+from pynamodb.exceptions import CancellationReason, TransactWriteError, UpdateError, VerboseClientError
+
+from pynamodb_tracker import LockLostError, TaskLockedError, ValueNotStorableError
+from tests.chaos.outcomes import KEPT, UNRECORDED, UNSURE, Boom, end_after, of_write, outcome
+
+E = TypeVar("E", bound=Exception)
+
+
+def answered(code: str) -> UpdateError:
+    return UpdateError(code, ClientError({"Error": {"Code": code, "Message": ""}}, "UpdateItem"))
+
+
+def cancelled(*codes: str) -> TransactWriteError:
+    reasons = [None if code == "None" else CancellationReason(code) for code in codes]
+    answer = {"Error": {"Code": "TransactionCanceledException", "Message": ""}}
+    error = VerboseClientError(answer, "TransactWriteItems", cancellation_reasons=reasons)
+    return TransactWriteError("", error)
+
+
+def noted(error: E, *notes: str) -> E:
+    for note in notes:
+        error.add_note(f"pynamodb_tracker: {note}")
+    return error
+
+
+def unheard() -> TransactWriteError:
+    return TransactWriteError("no answer", ConnectionClosedError(endpoint_url=""))
+
+
+def unrecorded() -> Boom:
+    error = Boom()
+    error.add_note(f"pynamodb_tracker {UNRECORDED} this")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Boom(), "ok"),
+        (KeyboardInterrupt(), "ok"),
+        (unrecorded(), "unknown"),
+        (TaskLockedError("held", task_id="p"), "refused"),
+        (LockLostError("lost", task_id="p"), "lost"),
+        (UpdateError("no answer", ReadTimeoutError(endpoint_url="")), "unknown"),
+        (answered("ThrottlingException"), "unknown"),
+        (answered("ValidationException"), "crash"),
+        (answered("ConditionalCheckFailedException"), "crash"),
+        (unheard(), "unknown"),
+        (cancelled("TransactionConflict", "None"), "unknown"),
+        (cancelled("TransactionConflict", "ConditionalCheckFailed"), "crash"),
+        (UpdateError("never sent", ParamValidationError(report="")), "crash"),
+        (ValueNotStorableError("too large", task_id="p"), "crash"),
+        (KeyError("step"), "crash"),
+    ],
+)
+def test_only_what_a_fault_explains_is_no_crash(error: BaseException, expected: str) -> None:
+    assert outcome(error) == expected
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "expected"),
+    [
+        ("commit", unheard(), "none"),
+        ("commit", noted(unheard(), UNSURE), "unknown"),
+        ("commit", LockLostError("lost", task_id="p"), "lost"),
+        ("commit", noted(LockLostError("lost", task_id="p"), UNSURE), "unknown"),
+        ("save", answered("ThrottlingException"), "unknown"),
+    ],
+)
+def test_a_transaction_was_not_applied_unless_its_error_says_so(what: str, error: Exception, expected: str) -> None:
+    assert of_write(what, error) == expected
+
+
+@pytest.mark.parametrize(
+    ("notes", "expected"),
+    [
+        ([], ("fail", "ok")),
+        ([UNSURE], ("fail", "ok")),
+        ([UNRECORDED], ("fail", "unknown")),
+        ([UNSURE, UNRECORDED], ("succeed", "unknown")),
+        ([UNSURE, KEPT], ("succeed", "ok")),
+    ],
+)
+def test_the_notes_say_how_a_run_ended_whose_transaction_failed(notes: list[str], expected: tuple[str, str]) -> None:
+    assert end_after(noted(unheard(), *notes)) == expected

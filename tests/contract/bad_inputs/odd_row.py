@@ -1,0 +1,94 @@
+"""A use case with an attribute of every kind, and values that are nested, or that compare as plain ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pynamodb.attributes import (
+    BinaryAttribute,
+    BinarySetAttribute,
+    BooleanAttribute,
+    JSONAttribute,
+    ListAttribute,
+    MapAttribute,
+    NumberAttribute,
+    NumberSetAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+    UTCDateTimeAttribute,
+)
+
+from pynamodb_tracker import Step, UseCase
+from tests.contract.orders import AppTask
+
+__all__ = ["Address", "Odd", "check_equal", "nested", "nested_map", "plain", "recursive"]
+
+
+class Address(MapAttribute[str, object]):
+    street = UnicodeAttribute()
+    floor = NumberAttribute(null=True)
+
+
+class Odd(AppTask):
+    use_case_id = UseCase("odd")
+
+    work = Step(10)
+
+    text = UnicodeAttribute(null=True)
+    number = NumberAttribute(null=True)
+    flag = BooleanAttribute(null=True)
+    when = UTCDateTimeAttribute(null=True)
+    json = JSONAttribute(null=True)
+    binary = BinaryAttribute(null=True, legacy_encoding=False)
+    legacy = BinaryAttribute(null=True, legacy_encoding=True)
+    raw_list = ListAttribute[Any](null=True)
+    numbered = ListAttribute[Any](of=NumberAttribute, null=True)
+    worded = ListAttribute[Any](of=UnicodeAttribute, null=True)
+    addresses = ListAttribute[Any](of=Address, null=True)
+    raw_map = MapAttribute[str, Any](null=True)
+    address = Address(null=True)
+    texts = UnicodeSetAttribute(null=True)
+    numbers = NumberSetAttribute(null=True)
+    binaries = BinarySetAttribute(null=True, legacy_encoding=False)
+
+
+def nested(depth: int) -> list[Any]:
+    """Return so many lists in each other, and an empty one in the innermost."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def nested_map(depth: int) -> dict[str, Any]:
+    """Return so many maps in each other, and one with a number in the innermost."""
+    value: dict[str, Any] = {"end": 1}
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+def recursive() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return maps of attributes as dictionaries, so that they compare."""
+    if isinstance(value, MapAttribute):
+        return {name: plain(entry) for name, entry in value.attribute_values.items()}
+    if isinstance(value, Mapping):
+        return {name: plain(entry) for name, entry in value.items()}
+    return [plain(entry) for entry in value] if isinstance(value, list) else value
+
+
+def check_equal(name: str, found: Any, given: Any) -> None:
+    """Check that a value read back is the one that was given; in JSON, 1 is not 1.0, nor True."""
+    assert plain(found) == plain(given)
+    if name in {"data", "json"}:
+        assert json.dumps(found) == json.dumps(given)
+    if isinstance(given, str | bool):
+        assert type(found) is (bool if isinstance(given, bool) else str)

@@ -1,0 +1,76 @@
+"""Rows that cannot be read: somebody else changed them, or an attribute was declared anew as another kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import TaskIgnoredError, TrackerError
+from tests.contract.bad_inputs.odd import columns, nothing
+from tests.contract.bad_inputs.odd_row import Odd
+from tests.contract.rows import change, stored
+
+pytestmark = pytest.mark.usefixtures("table")
+
+UNREADABLE: dict[str, Any] = {
+    "number": {"S": "x"},
+    "raw_list": {"N": "5"},
+    "json": {"S": "{no json"},
+    "when": {"S": "yesterday"},
+    "raw_map": {"M": {"self": {"N": "1"}}},
+}
+
+
+@columns("name")([*UNREADABLE, "data"])
+def test_a_task_whose_row_cannot_be_read_is_not_left_in_progress(name: str) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
+    with pytest.raises(Exception, match=name), Odd.work.start("o-1"):
+        pytest.fail("its task cannot be read")
+    assert stored(Odd, "o-1")["status"] != {"N": str(Odd.work.in_progress.code)}
+
+
+@columns("name")([*UNREADABLE])
+def test_a_row_that_cannot_be_read_does_not_keep_others_from_running(name: str) -> None:
+    Odd.create_many(["o-1", "o-2", "o-3"])
+    change(Odd, "o-2", **{name: UNREADABLE[name]})
+    report = Odd.work.run_all(nothing)
+    assert (sorted(report.succeeded), [*report.refused]) == (["o-1", "o-3"], ["o-2"])
+
+
+@columns("name")([*UNREADABLE])
+def test_a_row_that_cannot_be_read_can_be_deleted(name: str) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", **{name: UNREADABLE[name]})
+    Odd.delete_task("o-1")
+    assert sum(Odd.counts().values()) == 0
+
+
+@columns("name")([*UNREADABLE, "data"])
+def test_a_row_that_cannot_be_read_is_an_error_to_whoever_asks_for_it(name: str) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
+    for read in (
+        lambda: Odd.get_task("o-1"),
+        lambda: list(Odd.work.pending.query()),
+        Odd.work.pending.page,
+        lambda: list(Odd.work.todo()),
+    ):
+        with pytest.raises(TrackerError, match=f"'o-1' cannot be read: .*{name}"):
+            read()
+
+
+def test_a_row_that_cannot_be_read_is_ignored_and_reopened_and_used_up_like_any_other() -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", number=UNREADABLE["number"])
+    Odd.work.ignore("o-1", reason="mend it")
+    assert Odd.work.reopen("o-1").state == Odd.work.pending
+    for _ in range(Odd.work.declared.max_attempts):
+        with pytest.raises(TrackerError, match="cannot be read"), Odd.work.start("o-1"):
+            pytest.fail("its task cannot be read")
+    with pytest.raises(TaskIgnoredError), Odd.work.start("o-1"):
+        pytest.fail("its task cannot be read")
+    change(Odd, "o-1", number={"N": "5"})
+    assert Odd.get_task("o-1").number == 5
+    assert "number" in Odd.get_task("o-1").errors[-1].message

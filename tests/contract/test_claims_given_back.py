@@ -1,0 +1,109 @@
+"""A claim that was applied and whose caller is never told: the task is given back, and locked for nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.contract.network import GIVEN_UP, Network, error, passing, throttled
+from tests.contract.orders import Order
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def given_back() -> bool:
+    task = Order.get_task("o-1")
+    return (task.state, task.attempt, task.fence) == (Order.confirm_payment.pending, 0, 1)
+
+
+def never(_: Any) -> None:
+    pytest.fail("the block ran")
+
+
+def test_a_claim_that_was_repeated_and_whose_row_cannot_be_read_is_given_back(network: Network) -> None:
+    Order.create("o-1")
+    unread = throttled("GetItem", GIVEN_UP)
+
+    def met_itself(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "UpdateItem":
+            network.rule = unread
+            send()
+            raise error(operation, "ConditionalCheckFailedException", repeats=1)
+        return send()
+
+    network.rule = met_itself
+    with pytest.raises(GetError) as told:
+        Order.confirm_payment.run("o-1", never)
+    assert any("was given back" in note for note in told.value.__notes__)
+    assert given_back()
+
+
+def test_a_claim_whose_answer_came_late_and_that_cannot_be_extended_is_given_back(
+    network: Network, clock: StoppedClock
+) -> None:
+    Order.create("o-1")
+    unextended = throttled("UpdateItem")
+
+    def late(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        network.rule = unextended
+        answer = send()
+        clock.advance(timedelta(minutes=5))
+        return answer
+
+    network.rule = late
+    with pytest.raises(UpdateError) as told:
+        Order.confirm_payment.run("o-1", never)
+    assert any("was given back" in note for note in told.value.__notes__)
+    assert given_back()
+
+
+@pytest.mark.parametrize("stop", [SystemExit(143), KeyboardInterrupt()], ids=lambda stop: type(stop).__name__)
+def test_a_claim_that_an_order_to_end_cut_short_is_given_back(network: Network, stop: BaseException) -> None:
+    Order.create("o-1")
+
+    def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        send()
+        raise stop
+
+    network.rule = cut_short
+    with pytest.raises(type(stop)) as left:
+        Order.confirm_payment.run("o-1", never)
+    assert left.value is stop
+    assert any("was given back" in note for note in stop.__notes__)
+    assert given_back()
+
+
+@pytest.mark.parametrize("stop", [SystemExit(143), KeyboardInterrupt()], ids=lambda stop: type(stop).__name__)
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
+def test_an_order_to_end_while_the_success_is_written_leaves_after_that_is_on_record(
+    network: Network, stop: BaseException, applied: Any
+) -> None:
+    Order.create("o-1")
+
+    def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        if applied:
+            send()
+        raise stop
+
+    with pytest.raises(type(stop)) as left, Order.confirm_payment.start("o-1") as ctx:  # noqa: PT012 - the block ends well
+        ctx.task.amount = 5
+        network.rule = cut_short
+    assert left.value is stop
+    task = Order.get_task("o-1")
+    assert (task.state, task.amount, task.errors) == (Order.ship.pending, 5, [])
+
+
+def test_a_claim_that_was_never_applied_is_told_as_that(network: Network) -> None:
+    Order.create("o-1")
+    network.rule = throttled("UpdateItem", GIVEN_UP)
+    with pytest.raises(PynamoDBConnectionError) as told:
+        Order.confirm_payment.run("o-1", never)
+    assert not getattr(told.value, "__notes__", [])
+    assert Order.get_task("o-1").fence == 0

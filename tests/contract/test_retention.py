@@ -1,0 +1,200 @@
+"""What lies beside a task that has ended is kept as long as its row, and lives again with it."""
+
+# ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker import GiveUp, TaskAlreadySucceededError, TaskNotFoundError
+from pynamodb_tracker.testing import StoppedClock
+from tests.contract.network import GIVEN_UP, Network, before, passing, throttled
+from tests.contract.orders import AppTask, Receipt
+from tests.contract.rows import client, stored
+from tests.contract.workers import Broken, fail
+
+pytestmark = pytest.mark.usefixtures("table")
+
+PIECES = "receipt#"
+WEEKS = timedelta(days=20)
+
+
+def large(text: str) -> dict[str, Any]:
+    return {"text": text * 2_000}
+
+
+def beside() -> list[dict[str, Any]]:
+    """Return all that lies beside the row of the receipt."""
+    answer = client(AppTask).query(
+        TableName=AppTask.Meta.table_name,
+        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
+        ExpressionAttributeValues={":id": {"S": "r-1"}, ":prefix": {"S": PIECES}},
+        ConsistentRead=True,
+    )
+    items: list[dict[str, Any]] = answer["Items"]
+    return items
+
+
+def ends() -> dict[str, str | None]:
+    """Return when each of them goes, by its range key."""
+    return {item["use_case_id"]["S"]: item.get("expire_time", {}).get("N") for item in beside()}
+
+
+def end_of_row() -> str | None:
+    end: str | None = stored(Receipt, "r-1").get("expire_time", {}).get("N")
+    return end
+
+
+def time_to_live() -> None:
+    """Delete what has an end, as the table does one day; item by item, so the pieces may go first."""
+    for item in beside():
+        if "expire_time" in item:
+            key = {name: item[name] for name in ("task_id", "use_case_id")}
+            client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
+
+
+def give_up(error: str = "no use") -> None:
+    fail(Receipt.send, "r-1", GiveUp(error))
+
+
+def reopen() -> None:
+    Receipt.send.reopen("r-1")
+
+
+def run_again() -> None:
+    with pytest.raises(Broken), Receipt.send.start("r-1", also_from=(Receipt.send.ignored,)):
+        assert set(ends().values()) == {None}
+        raise Broken
+
+
+def test_all_of_it_ends_with_the_row() -> None:
+    Receipt.create("r-1", data=large("first"))
+    with pytest.raises(GiveUp), Receipt.send.start("r-1") as ctx:
+        ctx.task.data = large("second")
+        ctx.save()
+        raise GiveUp("long " * 200)
+    keys = {"receipt#data#A#0", "receipt#data#B#0", "receipt#errors#A#0"}
+    assert end_of_row() is not None
+    assert ends() == dict.fromkeys(keys, end_of_row())
+
+
+def test_a_task_that_is_created_in_its_end_has_it_on_all_of_it() -> None:
+    Receipt.create("r-1", data=large("first"), state=Receipt.send.succeeded)
+    assert end_of_row() is not None
+    assert ends() == {"receipt#data#A#0": end_of_row()}
+
+
+def test_a_person_who_ignores_it_ends_all_of_it() -> None:
+    Receipt.create("r-1", data=large("first"))
+    Receipt.send.ignore("r-1", reason="long " * 200)
+    assert end_of_row() is not None
+    assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#errors#A#0"), end_of_row())
+
+
+@pytest.mark.parametrize("live_again", [reopen, run_again])
+def test_what_lives_again_has_no_end(live_again: Callable[[], None], clock: StoppedClock) -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up("long " * 200)
+    clock.advance(WEEKS)
+    live_again()
+    reopen()
+    assert (end_of_row(), set(ends().values())) == (None, {None})
+    time_to_live()
+    assert Receipt.get_task("r-1").data == large("first")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_worker_that_stood_still_before_it_ended_a_piece_ends_none_that_lives_again(
+    network: Network, number: int
+) -> None:
+    Receipt.create("r-1", data=large("first"))
+    ended: list[str] = []
+
+    def frozen(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "UpdateItem" and request["Key"]["use_case_id"]["S"].startswith(PIECES):
+            ended.append(request["Key"]["use_case_id"]["S"])
+            if len(ended) == number + 1:
+                network.rule = passing
+                reopen()
+        return send()
+
+    with pytest.raises(GiveUp), Receipt.send.start("r-1") as ctx:
+        ctx.task.data = large("second")
+        ctx.save()
+        network.rule = frozen
+        raise GiveUp("long " * 200)
+    assert len(ended) == number + 1
+    assert (end_of_row(), set(ends().values())) == (None, {None})
+    assert Receipt.send.run("r-1", lambda ctx: ctx.task.data) == large("second")
+
+
+@contextmanager
+def without_keep_for() -> Iterator[None]:
+    """Let the next release keep finished tasks for ever."""
+    with mock.patch.object(Receipt.tracker.use_case, "keep_for", None):
+        yield
+
+
+def test_a_task_whose_end_was_set_by_an_older_release_lives_again_whole() -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up()
+    with without_keep_for():
+        reopen()
+        assert (end_of_row(), set(ends().values())) == (None, {None})
+
+
+def test_a_task_whose_pieces_have_gone_first_is_not_there_any_more(clock: StoppedClock) -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up()
+    clock.advance(timedelta(days=31))
+    time_to_live()
+    with pytest.raises(TaskNotFoundError, match="its data is gone"):
+        reopen()
+    with pytest.raises(TaskNotFoundError, match="its data is gone"):
+        Receipt.send.run("r-1", lambda _: None, also_from=(Receipt.send.ignored,))
+    assert Receipt.get_task("r-1", with_data=False).state == Receipt.send.ignored
+
+
+def test_a_reopen_that_is_refused_leaves_the_end() -> None:
+    Receipt.create("r-1", data=large("first"))
+    Receipt.send.run("r-1", lambda _: None)
+    end = end_of_row()
+    with pytest.raises(TaskAlreadySucceededError):
+        reopen()
+    assert end is not None
+    assert ends() == {"receipt#data#A#0": end}
+
+
+def test_a_reopen_that_a_rival_was_quicker_than_gives_the_end_back(network: Network) -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up()
+
+    def rival() -> None:
+        Receipt.send.run("r-1", lambda _: None, also_from=(Receipt.send.ignored,))
+
+    before(network, "BatchGetItem", rival)  # the order has read the row, and kept the pieces by then
+    with pytest.raises(TaskAlreadySucceededError):
+        reopen()
+    assert end_of_row() is not None
+    assert ends() == {"receipt#data#A#0": end_of_row()}
+
+
+@pytest.mark.parametrize("order", [reopen, run_again])
+def test_an_order_that_is_throttled_gives_the_end_back(network: Network, order: Callable[[], None]) -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up("long " * 200)
+    end = end_of_row()
+    before(network, "BatchGetItem", lambda: setattr(network, "rule", throttled("UpdateItem", GIVEN_UP)))
+    with pytest.raises(UpdateError):
+        order()
+    network.rule = passing
+    assert end is not None
+    assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#errors#A#0"), end)
+    assert Receipt.get_task("r-1").state == Receipt.send.ignored

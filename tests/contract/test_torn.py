@@ -1,0 +1,108 @@
+"""Pieces that somebody deleted by other means: torn data is told at once, and torn errors are in nobody's way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import LockLostError, Task, TrackerError
+from pynamodb_tracker.testing import StoppedClock
+from tests.contract.orders import AppTask, Order
+from tests.contract.recorder import recorded
+from tests.contract.rows import client, keys
+from tests.contract.workers import Broken, fail
+
+pytestmark = pytest.mark.usefixtures("table")
+
+LARGE = {"text": "x" * 5_000}
+
+
+def tear(kind: str) -> None:
+    """Delete the pieces of that kind."""
+    for key in [key for key in keys(AppTask) if f"#{kind}#" in key["use_case_id"]["S"]]:
+        client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: Order.get_task("o-1"),
+        lambda: list(Order.confirm_payment.pending.query()),
+        lambda: Order.confirm_payment.pending.page().tasks,
+    ],
+    ids=["task", "query", "page"],
+)
+def test_torn_data_is_told_after_two_looks(read: Callable[[], object], clock: StoppedClock) -> None:
+    Order.create("o-1", data=LARGE)
+    tear("data")
+    begin = clock.now()
+    with recorded() as requests, pytest.raises(TrackerError, match="is not whole"):
+        read()
+    of_pieces = [request for request in requests if "#data#" in str(request.body)]
+    assert (requests.operations.count("BatchGetItem"), len(of_pieces)) <= (4, 2)
+    assert clock.now() - begin < timedelta(seconds=1)
+
+
+def told() -> list[str]:
+    return [failure.type for failure in Order.get_task("o-1").errors]
+
+
+def fail_at_length() -> None:
+    for number in range(2):
+        fail(Order.confirm_payment, "o-1", Broken(f"attempt {number} failed " * 40))
+    assert told() == ["Broken", "Broken"]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: Order.get_task("o-1"),
+        lambda: next(Order.confirm_payment.failed.query()),
+        lambda: next(Order.confirm_payment.todo()),
+        lambda: Order.get("o-1", consistent_read=True),
+    ],
+    ids=["task", "query", "todo", "get"],
+)
+def test_a_task_whose_errors_are_torn_is_read_with_the_newest(
+    read: Callable[[], Task], caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1", data=LARGE)
+    fail_at_length()
+    tear("errors")
+    task = read()
+    assert task.data == LARGE
+    assert task.errors[-1].message.startswith("attempt 1 failed")
+    assert "only the newest" in caplog.text
+
+
+def test_a_task_whose_errors_are_torn_can_fail_once_more_and_succeed() -> None:
+    Order.create("o-1")
+    fail_at_length()
+    tear("errors")
+    fail(Order.confirm_payment, "o-1", Broken("and once more " * 60))
+    assert told()[-1] == "Broken"
+    tear("errors")
+    Order.confirm_payment.reopen("o-1")
+    tear("errors")
+    Order.confirm_payment.run("o-1", lambda _: None)
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_task_whose_errors_are_torn_can_be_ignored() -> None:
+    Order.create("o-1")
+    fail_at_length()
+    tear("errors")
+    ignored: Any = Order.confirm_payment.ignore("o-1", reason="cancelled " * 60)
+    assert ignored.state == Order.confirm_payment.ignored
+    assert Order.get_task("o-1").errors[-1].message == "cancelled " * 60
+
+
+def test_a_run_whose_data_is_torn_is_not_told_that_it_lost_its_lock() -> None:
+    Order.create("o-1", data=LARGE)
+    tear("data")
+    with pytest.raises(TrackerError, match="are not whole") as torn, Order.confirm_payment.start("o-1") as ctx:
+        len(ctx.task.data)
+    assert not isinstance(torn.value, LockLostError)

@@ -1,0 +1,110 @@
+"""The end of what lies beside a row, set or taken away by a request that arrives late: the last order stands."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker import GiveUp
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.actions import PASS, THROTTLED, Action, Hold, Rule, pass_everything
+from tests.engine.proxy import Proxy
+from tests.race.requests import arrive
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
+PRECIOUS = {"scan": "precious" * 1_000}
+
+
+@pytest.fixture
+def kept(new_worker: Callable[..., Any], proxy: Proxy) -> Any:
+    """Return a use case behind the proxy whose finished tasks are kept for a day, with one task in it."""
+    order = new_worker(proxy.endpoint, keep_for=timedelta(days=1))
+    order.create("o", data=PRECIOUS)
+    return order
+
+
+def of_a_piece(late: Hold) -> Rule:
+    """Hold the first write of the end of a piece."""
+    held: list[Hold] = []
+
+    def rule(target: str, body: dict[str, Any], _ordinal: int) -> Action:
+        if held or target != "UpdateItem" or "#data#" not in body["Key"]["use_case_id"]["S"]:
+            return PASS
+        held.append(late)
+        return late
+
+    return rule
+
+
+def give_up(order: Any) -> None:
+    with contextlib.suppress(GiveUp), order.confirm.start("o"):
+        raise GiveUp
+
+
+def ends(order: Any) -> set[str | None]:
+    """Return the ends of all that lies beside the row."""
+    client, name = order.tracker.connection().connection.client, order.tracker.use_case.name
+    answer = client.query(
+        TableName=order.Meta.table_name,
+        KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
+        ExpressionAttributeValues={":id": {"S": "o"}, ":prefix": {"S": f"{name}#"}},
+        ConsistentRead=True,
+    )
+    return {item.get("expire_time", {}).get("N") for item in answer["Items"]}
+
+
+def test_a_late_end_leaves_what_was_reopened_alive(kept: Any, proxy: Proxy) -> None:
+    late = Hold()
+    proxy.rule = of_a_piece(late)
+    give_up(kept)
+    proxy.rule = pass_everything
+    kept.confirm.reopen("o")
+    assert arrive(proxy, late).status == 400
+    assert ends(kept) == {None}
+    assert kept.confirm.run("o", lambda ctx: ctx.task.data) == PRECIOUS
+
+
+def test_a_late_order_to_keep_it_leaves_the_end_of_what_ended_since(
+    kept: Any, proxy: Proxy, stopped_clock: StoppedClock
+) -> None:
+    give_up(kept)
+    late = Hold()
+    proxy.rule = of_a_piece(late)
+    kept.confirm.reopen("o")
+    proxy.rule = pass_everything
+    stopped_clock.advance(timedelta(hours=1))
+    give_up(kept)
+    before = ends(kept)
+    assert arrive(proxy, late).status == 400
+    assert ends(kept) == before != {None}
+
+
+def test_an_end_that_is_given_back_late_leaves_what_was_reopened_alive(
+    kept: Any, proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    give_up(kept)
+    late, kept_by_now = list[Hold](), threading.Event()
+
+    def rule(target: str, _body: dict[str, Any], _ordinal: int) -> Action:
+        if target == "BatchGetItem":
+            kept_by_now.set()
+        if target == "TransactWriteItems":
+            late.append(Hold())
+            return late[-1]
+        return THROTTLED if target == "UpdateItem" and kept_by_now.is_set() else PASS
+
+    proxy.rule = rule
+    with pytest.raises(UpdateError):
+        kept.confirm.reopen("o")
+    proxy.rule = pass_everything
+    assert "stays after its end" in caplog.text
+    kept.confirm.reopen("o")
+    assert {arrive(proxy, copy).status for copy in late} == {400}
+    assert ends(kept) == {None}
