@@ -18,7 +18,6 @@ from pynamodb_tracker.arguments import (
     check_threads,
     shown,
 )
-from pynamodb_tracker.batch import Batch, in_threads
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.readable import checked
@@ -177,6 +176,8 @@ class BoundStep(Generic[T]):
         Errors of the function are recorded with their task and do not leave; Ctrl-C starts nothing more and leaves
         when the running ones have ended. `heartbeat` is as of `start`: a thread for each task that runs.
         """
+        from pynamodb_tracker.batch import Batch, in_threads  # noqa: PLC0415 - for cold starts, which run one task
+
         check_function(function)
         check_threads(threads)
         check_flag("heartbeat", heartbeat)
