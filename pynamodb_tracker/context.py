@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Generic, TypeVar
-
-from pynamodb.transactions import TransactWrite
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_duration, check_flag
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.transaction import TaskTransaction
+
+if TYPE_CHECKING:
+    from pynamodb.transactions import TransactWrite
 
 __all__ = ["ExecutionContext"]
 
@@ -88,6 +88,8 @@ class ExecutionContext(Generic[T_co]):
         says so. It takes 99 actions of yours, none on the task's row, and costs twice the write units of its parts:
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
         """
+        from pynamodb_tracker.transaction import TaskTransaction  # noqa: PLC0415 - for cold starts without one
+
         check_flag("succeed", succeed)
         with self._holding("open a transaction of"):
             lock = self._lock
@@ -110,6 +112,10 @@ class ExecutionContext(Generic[T_co]):
         It is on the task's row, which the transaction cannot write, too. LockLostError where the lock is known to be
         lost already.
         """
+        from pynamodb.transactions import TransactWrite  # noqa: PLC0415 - as above
+
+        from pynamodb_tracker.transaction import TaskTransaction  # noqa: PLC0415 - as above
+
         given: object = transaction
         if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
             raise TypeError(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import BINARY, BOOLEAN, MAP, NUMBER, STRING
@@ -58,8 +57,7 @@ _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(NamedTuple):
     """What a row stores in place of the text: where its pieces lie, and of which version they must be."""
 
     slot: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from multiprocessing.context import SpawnProcess
 
 from pynamodb_tracker import BoundStep, GiveUp, LockLostError, State, TaskNotStartableError
 from pynamodb_tracker.demo.accidents import Accidents
+from pynamodb_tracker.demo.interrupt import interrupts_held_back
 from pynamodb_tracker.demo.pipeline import Order, OutsideError, Worker, steps
 from pynamodb_tracker.demo.server import TRANSPORT_ERRORS, ServerError, Setup, first_line
 
@@ -74,7 +74,7 @@ class Processes:
     def _start(self) -> None:
         ours, theirs = _spawn.Pipe()
         process = _spawn.Process(target=_work, args=(self._setup, self._worker, theirs), daemon=True)
-        with _interrupts_ignored():
+        with interrupts_held_back():
             process.start()
         theirs.close()
         self._running.append((process, ours))
@@ -88,16 +88,6 @@ class Processes:
             stop.close()
             process.close()
             self._start()
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """Let the processes that are started meanwhile ignore Ctrl-C: a terminal sends it to them, too."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _is_anything_left(counts: Mapping[State[Order], int], worker: Worker) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,16 +22,18 @@ _REFUSED = "ConditionalCheckFailed"
 _PASSING = {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 
-@dataclass(frozen=True, slots=True)
 class Unapplied:
     """A transaction that was not applied, as far as its last answer says."""
 
-    error: TransactWriteError
-    """PynamoDB's own error."""
-    refused: bool
-    """Whether the condition of the first write did not hold."""
-    unheard: bool
-    """Whether a try got no answer: that one may have been applied, or may be yet."""
+    __slots__ = ("error", "refused", "unheard")  # no dataclass: a cold start would pay for the making of it
+
+    def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool) -> None:
+        self.error = error
+        """PynamoDB's own error."""
+        self.refused = refused
+        """Whether the condition of the first write did not hold."""
+        self.unheard = unheard
+        """Whether a try got no answer: that one may have been applied, or may be yet."""
 
 
 def write_together(
@@ -57,7 +58,7 @@ def write_together(
             refused = reasons[:1] == [_REFUSED]
             passes = is_passing(error) or (_PASSING.intersection(reasons) and _REFUSED not in reasons)
             if refused or not passes or pause is None or _is_over(until, pause):
-                return Unapplied(error, refused, unheard)
+                return Unapplied(error, refused=refused, unheard=unheard)
             clock.sleep(pause)
         else:
             return None

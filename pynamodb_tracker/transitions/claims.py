@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
@@ -42,15 +41,17 @@ _GIVE_BACK_WITHIN = timedelta(seconds=5)
 """How long the row is asked for after a claim without an answer: its caller has waited for long already."""
 
 
-@dataclass(slots=True)
 class _Tries:
     """The claims of one call."""
 
-    tokens: list[str]
-    in_doubt: bool = False
-    """Whether one of them may have locked the task, and nothing has told since."""
-    kept: bool = False
-    """Whether what lies beside a finished task was kept for a claim from its end."""
+    __slots__ = ("in_doubt", "kept", "tokens")  # no dataclass: a cold start would pay for the making of it
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self.in_doubt = False
+        """Whether one of them may have locked the task, and nothing has told since."""
+        self.kept = False
+        """Whether what lies beside a finished task was kept for a claim from its end."""
 
     def may_hold(self, error: BaseException) -> bool:
         """Tell whether the task may be locked for nobody once this error leaves."""
@@ -106,7 +107,7 @@ def _claim(
         if row is None:
             raise not_found(writes, task_id, order)
         if is_held_by(row, writes.codes, tries.tokens):  # a repeated request met its own success
-            return _readable(writes, Lock.won(row, row.lock))
+            return _readable(writes, Lock(row, row.lock))
         tries.in_doubt = False
         tries.tokens.append(new_token(above=row.lock))
         write = _next(writes, row, order, also_from)
@@ -134,7 +135,7 @@ def _send(writes: StepWrites[T], write: PreparedWrite, task_id: str, token: str,
         now_minus_margin=clock.stamp(now - margin),
         **writes.moved(writes.codes.in_progress, task_id, now, expire),
     )
-    return Lock.won(load_leniently(writes.model, answer["Attributes"]), token)
+    return Lock(load_leniently(writes.model, answer["Attributes"]), token)
 
 
 def _readable(writes: StepWrites[T], lock: Lock[T]) -> Lock[T]:
@@ -154,7 +155,7 @@ def _given_back(writes: StepWrites[T], task_id: str, tokens: Collection[str], lo
         row = get(writes.model, task_id, until=now + _GIVE_BACK_WITHIN)
         if row is None or not is_held_by(row, writes.codes, tokens):
             return f"{task} was not locked by this call"
-        release(writes, Lock.won(row, row.lock))
+        release(writes, Lock(row, row.lock))
     except (PynamoDBException, TrackerError) as error:
         until = f"until {now + lock_for} at the latest"
         return f"{task} could not be given back: it may be locked for nobody {until}, then start takes it over: {error}"

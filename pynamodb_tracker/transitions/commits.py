@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
-from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError
@@ -29,6 +28,9 @@ from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.retention import expire
 from pynamodb_tracker.transitions.storable import storable_changes
 from pynamodb_tracker.transitions.writes import StepWrites, get
+
+if TYPE_CHECKING:
+    from pynamodb.transactions import TransactWrite
 
 __all__ = ["check_in", "commit", "commit_success", "decide", "settled"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,14 +18,16 @@ _KEPT_FENCES = 8
 """How many claims that never finished a row remembers; an older one counts as lost."""
 
 
-@dataclass(frozen=True, slots=True)
 class Finish:
     """The end of a run, from one reading of the clock."""
 
-    values: dict[str, Any]
-    """Of the slots of its write."""
-    row: dict[str, Any]
-    """What it makes of the row's own attributes."""
+    __slots__ = ("row", "values")  # no dataclass: a cold start would pay for the making of it
+
+    def __init__(self, values: dict[str, Any], row: dict[str, Any]) -> None:
+        self.values = values
+        """Of the slots of its write."""
+        self.row = row
+        """What it makes of the row's own attributes."""
 
 
 def finish(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from copy import copy
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
@@ -19,60 +18,46 @@ __all__ = ["Lock"]
 T = TypeVar("T", bound=TaskRow)
 
 
-@dataclass(slots=True)
 class Lock(Generic[T]):
     """The lock of one run; `task` is the row as it was claimed, which the block then changes."""
 
-    task: T
-    token: str
-    """What the row's `lock` must still be, for anything of this run to be recorded."""
-    expire_time: datetime
-    """Until when this worker may believe that it holds the task; `extended` moves it."""
-    attempt: int
-    """Which attempt of the step this is, from 1."""
-    fence: int
-    """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
-    create_time: datetime
-    """When the task was created: one that was deleted and created again since is another one."""
-    unfinished: list[int]
-    """Fences of earlier claims that never finished."""
-    saves: int = 0
-    """How many saves of this run were sent."""
-    writing: threading.RLock = field(default_factory=threading.RLock)
-    """Saves, transactions and the end of the block go one after the other, whatever threads they are of."""
-    slot: str | None = None
-    """Where the row points to for its data; None where the data is in the row."""
-    unsure: tuple[Changes, Changes] | None = None
-    """What a save changed that got no answer, and as it was sent: it may have been applied, or may be yet."""
-    success: tuple[Changes, Changes] | None = None
-    """What the success changes, and as it is sent: the same again, where the finish is sent again."""
-    failure: tuple[Failure, Pointer | None] | None = None
-    """The failure that is recorded, and where it lies: the same again, where the finish is sent again."""
-    promise: Promise | None = None
-    """Whether a transaction is to record the success."""
-    ended: bool = False
-    """Whether the block has ended, or its success is on record: from then on this lock writes nothing."""
-    lost: LockLostError | None = None
-    """The row's proof that another one has the task, or had; it stays."""
-    extending: threading.Lock = field(default_factory=threading.Lock)
-    """The block and its heartbeat may extend at the same time."""
+    # No dataclass: a cold start would pay for the making of it.
 
-    @classmethod
-    def won(cls, task: T, token: str) -> Lock[T]:
-        """Return the lock that a row shows, which was claimed with this token."""
-        expire_time = task.lock_expire_time
+    def __init__(self, task: T, token: str) -> None:
+        self.task = task
+        self.token = token
+        """What the row's `lock` must still be, for anything of this run to be recorded."""
+        self.expire_time: datetime = task.lock_expire_time
+        """Until when this worker may believe that it holds the task; `extended` moves it."""
+        self.attempt: int = task.attempt
+        """Which attempt of the step this is, from 1."""
         *earlier, fence = task.unfinished
-        pointer = pointer_in(stored_row(task))
-        return cls(
-            task,
-            token,
-            expire_time,
-            task.attempt,
-            fence,
-            task.create_time,
-            earlier,
-            slot=pointer.slot if pointer else None,
-        )
+        self.fence: int = fence
+        """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
+        self.unfinished: list[int] = earlier
+        """Fences of earlier claims that never finished."""
+        self.create_time: datetime = task.create_time
+        """When the task was created: one that was deleted and created again since is another one."""
+        self.saves = 0
+        """How many saves of this run were sent."""
+        self.writing = threading.RLock()
+        """Saves, transactions and the end of the block go one after the other, whatever threads they are of."""
+        self.slot = _slot_of(task)
+        """Where the row points to for its data; None where the data is in the row."""
+        self.unsure: tuple[Changes, Changes] | None = None
+        """What a save changed that got no answer, and as it was sent: it may have been applied, or may be yet."""
+        self.success: tuple[Changes, Changes] | None = None
+        """What the success changes, and as it is sent: the same again, where the finish is sent again."""
+        self.failure: tuple[Failure, Pointer | None] | None = None
+        """The failure that is recorded, and where it lies: the same again, where the finish is sent again."""
+        self.promise: Promise | None = None
+        """Whether a transaction is to record the success."""
+        self.ended = False
+        """Whether the block has ended, or its success is on record: from then on this lock writes nothing."""
+        self.lost: LockLostError | None = None
+        """The row's proof that another one has the task, or had; it stays."""
+        self.extending = threading.Lock()
+        """The block and its heartbeat may extend at the same time."""
 
     def extended(self, expire_time: datetime) -> None:
         """Believe in the lock until then; never for less, whichever of two extensions is heard of last."""
@@ -108,9 +93,12 @@ class Lock(Generic[T]):
     def stored(self, changes: Changes, sent: Changes) -> None:
         """Count these changes as stored, and the pointer in them as the row's."""
         saved(self.task, changes, sent)
-        pointer = pointer_in(stored_row(self.task))
-        self.slot = pointer.slot if pointer else None
-        self.unsure = None
+        self.slot, self.unsure = _slot_of(self.task), None
+
+
+def _slot_of(task: TaskRow) -> str | None:
+    pointer = pointer_in(stored_row(task))
+    return pointer.slot if pointer else None
 
 
 def _again(proof: LockLostError) -> LockLostError:

@@ -1,10 +1,12 @@
+import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from pynamodb_tracker.demo.interrupt import never_lost
+from pynamodb_tracker.demo.interrupt import interrupts_held_back, never_lost
 
 
 def interrupted_when_thrown_away() -> Iterator[int]:
@@ -40,3 +42,21 @@ def test_other_exceptions_there_go_where_they_went_before(monkeypatch: pytest.Mo
     with never_lost():
         Broken()
     assert seen == [LookupError]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_while_a_process_is_started_is_heard_afterwards() -> None:
+    told: list[str] = []
+
+    def start() -> None:
+        with interrupts_held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            told.append("started")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert told == ["started"]
