@@ -172,8 +172,10 @@ def changes_of(row: TaskRow) -> Changes:
     for name, attribute in row.tracker.own_attributes():
         old = before.get(attribute.attr_name)
         if isinstance(attribute, DataAttribute):
-            if not attribute.is_untouched(row) and not _same_data(row, attribute, old):
-                changed[name] = (cast("Attribute[Any]", attribute), serialized(row, name, attribute))
+            if not attribute.is_untouched(row):
+                new = serialized(row, name, attribute)  # once: large data takes most of the time of a run
+                if not _same_data(row, attribute, old, new):
+                    changed[name] = (cast("Attribute[Any]", attribute), new)
             continue
         new = serialized(row, name, attribute, complete=False)
         if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
@@ -183,9 +185,10 @@ def changes_of(row: TaskRow) -> Changes:
     return changed
 
 
-def _same_data(row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None) -> bool:
+def _same_data(
+    row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> bool:
     """Tell whether the dictionary is what is stored; one that was assigned over an unread one is a change."""
-    new = serialized(row, "data", attribute)
     if old is None or "NULL" in old or new is None:
         return (old is None or "NULL" in old) and new is None
     text = attribute.text_of(row, old)
