@@ -28,6 +28,7 @@ __all__ = [
     "items",
     "keys_in",
     "life_of",
+    "other_slot",
     "pointer_in",
     "read",
     "version_of",
@@ -88,6 +89,11 @@ class Pointer(NamedTuple):
                 "packed": {BOOLEAN: self.packed},
             }
         }
+
+
+def other_slot(slot: str | None) -> str:
+    """Return the slot for the next version of what lies in this one, or in the row."""
+    return "B" if slot == "A" else "A"
 
 
 def life_of(create_time: datetime) -> str:

@@ -24,10 +24,12 @@ from pynamodb_tracker.pieces import (
     VERSION,
     Kind,
     Pointer,
+    Row,
     cut,
     items,
     keys_in,
     life_of,
+    other_slot,
     pointer_in,
     version_of,
     version_of_order,
@@ -72,7 +74,7 @@ def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Chan
         return changes
     version = version_of(lock.create_time, lock.fence, lock.saves)
     pointer, pieces = cut(value[STRING], lock.free_slot, version)
-    for item in _items_of(lock, DATA, pointer, pieces):
+    for item in _items_of(_place(lock.task), lock.token, DATA, pointer, pieces):
         _put(writes, lock, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
 
@@ -81,7 +83,7 @@ def put_errors(writes: StepWrites[T], lock: Lock[T], text: str) -> Pointer:
     """Put all failures on record beside the row, and return where they lie; LockLostError as of `next_version`."""
     version = version_of(lock.create_time, lock.fence, _AT_THE_END)
     pointer, pieces = cut(text, _free_for_errors(lock.task), version)
-    for item in _items_of(lock, ERRORS, pointer, pieces):
+    for item in _items_of(_place(lock.task), lock.token, ERRORS, pointer, pieces):
         _put(writes, lock, item, version)
     return pointer
 
@@ -90,13 +92,9 @@ def put_errors_of_order(writes: StepWrites[T], row: T, token: str, text: str) ->
     """Put all failures beside the row of a task that an order sets aside; None where a later order has done so."""
     version = version_of_order(row.create_time, row.fence, token)
     pointer, pieces = cut(text, _free_for_errors(row), version)
-    request = writes.table.get_operation_kwargs("", "", condition=when.no_later_version(version))
-    del request["Key"], request["TableName"]
-    keys = keys_in((row.task_id, row.use_case_id), ERRORS, pointer)
-    for key, piece in zip(keys, pieces, strict=True):
-        item = _item(key, pointer, piece, token)
+    for item in _items_of(_place(row), token, ERRORS, pointer, pieces):
         try:
-            send(writes.table, "PutItem", {**request, "Item": item})
+            _send(writes, item, when.no_later_version(version))
         except Refused:
             found = _there(writes, item)
             if found is None or found[VERSION][STRING] != version:
@@ -111,7 +109,7 @@ def _there(writes: StepWrites[T], item: Stored) -> Stored | None:
 
 def _free_for_errors(row: TaskRow) -> str:
     before: Pointer | None = row.attribute_values.get("errors_beside")
-    return "B" if before is not None and before.slot == "A" else "A"
+    return other_slot(before.slot if before is not None else None)
 
 
 def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
@@ -155,12 +153,10 @@ def of_new_row(
             attribute="data",
             size=packed,
         )
-    keys = keys_in((task_id, model.tracker.use_case.name), DATA, pointer)
+    place = task_id, model.tracker.use_case.name
     end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
     token = item["creation"][STRING]
-    return pointer.stored(), [
-        {**_item(key, pointer, piece, token), **end} for key, piece in zip(keys, pieces, strict=True)
-    ]
+    return pointer.stored(), [{**put, **end} for put in _items_of(place, token, DATA, pointer, pieces)]
 
 
 def is_too_large_for_row(model: type[TaskRow], value: Mapping[str, Any]) -> bool:
@@ -181,13 +177,15 @@ def too_large(model: type[TaskRow], task_id: str, value: Mapping[str, Any]) -> N
         )
 
 
-def _items_of(lock: Lock[T], kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
-    keys = keys_in((lock.task.task_id, lock.task.use_case_id), kind, pointer)
-    return (_item(key, pointer, piece, lock.token) for key, piece in zip(keys, pieces, strict=True))
+def _place(row: TaskRow) -> Row:
+    return row.task_id, row.use_case_id
 
 
-def _item(key: Stored, pointer: Pointer, piece: bytes, token: str) -> Stored:
-    return {**key, VERSION: {STRING: pointer.version}, PIECE: {BINARY: piece}, "lock": {STRING: token}}
+def _items_of(place: Row, token: str, kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
+    """Yield the pieces as they are put beside the row of that place."""
+    of_all = {VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
+    for key, piece in zip(keys_in(place, kind, pointer), pieces, strict=True):
+        yield {**key, **of_all, PIECE: {BINARY: piece}}
 
 
 def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
@@ -198,7 +196,7 @@ def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> No
     condition = when.no_later_version(version)
     for _ in range(_TRIES):
         try:
-            _send(writes, lock, item, condition)
+            _send(writes, item, condition, until=lock.expire_time)
         except Refused:
             found = _there(writes, item)  # before the row: what came after that was seen is not meant
             if found is not None and found[VERSION][STRING] == version:
@@ -216,7 +214,7 @@ def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> No
     )
 
 
-def _send(writes: StepWrites[T], lock: Lock[T], item: Stored, condition: Condition) -> None:
+def _send(writes: StepWrites[T], item: Stored, condition: Condition, *, until: datetime | None = None) -> None:
     request = writes.table.get_operation_kwargs("", "", condition=condition)
     del request["Key"], request["TableName"]
-    send(writes.table, "PutItem", {**request, "Item": item}, until=lock.expire_time)
+    send(writes.table, "PutItem", {**request, "Item": item}, until=until)

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model import Changes, TaskRow, saved, stored_row
-from pynamodb_tracker.pieces import Pointer, pointer_in
+from pynamodb_tracker.pieces import Pointer, other_slot, pointer_in
 from pynamodb_tracker.transitions.promise import Promise
 
 __all__ = ["Lock"]
@@ -88,7 +88,7 @@ class Lock(Generic[T]):
     @property
     def free_slot(self) -> str:
         """The slot for the next version of the data."""
-        return "B" if self.slot == "A" else "A"
+        return other_slot(self.slot)
 
     def stored(self, changes: Changes, sent: Changes) -> None:
         """Count these changes as stored, and the pointer in them as the row's."""

@@ -7,7 +7,7 @@ or that of a worker that was frozen, gives no end to pieces of a task that was r
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -45,8 +45,7 @@ def expire(writes: StepWrites[T], task: T) -> None:
     if keep_until is None:
         return
     try:
-        for key in _keys_beside(writes.model, task.task_id):
-            _write(writes.model, key, task.lock, keep_until)
+        _set_end(writes.model, task.task_id, task.lock, keep_until)
     except PynamoDBException as error:
         log.warning("what lies beside %s %r stays after its end: %s", writes.model.__name__, task.task_id, error)
 
@@ -56,8 +55,7 @@ def keep(model: type[T], row: T, token: str, order: str) -> None:
 
     TaskNotFoundError where its data has gone already.
     """
-    for key in _keys_beside(model, row.task_id):
-        _write(model, key, token, None)
+    _set_end(model, row.task_id, token, None)
     pointer = pointer_in(stored_row(row))
     if pointer is None:
         return
@@ -106,15 +104,16 @@ def clear_orphans(model: type[TaskRow], task_id: str) -> None:
             raise unapplied.error
 
 
-def _write(model: type[TaskRow], key: Mapping[str, Any], token: str, expire_time: str | None) -> None:
-    """Set the end of a piece, or remove it, unless a later order has written there, or it is gone."""
+def _set_end(model: type[TaskRow], task_id: str, token: str, expire_time: str | None) -> None:
+    """Set the end of all that lies beside a row, or remove it, except where a later order has written."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")
     write = PreparedWrite(table, condition=when.no_later_order(), actions=[end, fill(TaskRow.lock, "token")])
-    try:
-        send(table, "UpdateItem", write.request(key, {"token": token, "expire": expire_time}))
-    except Refused:
-        return
+    for key in _keys_beside(model, task_id):
+        try:
+            send(table, "UpdateItem", write.request(key, {"token": token, "expire": expire_time}))
+        except Refused:
+            continue
 
 
 def _keys_beside(model: type[TaskRow], task_id: str) -> Iterator[Stored]:
