@@ -11,6 +11,9 @@ from pynamodb_tracker import clock
 
 __all__ = ["FencesAttribute", "IntegerAttribute", "TimeAttribute"]
 
+_STAMP = 31
+"""Characters of a stored time."""
+
 
 class IntegerAttribute(Attribute[int]):
     """A whole number; PynamoDB's own number attribute is a float to type checkers."""
@@ -34,6 +37,12 @@ class TimeAttribute(UTCDateTimeAttribute):
         if value.tzinfo is None:
             raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
         return clock.stamp(value)
+
+    def deserialize(self, value: str) -> datetime:
+        """Return the aware time; what this library stored is read at once, anything else as PynamoDB does."""
+        if len(value) == _STAMP and value.endswith("+0000"):
+            return datetime.fromisoformat(value)
+        return super().deserialize(value)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class FencesAttribute(Attribute[list[int]]):

@@ -5,23 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import TaskIgnoredError, TaskNotFoundError, TaskNotStartableError, TrackerError
-from pynamodb_tracker.feed import Feed
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.pace import Pace
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.threads import in_threads
 
-__all__ = ["Batch", "Outcome", "in_threads", "met_another", "outcome_of"]
+__all__ = ["Batch", "Outcome", "met_another", "outcome_of"]
 
 T = TypeVar("T", bound=TaskRow)
-Item = TypeVar("Item")
-
 
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 """What became of a task that was tried; released: the attempt was given back."""
@@ -52,77 +51,45 @@ def met_another(ctx: ExecutionContext[T] | None, error: BaseException | None) ->
     return ctx is None and isinstance(error, TaskNotStartableError) and not isinstance(error, _OWN_FAULT)
 
 
+@dataclass(slots=True)
 class Batch(Generic[T]):
     """The runs of one step over many tasks."""
 
-    def __init__(
-        self,
-        codes: Codes,
-        start: Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]],
-        function: Callable[[ExecutionContext[T]], object],
-        feed: Feed,
-        *,
-        pace: Pace,
-        progress: Callable[[Report], object] | None,
-    ) -> None:
-        self._codes = codes
-        self._start = start
-        self._function = function
-        self._feed = feed
-        self._pace = pace
-        self._progress = progress
-        self._guard = threading.Lock()
-        self.report = Report()
-        self._lists: dict[Outcome, list[str]] = {
-            "succeeded": self.report.succeeded,
-            "failed": self.report.failed,
-            "ignored": self.report.ignored,
-        }
+    codes: Codes
+    start: Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
+    function: Callable[[ExecutionContext[T]], object]
+    pace: Pace
+    met: Callable[[], object] | None = None
+    """Called when another worker had a task first."""
+    progress: Callable[[Report], object] | None = None
+    report: Report = field(default_factory=Report)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, task_id: str) -> None:
-        """Run one task, and note what became of it; an order to end, such as Ctrl-C, is recorded and leaves."""
+    def run(self, task_ids: Iterable[str], threads: int) -> Report:
+        """Run each task, its id read when it is its turn; an order to end, such as Ctrl-C, is recorded and leaves."""
+        in_threads(self._run, task_ids, threads)
+        return self.report
+
+    def _run(self, task_id: str) -> None:
+        """Run one task, and note what became of it."""
         ctx: ExecutionContext[T] | None = None
         error: Exception | None = None
-        self._pace.wait()
+        self.pace.wait()
         try:
-            with self._start(task_id) as ctx:
-                self._function(ctx)
+            with self.start(task_id) as ctx:
+                self.function(ctx)
         except Exception as caught:  # noqa: BLE001 - of the function: it is on record, and in the report
             error = caught
-        if met_another(ctx, error):
-            self._feed.met()
+        if self.met is not None and met_another(ctx, error):
+            self.met()
         with self._guard:
             self._note(task_id, ctx, error)
-            if self._progress is not None:
-                self._progress(self.report)
+            if self.progress is not None:
+                self.progress(self.report)
 
     def _note(self, task_id: str, ctx: ExecutionContext[T] | None, error: Exception | None) -> None:
-        outcome = outcome_of(self._codes, ctx, error)
-        if outcome in self._lists:
-            self._lists[outcome].append(task_id)
+        outcome = outcome_of(self.codes, ctx, error)
+        if outcome in ("succeeded", "failed", "ignored"):
+            getattr(self.report, outcome).append(task_id)
         elif error is not None:
             self.report.refused[task_id] = error
-
-
-def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Call the function on each item, read lazily; an exception stops the feeding, and leaves when all have ended."""
-    if threads == 1:
-        for item in items:
-            function(item)
-        return
-    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
-
-    with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
-        running: set[Future[None]] = set()
-        try:
-            for item in items:
-                running.add(pool.submit(function, item))
-                if len(running) >= 2 * threads:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        future.result()
-            for future in running:
-                future.result()
-        finally:
-            for future in running:
-                future.cancel()

@@ -104,4 +104,7 @@ def wait(event: threading.Event, seconds: float) -> bool:
 
 def stamp(time: datetime) -> str:
     """Return the stored form of an aware time: UTC, 31 characters whose order is the order of time."""
-    return time.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "+0000"
+    if time.tzinfo is not UTC:
+        time = time.astimezone(UTC)
+    date = f"{time.year:04}-{time.month:02}-{time.day:02}"  # twice as quick as isoformat, and each run has six
+    return f"{date}T{time.hour:02}:{time.minute:02}:{time.second:02}.{time.microsecond:06}+0000"

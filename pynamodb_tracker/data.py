@@ -14,8 +14,8 @@ from pynamodb_tracker.stored import reads_back, refuse_json
 
 __all__ = ["DataAttribute", "LeftOut"]
 
-_OF_OTHERS = ('": ', ", ", "\\u", "\n")
-"""What text has that another writer formats: spaces behind signs, escapes, lines."""
+_OF_OTHERS = ("\n", "\t", "\r", *("{ ", "[ ", "} ", "] ", ": ", ", ", " }", " ]", " :", " ,"), "\\u", "\\/")
+"""What text may have that another program formatted: space around signs, lines, escapes that are not needed."""
 
 _TRIES = 20
 """How often a dictionary is told anew that another thread changes meanwhile."""
@@ -27,11 +27,13 @@ class Lazy:
     Nothing here takes a lock: reading may run the garbage collector, and with it any code at all.
     """
 
-    __slots__ = ("_parsed", "pointer", "text")
+    __slots__ = ("_parsed", "has_odd_numbers", "pointer", "text")
 
     def __init__(self, text: str | None, pointer: Pointer | None = None) -> None:
         self.text = text
         self.pointer = pointer
+        self.has_odd_numbers = False
+        """Whether another program wrote a number: with more digits than Python reads, or in another form."""
         self._parsed: dict[str, Any] = {}
 
     @property
@@ -42,8 +44,14 @@ class Lazy:
     def value(self) -> Any:
         """Return the dictionary: of two threads, both get that of the first."""
         if not self._parsed:
-            self._parsed.setdefault("value", json.loads(self.text or "{}"))
+            self._parsed.setdefault("value", json.loads(self.text or "{}", parse_float=self._number))
         return self._parsed["value"]
+
+    def _number(self, text: str) -> float:
+        number = float(text)
+        if repr(number) != text:
+            self.has_odd_numbers = True
+        return number
 
     def __eq__(self, other: object) -> bool:
         """Compare what both say, without reading what lies beside a row."""
@@ -125,7 +133,8 @@ class DataAttribute(Attribute[dict[str, Any]]):
 
     def is_rewritten(self, instance: Any, text: str) -> bool:
         """Tell whether text as another writer formats it means what the row's dictionary says, and nothing else."""
-        if not any(sign in text for sign in _OF_OTHERS):
+        lazy = instance.attribute_values.get("data")
+        if isinstance(lazy, Lazy) and not lazy.has_odd_numbers and not any(sign in text for sign in _OF_OTHERS):
             return False  # it is as this library writes it, and not what it would write now
         value = self.__get__(instance, type(instance))
         before = json.loads(text)

@@ -94,7 +94,7 @@ class TaskRow(Model):
     """What the class declares, for the library; the one name that it takes from the user's for itself."""
     tracker_attributes: ClassVar[frozenset[str]]
     """The names of the attributes that only transitions write."""
-    _loading: ClassVar[tuple[tuple[str, Attribute[Any], bool], ...] | None] = None
+    _loading: ClassVar[tuple[tuple[str, str, Attribute[Any], bool], ...] | None] = None
 
     def redact(self, text: str) -> str:
         """Return a text as it may be kept in `errors`: override it to take secrets out of messages and tracebacks.
@@ -121,8 +121,8 @@ class TaskRow(Model):
             _data_text=None,
             _errors_whole=False,
         )
-        for name, attribute, plain in self._loading_plan():
-            stored = attribute_values.get(attribute.attr_name)
+        for name, stored_name, attribute, plain in self._loading_plan():
+            stored = attribute_values.get(stored_name)
             if stored is not None and "NULL" not in stored:
                 value = attribute.deserialize(attribute.get_value(stored))
                 if plain:
@@ -132,13 +132,15 @@ class TaskRow(Model):
             elif attribute.default is not None:
                 attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
                 if (value := serialized(self, name, attribute)) is not None:  # loaded, not assigned by anybody
-                    vars(self)["_stored"] = {**stored_row(self), attribute.attr_name: value}
+                    vars(self)["_stored"] = {**stored_row(self), stored_name: value}
 
     @classmethod
-    def _loading_plan(cls) -> tuple[tuple[str, Attribute[Any], bool], ...]:
+    def _loading_plan(cls) -> tuple[tuple[str, str, Attribute[Any], bool], ...]:
         if "_loading" not in vars(cls):
-            plan = ((n, a, type(a).__set__ is Attribute.__set__) for n, a in cls.get_attributes().items())
-            cls._loading = tuple(plan)
+            cls._loading = tuple(
+                (name, attribute.attr_name, attribute, type(attribute).__set__ is Attribute.__set__)
+                for name, attribute in cls.get_attributes().items()
+            )
         return cls._loading or ()
 
     @classmethod

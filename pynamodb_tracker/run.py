@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from pynamodb_tracker import ending, transitions
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, ValueNotStorableError
+from pynamodb_tracker.exceptions import GiveUp, LockLostError, ValueNotStorableError
 from pynamodb_tracker.heartbeat import Heartbeat
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.policy import Policy, delay_after
 
 __all__ = ["Run"]
 
 T = TypeVar("T", bound=TaskRow)
-
-log = logging.getLogger("pynamodb_tracker")
-
-
-class Policy(Protocol):
-    """What a step says about failures."""
-
-    retry_delay: timedelta | Callable[[int], timedelta] | None
-    give_up_on: Sequence[type[BaseException]]
 
 
 @dataclass(slots=True)
@@ -183,7 +173,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         final = isinstance(error, (GiveUp, *self.policy.give_up_on))
         delay, interrupt = timedelta(0), None
         try:
-            delay = delay if final else self._delay(lock.attempt, error)
+            delay = delay if final else delay_after(self.policy, lock.attempt, error, self.writes.codes.step)
         except KeyboardInterrupt as pressed:  # in the user's function: what happened is recorded before it leaves
             interrupt = pressed
         fail = partial(transitions.fail, error=error, delay=delay, final=final)
@@ -195,31 +185,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _release(self, lock: transitions.Lock[T], error: BaseException) -> bool:
         """Give the attempt back, and tell whether that is on record."""
         return ending.recorded(error, lambda: self._finish(lock, transitions.release))
-
-    def _delay(self, attempt: int, error: BaseException) -> timedelta:
-        """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
-        if isinstance(error, RetryLater):
-            return _checked(getattr(error, "delay", None), error, "the delay of RetryLater is")
-        retry_delay = self.policy.retry_delay
-        if not callable(retry_delay):
-            return retry_delay or timedelta(0)
-        try:
-            delay: object = retry_delay(attempt)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as broken:
-            ending.note(error, f"retry_delay({attempt}) raised {broken!r}: no delay was taken")
-            log.exception("retry_delay(%s) of step %s failed: no delay is taken", attempt, self.writes.codes.step)
-            return timedelta(0)
-        return _checked(delay, error, f"retry_delay({attempt}) returned")
-
-
-def _checked(delay: object, error: BaseException, told: str) -> timedelta:
-    """Return a delay, or none where it is something else, which the error then has as a note."""
-    if isinstance(delay, timedelta) and delay >= timedelta(0):
-        return delay
-    ending.note(error, f"{told} {shown(delay)}, no timedelta of zero or more: no delay was taken")
-    return timedelta(0)
 
 
 def _is_promised(lock: transitions.Lock[T]) -> bool:

@@ -14,7 +14,7 @@ from pynamodb_tracker.status import Status
 if TYPE_CHECKING:
     from pynamodb_tracker.bound_step import BoundStep
 
-__all__ = ["AlsoFrom", "DeclaredState", "Step"]
+__all__ = ["DeclaredState", "States", "Step"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -29,7 +29,7 @@ class DeclaredState:
     status: Status
 
 
-AlsoFrom = Sequence[State[Any] | DeclaredState]
+States = Sequence[State[Any] | DeclaredState]
 
 
 class Step:
@@ -51,7 +51,7 @@ class Step:
         lock_for: timedelta = timedelta(minutes=5),
         retry_delay: RetryDelay | None = None,
         give_up_on: Sequence[type[BaseException]] = (),
-        also_from: AlsoFrom = (),
+        also_from: States = (),
     ) -> None:
         self.name = ""
         self.number = number

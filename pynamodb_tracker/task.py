@@ -10,7 +10,6 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import query, transitions, whole
 from pynamodb_tracker.arguments import check_flag, check_task_id, check_threads, check_time, did_you_mean, shown
-from pynamodb_tracker.batch import in_threads
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.declaration import TaskMeta
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
@@ -19,6 +18,7 @@ from pynamodb_tracker.readable import checked
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.threads import in_threads
 
 __all__ = ["Task"]
 

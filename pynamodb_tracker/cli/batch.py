@@ -12,13 +12,13 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import batch, clock
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.cli.grouping import Groups
-from pynamodb_tracker.cli.reopening import Reopening
 from pynamodb_tracker.cli.stop import Stop
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
+from pynamodb_tracker.pace import Pace
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.state import State
 
@@ -93,8 +93,14 @@ class Batch:
             function = partial(self._watched, stop)
             self.selection.run(function, noted, threads=self.threads, rate=self.rate, heartbeat=self.heartbeat)
             if self.selection.ignored and not stop:
-                ids = islice(self.selection.ids_of_ignored(began), self.selection.left(self.done))
-                Reopening(self.selection.step, function, noted, self.heartbeat).run(ids, self.threads, self.rate)
+                self._run_ignored(function, noted, began)
+
+    def _run_ignored(self, function: Callable[[Any], None], noted: Callable[[Report], None], before: datetime) -> None:
+        """Claim ignored ones from where they are: one that this batch does not reach stays ignored."""
+        step = self.selection.step
+        start: Callable[[str], Any] = partial(step.start, also_from=(step.ignored,), heartbeat=self.heartbeat)
+        ids = islice(self.selection.ids_of_ignored(before), self.selection.left(self.done))
+        batch.Batch(step.codes, start, function, Pace(self.rate), progress=noted).run(ids, self.threads)
 
     def _watched(self, stop: Stop, ctx: ExecutionContext[Any]) -> None:
         """Run one task; one that has begun after the order to stop is given back, and its attempt does not count."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.batch import in_threads
 from pynamodb_tracker.cli import stop
 from pynamodb_tracker.cli.exits import FOUND, CannotRunError, one_line
 from pynamodb_tracker.cli.lines import File, Form, Line, opened
@@ -23,6 +22,7 @@ from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TrackerError
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task import Task
+from pynamodb_tracker.threads import in_threads
 
 __all__ = ["load"]
 

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.query.seen import Seen
 from pynamodb_tracker.query.walk import Position, Walk, position
 from pynamodb_tracker.query.window import Window
 from pynamodb_tracker.status import Codes
@@ -41,14 +42,15 @@ class Todo(Generic[T]):
         most = None if self.error_like else limit  # what is like it is known of the rows alone
         walks = [replace(walk, with_data=with_data).rows(most) for walk in self._waiting()]
         rows = (row for row in _merged([*walks, self._abandoned(with_data=with_data)], _of_row) if self._is_like(row))
-        return islice(_each_once(rows, lambda row: row.task_id), limit)
+        seen = Seen()
+        return islice((row for row in rows if seen.is_new(row.task_id)), limit)
 
     def ids(self) -> Iterator[str]:
         """Yield ids alone: of tasks that wait as the index has them, so that a claim may find that one has moved on."""
         waiting = (map(position, filter(self._is_entry_like, walk.entries())) for walk in self._waiting())
         abandoned = (_of_row(row) for row in self._abandoned(with_data=False) if self._is_like(row))
         positions = _merged([*waiting, abandoned], lambda each: each)
-        return _each_once((task_id for _, task_id in positions), lambda task_id: task_id)
+        return filter(Seen().is_new, (task_id for _, task_id in positions))
 
     def first(self) -> dict[int, datetime]:
         """Return by code when the first of its tasks can be started, now or later; reads one entry of each shard.
@@ -103,11 +105,3 @@ def _of_row(row: TaskRow) -> Position:
 
 def _merged(walks: Iterable[Iterator[V]], where: Callable[[V], Position]) -> Iterator[V]:
     return heapq.merge(*walks, key=where)
-
-
-def _each_once(found: Iterable[V], name: Callable[[V], str]) -> Iterator[V]:
-    seen = set[str]()
-    for each in found:
-        if name(each) not in seen:
-            seen.add(name(each))
-            yield each

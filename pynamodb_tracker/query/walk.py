@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from pynamodb_tracker import clock, whole
 from pynamodb_tracker.model import TaskRow, stored_row
 from pynamodb_tracker.query.pages import INDEX, pages
+from pynamodb_tracker.query.seen import Seen
 from pynamodb_tracker.query.window import Window
 from pynamodb_tracker.stored import Stored
 
@@ -54,13 +55,12 @@ class Walk(Generic[T]):
     def rows(self, limit: int | None = None) -> Iterator[T]:
         """Yield each task that is in the state, whole, once."""
         self._entries = self.entries(limit)
-        seen, wanted = set[str](), limit
+        seen, wanted = Seen(), limit
         while chunk := list(islice(self._entries, min(_MOST_KEYS, wanted or _MOST_KEYS))):
             for entry, row in self._whole(chunk):
                 self.positions[entry["status_key"]["S"]] = position(entry)
-                if row is None or row.task_id in seen or not still(row, entry):
+                if row is None or not still(row, entry) or not seen.is_new(row.task_id):
                     continue
-                seen.add(row.task_id)
                 yield row
                 if wanted is not None:
                     wanted -= 1

@@ -27,16 +27,17 @@ class Lock(Generic[T]):
         self.task = task
         self.token = token
         """What the row's `lock` must still be, for anything of this run to be recorded."""
-        self.expire_time: datetime = task.lock_expire_time
+        values = task.attribute_values
+        self.expire_time: datetime = values["lock_expire_time"]
         """Until when this worker may believe that it holds the task; `extended` moves it."""
-        self.attempt: int = task.attempt
+        self.attempt: int = values["attempt"]
         """Which attempt of the step this is, from 1."""
-        *earlier, fence = task.unfinished
+        *earlier, fence = values["unfinished"]
         self.fence: int = fence
         """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
         self.unfinished: list[int] = earlier
         """Fences of earlier claims that never finished."""
-        self.create_time: datetime = task.create_time
+        self.create_time: datetime = values["create_time"]
         """When the task was created: one that was deleted and created again since is another one."""
         self.saves = 0
         """How many saves of this run were sent."""
@@ -92,8 +93,10 @@ class Lock(Generic[T]):
 
     def stored(self, changes: Changes, sent: Changes) -> None:
         """Count these changes as stored, and the pointer in them as the row's."""
-        saved(self.task, changes, sent)
-        self.slot, self.unsure = _slot_of(self.task), None
+        self.unsure = None
+        if changes:
+            saved(self.task, changes, sent)
+            self.slot = _slot_of(self.task)
 
 
 def _slot_of(task: TaskRow) -> str | None:

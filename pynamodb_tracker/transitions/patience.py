@@ -28,18 +28,18 @@ def patiently(lock: Lock[T], codes: Codes, code: int, send: Callable[[], R]) -> 
 
     At least one try: a finish after the end of the lock is good while nobody else has taken the task.
     """
-    for pause in backoff():
+    pauses = backoff()
+    while True:
         try:
             return send()
         except PynamoDBConnectionError as error:
-            left = (lock.expire_time - clock.now()).total_seconds()
+            pause, left = next(pauses) or 0, (lock.expire_time - clock.now()).total_seconds()
             if is_invalid(error):
                 raise
-            if not is_passing(error) or left <= (pause or 0):
+            if not is_passing(error) or left <= pause:
                 _leave(lock, codes, code, error)
                 raise
-            clock.sleep(pause or 0)
-    raise AssertionError("the pauses do not end")
+            clock.sleep(pause)
 
 
 def _leave(lock: Lock[T], codes: Codes, code: int, error: PynamoDBConnectionError) -> None:

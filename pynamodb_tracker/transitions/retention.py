@@ -41,6 +41,8 @@ def expire(writes: StepWrites[T], task: T) -> None:
     It costs a query, and a write of each piece, so only where a use case says `keep_for`. That the task has ended
     stands by then: where the pieces cannot be told, that is logged, and they stay.
     """
+    if writes.model.tracker.use_case.keep_for is None:
+        return
     keep_until = writes.keep_until(task.status, task.update_time)
     if keep_until is None:
         return

@@ -171,10 +171,11 @@ class StepWrites(Generic[T]):
 
     def moved(self, code: int, task_id: str, now: datetime, due: datetime | None = None) -> dict[str, Any]:
         """Return the values of every change of state: its index keys and its times, from one reading of the clock."""
+        stamped = clock.stamp(now)
         values = {
             "status_key": self.model.tracker.use_case.status_key(code, task_id),
-            "now": clock.stamp(now),
-            "due": clock.stamp(max(now, due or now)),
+            "now": stamped,
+            "due": stamped if due is None or due <= now else clock.stamp(due),
         }
         if keep_until := self.keep_until(code, now):
             values["keep_until"] = keep_until

@@ -36,6 +36,7 @@ class Attempt:
         self._ctx: ExecutionContext[Any] | None = None
         self._guard = threading.Lock()
         self._is_noted = False
+        self._over = threading.Event()
 
     def go(self, function: Function, stopped: threading.Event) -> None:
         """Run the function on the task; its exceptions are on record, and only an order to end leaves."""
@@ -53,13 +54,19 @@ class Attempt:
                 raise
         finally:
             self._note(error)
+            self._over.set()
 
-    def give_back(self) -> bool:
-        """Release the task though its function still runs, and tell whether that is on record."""
+    def give_back(self, seconds: float) -> bool:
+        """Release the task though its function still runs, and tell whether nothing is left to do.
+
+        One whose claim is under way releases itself; that is waited for.
+        """
+        if self._ctx is None:
+            self._over.wait(seconds)
         released = self._run.give_back()
         if released:
             self._count("released", None)
-        return released
+        return released or self._over.is_set()
 
     def _note(self, error: BaseException | None) -> None:
         """Count the task, and say what a person should know of it."""

@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -125,7 +126,7 @@ class Backlog:
         self._round_ends = now + _FRESH
         with self._guard:
             self._at_rest = {task_id: until for task_id, until in self._at_rest.items() if until > now}
-        self._feed = self.step.feed(due) if due else None
+        self._feed = Feed(partial(self.step.due_ids, only=due)) if due else None
         self._round = None if self._feed is None else islice(filter(self._is_rested, self._feed), _ROUND)
 
     def _is_wanted(self, state: State[Any], now: datetime) -> bool:

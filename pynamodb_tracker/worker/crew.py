@@ -87,7 +87,7 @@ class Crew:
     def cut_short(self) -> None:
         """Give back what still runs; each on a thread of its own, for where nobody answers that may take long."""
         helpers = [
-            threading.Thread(target=self._give_back, args=(attempt,), daemon=True)
+            threading.Thread(target=_give_back, args=(attempt,), daemon=True)
             for attempt in list(self._running.values())
         ]
         deadline = time.monotonic() + _GIVE_BACK_WITHIN
@@ -115,12 +115,6 @@ class Crew:
             lines.append(f"  {backlog.name}: {backlog.tally}; looks again {f'in {wait:.1f} s' if wait else 'now'}")
         return lines
 
-    def _give_back(self, attempt: Attempt) -> None:
-        if attempt.give_back():
-            log.warning("%s still ran when the grace time was over: it was given back", attempt)
-        else:
-            log.error("%s still ran when the grace time was over: it is locked until its lock ends", attempt)
-
     def _work(self) -> None:
         """Do what one thread does."""
         try:
@@ -141,3 +135,10 @@ class Crew:
         finally:
             del self._running[here]
             self._dispatcher.done()
+
+
+def _give_back(attempt: Attempt) -> None:
+    if attempt.give_back(_GIVE_BACK_WITHIN):
+        log.warning("%s still ran when the grace time was over: it was given back", attempt)
+    else:
+        log.error("%s still ran when the grace time was over: it is locked until its lock ends", attempt)

@@ -73,6 +73,7 @@ class Worker:
             "longest_pause": check_duration("longest_pause", longest_pause),
         }
         self._mailbox = Mailbox()
+        self._is_stopped = False
         self._entered = threading.Lock()
 
     def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
@@ -91,6 +92,8 @@ class Worker:
         )
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: make another one")
+        if self._is_stopped:
+            return {step: Tally() for step in self._functions}
         with self._mailbox.listening(_SIGNALS):
             self._look_first()
             team = self._team(settings)
@@ -101,7 +104,11 @@ class Worker:
         return dict(zip(self._functions, team.tallies, strict=True))
 
     def stop(self) -> None:
-        """Stop in order, as SIGTERM does; from any thread, a function of the worker included. Returns at once."""
+        """Stop in order, as SIGTERM does; from any thread, a function of the worker included. Returns at once.
+
+        A worker that is stopped before it runs starts nothing.
+        """
+        self._is_stopped = True
         self._mailbox.put(Message.STOP)
 
     def _team(self, settings: Settings) -> Crew | Fleet:

@@ -123,6 +123,19 @@ def test_todo_yields_whole_tasks() -> None:
     assert next(Order.confirm_payment.todo()).data == {"a": [1]}
 
 
+def test_due_ids_are_those_of_todo_and_read_entries_alone(clock: StoppedClock) -> None:
+    for number in range(4):
+        Order.create(f"o-{number}")
+        clock.advance(MINUTE)
+    with recorded() as requests:
+        assert list(Order.confirm_payment.due_ids()) == todo()
+        assert list(Order.confirm_payment.due_ids(limit=3)) == ["o-0", "o-1", "o-2"]
+        assert list(Order.confirm_payment.due_ids(since=clock.now() - 2 * MINUTE)) == ["o-2", "o-3"]
+        del requests[:]
+        list(Order.confirm_payment.due_ids(only=(Order.confirm_payment.pending,)))
+    assert [request.operation for request in requests] == ["Query"]
+
+
 def test_todo_reads_nothing_before_it_is_iterated() -> None:
     with recorded() as requests:
         Order.confirm_payment.todo()

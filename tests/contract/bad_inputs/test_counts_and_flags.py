@@ -19,6 +19,7 @@ TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
     lambda limit: list(STATE.query(limit=limit)),
     lambda limit: STATE.page(limit=limit).tasks,
     lambda limit: list(STEP.todo(limit=limit)),
+    lambda limit: list(STEP.due_ids(limit=limit)),
     lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
 ]
 
@@ -58,7 +59,7 @@ def test_what_is_no_number_of_threads_is_refused(threads: object) -> None:
         refuses(partial(method, threads), "threads is a whole number from 1, not ")
 
 
-@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "todo", "run_all"])
+@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "todo", "due_ids", "run_all"])
 def test_a_limit_may_be_as_large_as_can_be(method: Callable[[Any], list[object]]) -> None:
     Order.create_many(["o-1", "o-2"])
     assert len(method(sys.maxsize)) == 2

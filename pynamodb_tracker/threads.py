@@ -1,0 +1,34 @@
+"""One function on many items, on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+__all__ = ["in_threads"]
+
+Item = TypeVar("Item")
+
+
+def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
+    """Call the function on each item, read lazily; an exception stops the feeding, and leaves when all have ended."""
+    if threads == 1:
+        for item in items:
+            function(item)
+        return
+    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
+
+    with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
+        running: set[Future[None]] = set()
+        try:
+            for item in items:
+                running.add(pool.submit(function, item))
+                if len(running) >= 2 * threads:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+            for future in running:
+                future.result()
+        finally:
+            for future in running:
+                future.cancel()

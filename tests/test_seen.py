@@ -1,0 +1,42 @@
+"""What a walk remembers of the tasks that it has met."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import pytest
+
+from pynamodb_tracker.query import seen
+from pynamodb_tracker.query.seen import Seen
+
+
+@pytest.mark.parametrize("recent", [1, 2, 7, 4096])
+def test_an_id_is_new_once(monkeypatch: pytest.MonkeyPatch, recent: int) -> None:
+    monkeypatch.setattr(seen, "_RECENT", recent)
+    known = Seen()
+    ids = [f"o-{number}" for number in range(200)]
+    assert all(map(known.is_new, ids))
+    assert not any(map(known.is_new, reversed(ids)))
+    assert known.is_new("another one")
+
+
+def test_ids_of_any_text_are_told_apart() -> None:
+    known = Seen()
+    assert [known.is_new(task_id) for task_id in ("a", "A", "\u00e9", "e\u0301", "a")] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_hundred_thousand_ids_take_about_a_megabyte() -> None:
+    known = Seen()
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            known.is_new(f"order-{number:020}")
+        assert tracemalloc.get_traced_memory()[1] < 1_500_000
+    finally:
+        tracemalloc.stop()
