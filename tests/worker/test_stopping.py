@@ -15,6 +15,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker
 from pynamodb_tracker.run import Run
 from pynamodb_tracker.worker import crew
+from pynamodb_tracker.worker.attempt import Attempt
 from pynamodb_tracker.worker.crew import Crew
 from tests.race.processes import until
 from tests.worker.shop import Order
@@ -122,6 +123,30 @@ def test_a_task_that_is_claimed_when_the_worker_stops_is_given_back_untouched(
     assert worker.run() == {Order.confirm: Tally(released=1)}
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
+
+
+def test_a_claim_that_is_under_way_when_the_grace_time_is_over_is_given_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cutting = threading.Event()
+    give_back, enter = Attempt.give_back, Run.__enter__
+
+    def now_cut(attempt: Attempt, seconds: float) -> bool:
+        cutting.set()
+        return give_back(attempt, seconds)
+
+    def slow(run: Run[Any]) -> Any:
+        worker.stop()
+        assert cutting.wait(WAIT)
+        return enter(run)
+
+    monkeypatch.setattr(Attempt, "give_back", now_cut)
+    monkeypatch.setattr(Run, "__enter__", slow)
+    Order.create("o-1")
+    worker = Worker({Order.confirm: Hanging()}, grace=AT_ONCE)
+    assert worker.run() == {Order.confirm: Tally(released=1)}
+    assert Order.get_task("o-1").state == Order.confirm.pending
+    assert "it was given back" in caplog.text
 
 
 def test_what_still_runs_after_the_grace_time_is_given_back(caplog: pytest.LogCaptureFixture) -> None:
