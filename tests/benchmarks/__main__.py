@@ -24,7 +24,9 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--tasks", type=int, default=10_000, help="the most tasks that queries run over (%(default)s)")
+    parser.add_argument(
+        "--tasks", type=int, default=queries.SIZES[-1], help="the most tasks that queries run over (%(default)s)"
+    )
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in BENCHMARKS]:
         parser.error(f"there is no benchmark {unknown[0]!r}: choose from {', '.join(BENCHMARKS)}")

@@ -33,7 +33,7 @@ TIMES = ("due_time", "update_time", "create_time")
 Query = Callable[[], object]
 
 
-def report(*, most: int = 10_000) -> Iterator[str]:
+def report(*, most: int = SIZES[-1]) -> Iterator[str]:
     yield "Status queries over pending tasks of 0.2 KB, by how many there are"
     yield from missing()
     sizes = [size for size in SIZES if size <= most]
@@ -44,23 +44,27 @@ def report(*, most: int = 10_000) -> Iterator[str]:
         made = {name: way() for name, way in ways().items() if name in QUERIES}
         for way in made.values():
             way.make_table()
-        rows: list[list[str]] = []
-        memory: list[str] = []
         for begin, size in itertools.pairwise([0, *sizes]):
             measured = made if size <= MOST_OF_ALL else {LIBRARY: made[LIBRARY]}
             for way in measured.values():
                 fill(way, begin, size)
             if begin == 0:
                 warm_up(made)
-            for name, way in measured.items():
-                rows += [[query, name, str(size), *figures(way, run)] for query, run in QUERIES[name](way).items()]
-            rows += [["all of them", LIBRARY, str(size), *figures(made[LIBRARY], every_task, once=True)]]
-            memory.append(f"{peak(every_task) / 2**20:.1f} MB at {size}")
+            yield f"\n{size:,} tasks"
+            yield from of_size(measured)
         for way in made.values():
             way.drop_table()
-    rows.sort(key=lambda row: row[:2])
-    yield from table(["query", "way", "tasks", "time", "requests", "read units"], rows, left=2)
-    yield f"the most memory that reading all of them held: {', '.join(memory)}"
+
+
+def of_size(measured: dict[str, Way]) -> Iterator[str]:
+    """Yield the table of one size, as soon as it is known: the last one takes minutes."""
+    rows = [
+        [query, name, *figures(way, run)] for name, way in measured.items() for query, run in QUERIES[name](way).items()
+    ]
+    rows.sort(key=lambda row: row[0])
+    rows.append(["all of them", LIBRARY, *figures(measured[LIBRARY], every_task, once=True)])
+    yield from table(["query", "way", "time", "requests", "read units"], rows, left=2)
+    yield f"reading all of them held {peak(every_task) / 2**20:.1f} MB at most"
 
 
 def warm_up(made: dict[str, Way]) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.data import DataAttribute
+from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.query import walk
 from pynamodb_tracker.testing import StoppedClock
 from tests.contract.network import Network
@@ -86,3 +87,25 @@ def test_the_tasks_that_are_to_be_done_are_in_memory_group_by_group(filled: list
         most_alive(Order.confirm_payment.todo(), filled) <= GROUP + 1
     )  # the merge has the last one of a state in hand
     assert len(filled) == MANY
+
+
+@pytest.mark.parametrize("read", [Order.confirm_payment.pending.query, Order.confirm_payment.todo])
+def test_a_query_has_a_page_of_rows_in_memory_at_most(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[], Iterable[Order]]
+) -> None:
+    Order.create_many(f"o-{number:02}" for number in range(60))
+    rows: list[weakref.ref[TaskRow]] = []
+    deserialize = TaskRow.deserialize
+
+    def noted(row: TaskRow, values: Any) -> None:
+        rows.append(weakref.ref(row))
+        deserialize(row, values)
+
+    monkeypatch.setattr(TaskRow, "deserialize", noted)
+    monkeypatch.setattr(walk, "_MOST_KEYS", 10)
+    most = 0
+    for task in read():
+        del task
+        most = max(most, sum(row() is not None for row in rows))
+    assert len(rows) == 60
+    assert most <= 10 + 1  # the merge of states has the last one of each in hand
