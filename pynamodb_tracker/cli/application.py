@@ -21,12 +21,13 @@ from pynamodb_tracker.cli.orders import delete, ignore, reopen
 from pynamodb_tracker.cli.runs import retry, run
 from pynamodb_tracker.cli.show import show
 from pynamodb_tracker.cli.status import status
+from pynamodb_tracker.cli.working import worker
 
 __all__ = ["app"]
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Look": {"status": status, "list": list_tasks, "show": show, "errors": errors, "stuck": stuck},
-    "Run": {"run": run, "retry": retry},
+    "Run": {"run": run, "retry": retry, "worker": worker},
     "Put right": {"reopen": reopen, "ignore": ignore, "delete": delete},
     "Move": {"load": load, "export": export},
     "Set up": {"create-table": create_table, "doctor": doctor, "demo": demo},

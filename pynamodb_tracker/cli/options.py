@@ -13,6 +13,7 @@ __all__ = [
     "AppOption",
     "ErrorOption",
     "FunctionArgument",
+    "HeartbeatOption",
     "JsonOption",
     "RateOption",
     "SinceOption",
@@ -65,6 +66,10 @@ RateOption = Annotated[
 
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, max=256, metavar="N", help="How many work at the same time.")
+]
+
+HeartbeatOption = Annotated[
+    bool, typer.Option("--heartbeat", help="Extend the lock while a task runs, however long that takes.")
 ]
 
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="The step, as it is called in the class.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
@@ -16,7 +16,7 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.task import Task
 from pynamodb_tracker.usecase import UseCase
 
-__all__ = ["check_window", "name_of", "state_named", "step_named", "steps_of", "use_case", "use_cases"]
+__all__ = ["check_window", "name_of", "state_named", "step_among", "step_named", "steps_of", "use_case", "use_cases"]
 
 
 @contextmanager
@@ -79,6 +79,27 @@ def step_named(model: type[Task], name: str) -> BoundStep[Any]:
         hint = did_you_mean(name, known) or f"; its steps are {', '.join(known)}"
         raise CannotRunError(f"{model.__name__} has no step {name!r}{hint}")
     return known[name]
+
+
+def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
+    """Return a step of several use cases by its name, as `ship` where one of them has it, or as `order.ship`."""
+    use_case_name, _, step = name.rpartition(".")
+    known = {model.tracker.use_case.name: model for model in models}
+    if use_case_name:
+        found = [model for key, model in known.items() if use_case_name in (key, model.__name__)]
+        if not found:
+            hint = did_you_mean(use_case_name, known) or f"; there is {', '.join(known)}"
+            raise CannotRunError(f"{name}: no use case {use_case_name!r} of those that --app and --use-case name{hint}")
+    else:
+        found = [model for model in models if step in {each.name for each in steps_of(model)}]
+    if len(found) > 1:
+        choices = ", ".join(f"{model.tracker.use_case.name}.{step}" for model in found)
+        raise CannotRunError(f"{len(found)} use cases have a step {step!r}: write one of {choices}")
+    if not found and len(models) > 1:
+        steps = {f"{key}.{each.name}": each.name for key, model in known.items() for each in steps_of(model)}
+        hint = did_you_mean(step, steps.values()) or f"; there is {', '.join(steps)}"
+        raise CannotRunError(f"none of {len(models)} use cases has a step {step!r}{hint}")
+    return step_named(found[0] if found else models[0], step)
 
 
 def state_named(model: type[Task], name: str) -> State[Any]:

@@ -10,7 +10,7 @@ import typer
 
 from pynamodb_tracker import clock
 
-__all__ = ["age", "between", "duration", "moment", "rate", "seconds", "stamp"]
+__all__ = ["age", "between", "duration", "length", "moment", "rate", "seconds", "stamp"]
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
@@ -26,12 +26,17 @@ def seconds(text: str) -> float:
     return sum(float(part[:-1]) * _SECONDS[part[-1]] for part in re.findall(r"[\d.]+[wdhms]", text))
 
 
-def duration(text: str) -> timedelta:
-    """Return a duration above zero."""
+def length(text: str) -> timedelta:
+    """Return a duration, of zero or more."""
     try:
-        found = timedelta(seconds=seconds(text))
+        return timedelta(seconds=seconds(text))
     except OverflowError:
         raise typer.BadParameter(f"{text!r} is longer than the calendar") from None
+
+
+def duration(text: str) -> timedelta:
+    """Return a duration above zero."""
+    found = length(text)
     if not found:
         raise typer.BadParameter(f"{text!r} is no time at all: write more than zero")
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from pynamodb.attributes import (
@@ -23,17 +26,22 @@ from pynamodb.attributes import (
 from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase
 
 __all__ = [
+    "DeskTask",
     "EmptyTask",
     "Invoice",
+    "Letter",
     "Order",
     "OtherTask",
+    "Parcel",
     "Sample",
     "StoreTask",
     "charge",
     "dawdle",
     "later",
+    "obey",
     "refuse",
     "stall",
+    "stall_in_a_thread",
     "waver",
 ]
 
@@ -84,6 +92,27 @@ class Sample(OtherTask):
     name = UnicodeAttribute()
 
 
+class DeskTask(Task):
+    """Has two use cases with a step of one name."""
+
+    class Meta:
+        table_name = "desk"
+        region = "us-east-1"
+
+
+class Letter(DeskTask):
+    use_case_id = UseCase("letter")
+
+    send = Step(10)
+
+
+class Parcel(DeskTask):
+    use_case_id = UseCase("parcel")
+
+    pack = Step(10)
+    send = Step(20)
+
+
 class EmptyTask(Task):
     """Has no use case."""
 
@@ -119,6 +148,17 @@ def dawdle(_ctx: ExecutionContext[Order]) -> None:
 def stall(_ctx: ExecutionContext[Order]) -> None:
     """Take longer than anybody waits."""
     time.sleep(120)
+
+
+def stall_in_a_thread(ctx: ExecutionContext[Order]) -> None:
+    """Do so on a thread that Python waits for before it ends."""
+    with ThreadPoolExecutor() as pool:
+        pool.submit(stall, ctx).result()
+
+
+def obey(ctx: ExecutionContext[Order]) -> None:
+    """Send this process the signal that the task names."""
+    os.kill(os.getpid(), signal.Signals[ctx.task.note])
 
 
 def leave(_ctx: ExecutionContext[Order]) -> None:

@@ -1,0 +1,59 @@
+"""What comes out of a command that runs for long: its stdout is its own, and on stderr is what the library logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+
+from pynamodb_tracker.cli.screen import escaped
+
+__all__ = ["log_lines", "log_to_stderr", "own_stdout"]
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+class _Lines(logging.Formatter):
+    """Lines with the time and its zone, which cannot steer a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(escaped, super().format(record).split("\n")))
+
+
+def log_to_stderr() -> logging.Handler | None:
+    """Print the log of the library; None where the program has said itself what becomes of it."""
+    if log.hasHandlers():
+        return None
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    log.addHandler(handler)
+    log.setLevel(log.level or logging.INFO)
+    return handler
+
+
+@contextmanager
+def log_lines() -> Iterator[None]:
+    """Do so for a while."""
+    level, handler = log.level, log_to_stderr()
+    try:
+        yield
+    finally:
+        if handler is not None:
+            log.removeHandler(handler)
+            log.setLevel(level)
+
+
+@contextmanager
+def own_stdout() -> Iterator[None]:
+    """Let what functions print go to stderr, that of the processes which they start, too: somebody parses stdout."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

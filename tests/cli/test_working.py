@@ -1,0 +1,526 @@
+"""`worker`: which functions run on what, how it ends, and what it prints where."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from pynamodb.exceptions import QueryError
+
+from pynamodb_tracker import State, Tally, Worker
+from pynamodb_tracker.cli import working
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import read, run
+from tests.cli.server import Environment, on_server
+from tests.cli.shop import Invoice, Order, StoreTask
+from tests.contract.engines import DynamoDBLocal
+from tests.demo.command import environment
+from tests.engine.dynamodb_local import Engine
+from tests.pages import ROOT
+from tests.race.processes import until
+
+STORE, DESK = "tests.cli.shop:StoreTask", "tests.cli.shop:DeskTask"
+CHARGE, WAVER, OBEY = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "obey"))
+TIMEOUT = 60
+
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+
+
+def idle(*arguments: str, of: str = STORE) -> Any:
+    return run("worker", *arguments, "--until-idle", of=of)
+
+
+def counted() -> dict[str, int]:
+    counts: dict[State[Order], int] = Order.counts()
+    return {str(state): number for state, number in counts.items() if number}
+
+
+# What it runs, and what it tells.
+
+
+@pytest.mark.usefixtures("store")
+def test_steps_of_several_use_cases_are_run_and_reported() -> None:
+    Order.create_many(["good", "bad", "lost"])
+    Invoice.create("i-1")
+    ended = idle(f"pay={WAVER}", f"ship={CHARGE}", f"send={CHARGE}")
+    assert (ended.code, ended.lines) == (
+        0,
+        [
+            "Order.pay: 1 succeeded, 1 failed, 1 ignored in 0s",
+            "Order.ship: 1 succeeded in 0s",
+            "Invoice.send: 1 succeeded in 0s",
+        ],
+    )
+    assert counted() == {"pay failed": 1, "pay ignored": 1, "ship succeeded": 1}
+    assert Invoice.get_task("i-1").data == {"receipt": "r-i-1"}
+
+
+@pytest.mark.usefixtures("store")
+def test_it_says_first_what_it_works_on_and_what_functions_print_goes_to_stderr() -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    ended = idle(f"ship={CHARGE}", f"send={CHARGE}")
+    first, *others = ended.err.splitlines()
+    assert first == (
+        "Order.ship, Invoice.send on table store at https://dynamodb.us-east-1.amazonaws.com: Ctrl-C or SIGTERM stops "
+        "the worker in order, a second Ctrl-C at once"
+    )
+    assert others == ["charging o-1"]
+    assert ended.lines == ["Order.ship: 1 succeeded in 0s", "Invoice.send: nothing to do in 0s"]
+
+
+@pytest.mark.usefixtures("store")
+def test_json_has_the_tallies() -> None:
+    Order.create_many(["good", "bad"])
+    told = read("worker", f"order.pay={WAVER}", f"Invoice.send={CHARGE}", "--until-idle", of=STORE)
+    none = {"failed": 0, "ignored": 0, "refused": 0, "released": 0}
+    assert told["steps"] == [
+        {"use_case": "order", "step": "pay", **none, "succeeded": 1, "failed": 1},
+        {"use_case": "invoice", "step": "send", **none, "succeeded": 0},
+    ]
+    assert told["seconds"] >= 0
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("app", "arguments"),
+    [
+        (STORE, ["pay"]),
+        (STORE, ["order.pay"]),
+        (STORE, ["Order.pay"]),
+        (STORE, ["pay", "--use-case", "Order"]),
+        ("tests.cli.shop:Order", ["pay"]),
+        ("tests.cli.shop:Order", ["order.pay"]),
+    ],
+    ids=str,
+)
+def test_a_step_is_named_with_its_use_case_or_without(app: str, arguments: list[str]) -> None:
+    Order.create("o-1")
+    step, *options = arguments
+    ended = idle(f"{step}={CHARGE}", *options, of=app)
+    assert (ended.code, ended.lines) == (0, ["Order.pay: 1 succeeded in 0s"])
+
+
+@pytest.mark.parametrize(
+    ("app", "arguments", "words"),
+    [
+        (STORE, ["pay"], "'pay' is no step with its function: write pay=MODULE:FUNCTION"),
+        (STORE, ["pay="], "'pay=' is no step with its function: write pay=MODULE:FUNCTION"),
+        (STORE, [CHARGE], f"'{CHARGE}' is no step with its function: write STEP={CHARGE}"),
+        (STORE, [f"pya={CHARGE}"], "none of 2 use cases has a step 'pya'; did you mean 'pay'?"),
+        (
+            STORE,
+            [f"x={CHARGE}"],
+            "none of 2 use cases has a step 'x'; there is invoice.send, order.pay, order.ship",
+        ),
+        (
+            STORE,
+            [f"ordr.pay={CHARGE}"],
+            "ordr.pay: no use case 'ordr' of those that --app and --use-case name; did you mean 'order'?",
+        ),
+        (
+            "tests.cli.shop:Order",
+            [f"invoice.send={CHARGE}"],
+            "invoice.send: no use case 'invoice' of those that --app and --use-case name; there is order",
+        ),
+        (STORE, [f"order.shop={CHARGE}"], "Order has no step 'shop'; did you mean 'ship'?"),
+        (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'; its steps are pay, ship"),
+        (DESK, [f"send={CHARGE}"], "2 use cases have a step 'send': write one of letter.send, parcel.send"),
+        (
+            STORE,
+            [f"pay={CHARGE}", f"order.pay={WAVER}"],
+            f"Order.pay is there twice, {CHARGE} and {WAVER}: a step has one function",
+        ),
+        (
+            STORE,
+            ["pay=tests.cli.shop:chrage"],
+            "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?",
+        ),
+        (STORE, ["pay=tests.cli.shop"], "'tests.cli.shop' names no function: write module:function"),
+        (
+            STORE,
+            [f"pay={CHARGE}", "--grace", "40000d"],
+            "grace is zero or more and at most 36500 days, not datetime.timedelta(days=40000)",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_run_is_told_on_one_line(app: str, arguments: list[str], words: str) -> None:
+    ended = idle(*arguments, of=app)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--grace", "soon"],
+        ["--longest-pause", "0s"],
+        ["--rate", "fast"],
+        ["--threads", "0"],
+        ["--processes", "0"],
+        ["--until", "idle"],
+    ],
+    ids=" ".join,
+)
+def test_options_that_make_no_sense_exit_with_2(arguments: list[str]) -> None:
+    ended = run("worker", f"pay={CHARGE}", *arguments, of=STORE)
+    assert (ended.code, ended.out) == (2, "")
+    assert arguments[0] in ended.err
+
+
+def test_a_worker_without_a_step_is_refused() -> None:
+    assert run("worker", of=STORE).code == 2
+
+
+# The options, as a Worker is given them.
+
+
+class Noted:
+    """Stands in for a Worker, and notes how it is made and run."""
+
+    options: Mapping[str, object]
+    until_idle: bool
+
+    def __init__(self, functions: Mapping[Any, Any], **options: object) -> None:
+        self.functions = functions
+        Noted.options = options
+
+    def run(self, *, until_idle: bool) -> dict[Any, Tally]:
+        Noted.until_idle = until_idle
+        return dict.fromkeys(self.functions, Tally(refused=2, released=1))
+
+    def stop(self) -> None: ...
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ([], {}),
+        (["--threads", "8"], {"threads": 8}),
+        (["--processes", "2"], {"processes": 2}),
+        (["--heartbeat"], {"heartbeat": True}),
+        (["--rate", "30/m"], {"rate": 0.5}),
+        (["--grace", "1m30s"], {"grace": timedelta(seconds=90)}),
+        (["--grace", "0s"], {"grace": timedelta(0)}),
+        (["--longest-pause", "5m"], {"longest_pause": timedelta(minutes=5)}),
+    ],
+    ids=" ".join,
+)
+def test_each_option_is_that_of_a_worker(
+    monkeypatch: pytest.MonkeyPatch, given: list[str], options: dict[str, object]
+) -> None:
+    monkeypatch.setattr(working, "Worker", Noted)
+    ended = run("worker", f"pay={CHARGE}", *given)
+    assert Noted.options == {"threads": 4, "processes": 1, "heartbeat": False, "rate": None, **options}
+    assert (ended.code, ended.lines, Noted.until_idle) == (0, ["Order.pay: 2 refused, 1 released in 0s"], False)
+
+
+def test_help_tells_the_defaults_of_a_worker() -> None:
+    declared = inspect.signature(Worker).parameters
+    assert declared["grace"].default == declared["longest_pause"].default == timedelta(seconds=30)
+    assert run("worker", "--help").out.count("(30s)") == 2
+
+
+# Where it cannot run.
+
+
+def test_a_table_that_is_not_there_is_told_in_one_line(dynamodb_local: Engine) -> None:
+    with DynamoDBLocal.of([StoreTask], dynamodb_local.endpoint):
+        StoreTask.delete_table()
+        ended = run("worker", f"pay={CHARGE}")
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert f"at {dynamodb_local.endpoint}: there is no such table: make it with pynamodb-tracker" in ended.err
+        StoreTask.create_table(wait=True)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(("code", "goes_on"), [("ThrottlingException", True), ("AccessDeniedException", False)])
+def test_a_first_request_that_fails_is_waited_for_where_that_passes(
+    monkeypatch: pytest.MonkeyPatch, code: str, *, goes_on: bool
+) -> None:
+    failures = [QueryError("Failed to query items", ClientError({"Error": {"Code": code, "Message": "no"}}, "Query"))]
+    next_due = type(Order.pay).next_due
+
+    def failing(step: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return next_due(step)
+
+    monkeypatch.setattr(type(Order.pay), "next_due", failing)
+    ended = idle(f"pay={CHARGE}")
+    assert (ended.code, "Ctrl-C" in ended.err, f"{code}: no\n" in ended.err) == (
+        (0, True, False) if goes_on else (2, False, True)
+    )
+
+
+@pytest.mark.usefixtures("store")
+def test_a_mistake_of_the_library_is_not_taken_for_a_process_that_could_not_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_self: Noted, *, until_idle: bool) -> dict[Any, Tally]:
+        raise RuntimeError(f"a mistake {until_idle}")
+
+    monkeypatch.setattr(Noted, "run", broken)
+    monkeypatch.setattr(working, "Worker", Noted)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        run("worker", f"pay={CHARGE}")
+
+
+# How it ends.
+
+
+@posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_ends_it_in_order_and_with_0(store: StoppedClock, name: str) -> None:
+    Order.create("o-1", note=name)
+    store.advance(timedelta(seconds=1))
+    ended = run("worker", f"pay={OBEY}", "--threads", "1")
+    assert (ended.code, ended.lines) == (0, ["Order.pay: 1 succeeded in 0s"])
+    assert counted() == {"ship pending": 1}
+
+
+@posix
+@pytest.mark.usefixtures("store")
+def test_a_closed_terminal_is_nothing_to_it_where_that_is_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Order.create_many({"task_id": f"o-{number}", "note": "SIGHUP"} for number in range(3))
+        assert idle(f"pay={OBEY}", "--threads", "1").lines == ["Order.pay: 3 succeeded in 0s"]
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@posix
+@pytest.mark.usefixtures("store")
+def test_signals_and_logging_are_as_they_were_when_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    log = logging.getLogger("pynamodb_tracker")
+    before = [signal.getsignal(signal.SIGHUP), log.level, list(log.handlers)]
+    assert idle(f"pay={CHARGE}").code == 0
+    assert [signal.getsignal(signal.SIGHUP), log.level, log.handlers] == before
+
+
+@pytest.mark.usefixtures("store")
+def test_a_function_that_ends_the_program_ends_the_worker_with_its_code() -> None:
+    Order.create("o-1")
+    ended = run("worker", "pay=tests.cli.shop:leave")
+    assert ended.code == 1
+    assert ended.err.splitlines()[-1] == "a function called sys.exit(no such file): the worker has ended in order"
+    assert Order.get_task("o-1").last_error == "SystemExit: no such file"
+
+
+# What the library logs.
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}"
+
+
+@pytest.mark.usefixtures("store")
+def test_the_log_is_printed_with_its_time_and_cannot_steer_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    Order.create("bad-\x1b[31m")
+    _, begins, failed = idle(f"pay={WAVER}").err.splitlines()
+    assert re.fullmatch(rf"{TIME} INFO a worker runs Order.pay", begins)
+    assert re.fullmatch(rf"{TIME} WARNING Order.pay of .* failed: .* about bad-\\x1b\[31m, request \d+", failed)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_program_that_configures_logging_has_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [caplog.handler])
+    Order.create("bad")
+    assert len(idle(f"pay={WAVER}").err.splitlines()) == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]  # for that is the level of the root
+
+
+# As processes on a real server.
+
+MODULE = """
+import os, subprocess, sys
+from datetime import timedelta
+from pynamodb_tracker import Step, Task, UseCase
+{extra}
+print("imported")
+
+class StoreTask(Task):
+    class Meta:
+        table_name = "store"
+        region = "us-east-1"
+
+class Order(StoreTask):
+    use_case_id = UseCase("order")
+    pay = Step(10, retry_delay=timedelta(hours=1))
+    ship = Step(20, max_attempts=2)
+
+def pay(ctx):
+    print("paying " + ctx.task.task_id)
+    subprocess.run([sys.executable, "-c", "print('printed beside')"])
+    ctx.task.data["pid"] = os.getpid()
+    if "bad" in ctx.task.task_id:
+        raise ConnectionError("no answer")
+
+ship = lambda ctx: print("shipping " + ctx.task.task_id)
+"""
+
+
+@pytest.fixture
+def server(dynamodb_local: Engine) -> Iterator[Environment]:
+    with on_server(dynamodb_local) as environment:
+        yield environment
+
+
+@contextmanager
+def started(
+    server: Environment, *arguments: str, cwd: Path = ROOT, **variables: str
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a worker in a group of its own, as a terminal does, which finds modules in that folder alone."""
+    process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
+        [sys.executable, "-P", "-m", "pynamodb_tracker", "worker", *arguments],
+        cwd=cwd,
+        env={**environment(), **server, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end = threading.Timer(TIMEOUT, process.kill)  # whoever reads its output does not wait for ever
+    end.start()
+    with process:
+        try:
+            yield process
+        finally:
+            end.cancel()
+            process.kill()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=TIMEOUT)
+    return process.returncode, out, err
+
+
+def heard(process: subprocess.Popen[str], words: str) -> None:
+    """Read what it prints to stderr until it has said that."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"it has not said {words!r}")
+
+
+def module(folder: Path, extra: str = "") -> Path:
+    (folder / "desk.py").write_text(MODULE.replace("{extra}", extra))
+    return folder
+
+
+@posix
+@pytest.mark.race
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
+    server: Environment, number: signal.Signals, processes: str
+) -> None:
+    Order.create_many((f"o-{n:03}" for n in range(200)), threads=4)
+    with started(server, "pay=tests.cli.shop:dawdle", "--processes", processes, "--json") as process:
+        until(Order.ship.pending.count)
+        os.killpg(process.pid, number)  # as a terminal does, and some supervisors
+        code, out, _ = ended(process)
+    [told] = json.loads(out)["steps"]
+    counts = counted()
+    assert code == 0
+    assert counts["ship pending"] == told["succeeded"] > 0
+    assert counts == {"ship pending": told["succeeded"], "pay pending": 200 - told["succeeded"]}
+
+
+@posix
+@pytest.mark.race
+def test_what_hangs_longer_than_the_grace_time_is_given_back(server: Environment) -> None:
+    Order.create("o-1")
+    with started(server, "pay=tests.cli.shop:stall", "--grace", "0.1s") as process:
+        until(Order.pay.in_progress.count)
+        process.terminate()
+        code, out, _ = ended(process)
+    assert (code, re.fullmatch(r"Order.pay: 1 released in \d+s\n", out) is not None) == (0, True)
+    assert (counted(), Order.get_task("o-1").attempt) == ({"pay pending": 1}, 0)
+
+
+@posix
+@pytest.mark.race
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: Environment, processes: str) -> None:
+    Order.create("o-1")
+    arguments = ["pay=tests.cli.shop:stall_in_a_thread", "--processes", processes, "--grace", "1h"]
+    with started(server, *arguments) as process:
+        until(Order.pay.in_progress.count)
+        os.killpg(process.pid, signal.SIGINT)
+        heard(process, "the worker stops")
+        os.killpg(process.pid, signal.SIGINT)
+        code, out, err = ended(process)
+    assert (code, out) == (130, "")
+    last = "left at once: what was running stays in progress until its lock ends, and is then taken over"
+    assert err.splitlines()[-1] == last
+    assert counted() == {"pay in_progress": 1}
+
+
+@pytest.mark.race
+def test_processes_find_the_modules_and_keep_stdout_for_the_command(server: Environment, tmp_path: Path) -> None:
+    Order.create_many(f"o-{n:02}" for n in range(12))
+    arguments = ["pay=desk:pay", "ship=desk:ship", "--processes", "2", "--until-idle", "--json"]
+    with started(server, *arguments, cwd=module(tmp_path), PYNAMODB_TRACKER_APP="desk:StoreTask") as process:
+        code, out, err = ended(process)
+    assert (code, [step["succeeded"] for step in json.loads(out)["steps"]]) == (0, [12, 12])
+    pids = {order.data["pid"] for order in Order.ship.succeeded.query()}
+    assert process.pid not in pids
+    assert [err.count(each) for each in ("imported", "printed beside", "paying o-", "shipping o-")] == [3, 12, 12, 12]
+
+
+@pytest.mark.race
+@pytest.mark.parametrize("configured", [False, True])
+def test_processes_log_as_the_command_does(server: Environment, tmp_path: Path, *, configured: bool) -> None:
+    module(tmp_path)
+    configures = "logging.basicConfig(format='mine: %(message)s')" if configured else ""
+    (tmp_path / "papers.py").write_text(f"import logging; {configures}\ndef ship(ctx): pass\n")
+    Order.create("bad")
+    arguments = ["pay=desk:pay", "ship=papers:ship", "--processes", "2", "--until-idle"]
+    with started(server, *arguments, cwd=tmp_path, PYNAMODB_TRACKER_APP="desk:Order") as process:
+        _, _, err = ended(process)
+    begins = "mine: " if configured else f"{TIME} WARNING "
+    [line] = [line for line in err.splitlines() if "failed" in line]
+    assert re.fullmatch(rf"{begins}Order.pay of 'bad' \(attempt 1\) failed: ConnectionError: no answer", line)
+
+
+@pytest.mark.race
+def test_what_processes_print_is_there_at_once(server: Environment, tmp_path: Path) -> None:
+    Order.create("o-1")
+    arguments = ["pay=desk:pay", "--processes", "2"]
+    of = {"PYNAMODB_TRACKER_APP": "desk:Order", "PYTHONUNBUFFERED": ""}
+    with started(server, *arguments, cwd=module(tmp_path), **of) as process:
+        heard(process, "paying o-1")
+        process.terminate()
+        assert ended(process)[0] == 0
+
+
+@pytest.mark.race
+def test_processes_that_cannot_begin_are_told_and_exit_with_2(server: Environment, tmp_path: Path) -> None:
+    extra = "assert '--multiprocessing-fork' not in sys.orig_argv, 'not here'"
+    arguments = ["pay=desk:pay", "--processes", "2"]
+    with started(server, *arguments, cwd=module(tmp_path, extra), PYNAMODB_TRACKER_APP="desk:Order") as process:
+        code, out, err = ended(process)
+    assert (code, out) == (2, "")
+    assert "not here" in err
+    assert "before it began to work: what it printed says why" in err.splitlines()[-1]
