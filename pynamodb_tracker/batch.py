@@ -13,7 +13,6 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import TaskIgnoredError, TaskNotFoundError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.pace import Pace
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.threads import in_threads
@@ -58,7 +57,6 @@ class Batch(Generic[T]):
     codes: Codes
     start: Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
     function: Callable[[ExecutionContext[T]], object]
-    pace: Pace
     met: Callable[[], object] | None = None
     """Called when another worker had a task first."""
     progress: Callable[[Report], object] | None = None
@@ -74,7 +72,6 @@ class Batch(Generic[T]):
         """Run one task, and note what became of it."""
         ctx: ExecutionContext[T] | None = None
         error: Exception | None = None
-        self.pace.wait()
         try:
             with self.start(task_id) as ctx:
                 self.function(ctx)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pynamodb_tracker import clock, query, transitions
 from pynamodb_tracker.arguments import (
@@ -29,6 +29,9 @@ from pynamodb_tracker.run import Run
 from pynamodb_tracker.state import State, window
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step import States, Step
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.feed import Feed
 
 __all__ = ["BoundStep"]
 
@@ -154,6 +157,12 @@ class BoundStep(BoundStates[T]):
         check_limit("limit", limit)
         return islice(self._todo(since, until, only, error_like).ids(), limit)
 
+    def feed(self, only: States, *, threads: int) -> Feed:
+        """Return the ids of what there is to do in some of the states, for a worker with that many threads."""
+        from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - for cold starts, which run one task
+
+        return Feed(self._todo(None, None, only, None).ids, threads=threads)
+
     def _todo(
         self, since: datetime | None, until: datetime | None, only: States, error_like: str | None
     ) -> query.Todo[T]:
@@ -184,7 +193,7 @@ class BoundStep(BoundStates[T]):
         """
         from pynamodb_tracker.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - the same
-        from pynamodb_tracker.pace import Pace  # noqa: PLC0415 - the same
+        from pynamodb_tracker.pace import paced  # noqa: PLC0415 - the same
 
         check_function(function)
         check_threads(threads)
@@ -193,14 +202,14 @@ class BoundStep(BoundStates[T]):
         check_flag("dry_run", dry_run)
         if not (progress is None or callable(progress)):
             raise TypeError(f"progress is a function of the report, not {progress!r}")
-        pace = Pace(check_rate("rate", rate))
+        rate = check_rate("rate", rate)
         todo = self._todo(since, until, only, error_like)
         if dry_run:
             return Report(due=list(islice(todo.ids(), limit)))
-        feed = Feed(todo.ids)
+        feed = Feed(todo.ids, threads=threads)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(self.codes, start, function, pace, met=feed.met, progress=progress)
-        return batch.run(islice(feed, limit), threads)
+        batch = Batch(self.codes, start, function, met=feed.met, progress=progress)
+        return batch.run(paced(islice(feed, limit), rate), threads)
 
     def reopen(self, task_id: str) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.

@@ -7,7 +7,7 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["Clock", "StoppedClock", "now", "seconds_until", "sleep", "stamp", "use", "wait"]
+__all__ = ["Clock", "StoppedClock", "now", "read", "seconds_until", "sleep", "stamp", "use", "wait"]
 
 _GLANCE = 0.005
 """Seconds between two looks at a stopped clock."""
@@ -100,6 +100,15 @@ def sleep(seconds: float) -> None:
 def wait(event: threading.Event, seconds: float) -> bool:
     """Wait until the event is set, at most that long, and tell whether it is."""
     return _clock.wait(event, seconds)
+
+
+def read(text: str) -> datetime | None:
+    """Return a stored time; None where it is none that `stamp` makes."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo is not None else None
 
 
 def stamp(time: datetime) -> str:

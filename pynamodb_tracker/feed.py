@@ -18,6 +18,12 @@ __all__ = ["Feed"]
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one request to the index reads."""
 
+_CROWD = 4
+"""Threads from which on workers spread over more: each takes as much room as a worker of its own would."""
+
+_WIDER = 4
+"""How many times more at most: each time that workers meet costs so many requests."""
+
 _STRETCH = 50
 """How many tasks are tried between two looks at what is left."""
 
@@ -25,9 +31,10 @@ _STRETCH = 50
 class Feed:
     """The ids of the tasks that a batch tries, each once."""
 
-    def __init__(self, read: Callable[[], Iterator[str]]) -> None:
-        """`read` begins to read what is due, the oldest first."""
+    def __init__(self, read: Callable[[], Iterator[str]], *, threads: int = 1) -> None:
+        """`read` begins to read what is due, the oldest first; that many threads try it."""
         self._read = read
+        self._widest = _WIDEST * min(_WIDER, max(1, threads // _CROWD + 1))
         self._seen: set[str] = set()
         self._met = threading.Event()
 
@@ -49,7 +56,7 @@ class Feed:
                     break
             if not (any_left and (spread or self._met.is_set())):
                 return
-            spread = _WIDEST if self._met.is_set() else spread // 2
+            spread = self._widest if self._met.is_set() else spread // 2
 
     def _stretch(self, spread: int) -> Iterator[str]:
         """Return what is left, from the oldest on; or a part of it, from somewhere among the oldest `spread` on."""

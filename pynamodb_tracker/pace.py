@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from pynamodb_tracker import clock
 
-__all__ = ["Pace"]
+__all__ = ["paced"]
+
+Item = TypeVar("Item")
 
 
-class Pace:
-    """A bound on starts in a second; without one nobody waits."""
+def paced(items: Iterable[Item], rate: float | None) -> Iterator[Item]:
+    """Yield the items, no more than `rate` in a second; who feeds threads waits, so that an order to end ends that."""
+    return iter(items) if rate is None else _in_turn(items, timedelta(seconds=1 / rate))
 
-    def __init__(self, rate: float | None) -> None:
-        self._interval = None if rate is None else timedelta(seconds=1 / rate)
-        self._next: datetime | None = None
-        self._guard = threading.Lock()
 
-    def wait(self) -> None:
-        """Wait for the next turn."""
-        if self._interval is None:
-            return
-        with self._guard:
-            now = clock.now()
-            turn = now if self._next is None else max(now, self._next)
-            self._next = turn + self._interval
-        if turn > now:
+def _in_turn(items: Iterable[Item], interval: timedelta) -> Iterator[Item]:
+    turn: datetime | None = None
+    for item in items:
+        now = clock.now()
+        if turn is not None and now < turn <= now + interval:  # a clock that was put back makes no wait longer
             clock.sleep((turn - now).total_seconds())
+            now = turn
+        turn = now + interval
+        yield item

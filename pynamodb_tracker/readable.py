@@ -10,7 +10,7 @@ from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import TaskRow, load
 from pynamodb_tracker.stored import Stored
 
-__all__ = ["checked", "load_leniently"]
+__all__ = ["checked", "decidable", "load_leniently"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -18,23 +18,23 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def load_leniently(model: type[T], data: Stored) -> T:
-    """Return the stored row; with the tracker's own attributes alone, where one of the user's cannot be read.
+    """Return the stored row; where an attribute cannot be read, with those of the tracker's own that can be.
 
-    What the tracker decides never depends on the user's attributes; whoever hands a row on to the user calls `checked`.
+    Whoever hands a row on to the user calls `checked`, and whoever decides by it `decidable`.
     """
     try:
         return load(model, data)
     except Exception:  # noqa: BLE001 - whatever an attribute, the user's own ones included, makes of a value
-        own = dict(model.tracker.own_attributes())
-        names = {attribute.attr_name for attribute in own.values()}
-        trackers = {name: value for name, value in data.items() if name not in names}
-        row = load(model, trackers)
-        unread: dict[str, Exception] = {}
-        for name, attribute in own.items():
+        unread, readable = dict[str, Exception](), dict(data)
+        for name, attribute in model.get_attributes().items():
+            stored_name = attribute.attr_name
             try:
-                load(model, {**trackers, attribute.attr_name: data.get(attribute.attr_name, {"NULL": True})})
+                load(model, {stored_name: data.get(stored_name, {"NULL": True})})
             except Exception as error:  # noqa: BLE001 - as above
                 unread[name] = error
+            if name in unread or name not in model.tracker_attributes:
+                readable.pop(stored_name, None)
+        row = load(model, readable)
         vars(row).update(_stored=data, _unread=unread)
         log.warning("%s %r cannot be read whole: %s", model.__name__, row.task_id, unread)
         return row
@@ -42,12 +42,26 @@ def load_leniently(model: type[T], data: Stored) -> T:
 
 def checked(row: T) -> T:
     """Return a row that could be read whole; a TaskError for one that could not."""
-    unread: Mapping[str, Exception] | None = vars(row).get("_unread")
-    if unread is not None:
+    return _checked(row, _unread(row))
+
+
+def decidable(row: T) -> T:
+    """Return a row whose attributes of the tracker's own could be read; a TaskError for one where they could not."""
+    unread = _unread(row)
+    return _checked(row, {name: unread[name] for name in unread if name in row.tracker_attributes})
+
+
+def _unread(row: TaskRow) -> Mapping[str, Exception]:
+    unread: Mapping[str, Exception] = vars(row).get("_unread") or {}
+    return unread
+
+
+def _checked(row: T, unread: Mapping[str, Exception]) -> T:
+    if unread:
         told = ", ".join(f"{name} ({error})" for name, error in unread.items())
         raise TaskError(
             f"{type(row).__name__} {row.task_id!r} cannot be read: {told} is stored otherwise than the class declares: "
             "declare it as it was, or mend the row",
             task_id=row.task_id,
-        ) from next(iter(unread.values()), None)
+        ) from next(iter(unread.values()))
     return row

@@ -11,7 +11,10 @@ Item = TypeVar("Item")
 
 
 def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Call the function on each item, read lazily; an exception stops the feeding, and leaves when all have ended."""
+    """Call the function on each item, taken when a thread is free for it.
+
+    An exception stops the feeding, and leaves when all have ended.
+    """
     if threads == 1:
         for item in items:
             function(item)
@@ -23,7 +26,7 @@ def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads:
         try:
             for item in items:
                 running.add(pool.submit(function, item))
-                if len(running) >= 2 * threads:
+                if len(running) >= threads:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
                         future.result()

@@ -87,7 +87,7 @@ REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
 OBJECTS |= {name: getattr(testing, name) for name in testing.__all__}
 INTERNAL = {
-    *("allow_from", "codes_to_do", "codes_to_start_from", "of"),  # of the library among its own modules
+    *("allow_from", "codes_to_do", "codes_to_start_from", "feed", "of"),  # of the library among its own modules
     *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
     *(
         "get_delete_kwargs_from_instance",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,17 +12,31 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+
 from pynamodb_tracker import batch, clock
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.cli.grouping import Groups
 from pynamodb_tracker.cli.stop import Stop
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
-from pynamodb_tracker.pace import Pace
+from pynamodb_tracker.faults import is_invalid, is_passing
+from pynamodb_tracker.feed import Feed
+from pynamodb_tracker.pace import paced
 from pynamodb_tracker.report import Report
-from pynamodb_tracker.state import State
+from pynamodb_tracker.state import State, leniently
+from pynamodb_tracker.task import Task
 
 __all__ = ["Batch", "Selection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Tasks that cannot be run yet."""
+
+    tasks: int
+    first: datetime | None
+    """When the first of them is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +52,12 @@ class Selection:
     ignored: bool = False
     """Whether ignored ones are reopened and run, too."""
 
-    def due(self) -> Report:
+    def due(self) -> list[str]:
         """Return the tasks that there are to run, without running one."""
-        report = self.step.run_all(print, **self._options(), limit=self.limit, dry_run=True)
+        due = list(islice(self.due_ids(), self.limit))
         if self.ignored:
-            report.due += islice(self.ids_of_ignored(clock.now()), self.left(len(report.due)))
-        return report
+            due += islice(self.ids_of_ignored(clock.now()), self.left(len(due)))
+        return due
 
     def count(self) -> int:
         """Return how many tasks there are at most; those that are not due yet are counted, too."""
@@ -51,9 +65,22 @@ class Selection:
         number = sum(state.count(since=self.since, until=self.until) for state in states)
         return number if self.limit is None else min(number, self.limit)
 
-    def run(self, function: Callable[[Any], object], progress: Callable[[Report], object], **settings: Any) -> Report:
-        """Run the function on all but the ignored ones."""
-        return self.step.run_all(function, **self._options(), limit=self.limit, progress=progress, **settings)
+    def due_ids(self) -> Iterator[str]:
+        """Return the ids of all but the ignored ones as the index has them now, the oldest first."""
+        return self.step.due_ids(**self._options())
+
+    def waiting(self) -> Waiting:
+        """Return what there would be to run later, but for the ignored ones and those that somebody works on."""
+        states = self.only or (self.step.pending, self.step.failed)
+        limit = None if self.error_like else 1
+        found = {
+            state: self._like(leniently(state, since=self.since, until=self.until, limit=limit)) for state in states
+        }
+        due = {state: [task.due_time for task in tasks] for state, tasks in found.items()}
+        first = min((time for times in due.values() for time in times), default=None)
+        if self.error_like:
+            return Waiting(sum(map(len, due.values())), first)
+        return Waiting(sum(state.count(since=self.since, until=self.until) for state in states), first)
 
     def left(self, done: int) -> int | None:
         """Return how many more the limit allows."""
@@ -63,9 +90,13 @@ class Selection:
         """Yield what was ignored before, read as it is needed: what this batch itself ignores is not run again."""
         if self.since is not None and self.since >= before:
             return iter(())
-        like, until = (self.error_like or "").casefold(), before if self.until is None else min(self.until, before)
-        found = self.step.ignored.query(since=self.since, until=until, with_data=False)
-        return (task.task_id for task in found if like in (task.last_error or "").casefold())
+        until = before if self.until is None else min(self.until, before)
+        return (task.task_id for task in self._like(leniently(self.step.ignored, since=self.since, until=until)))
+
+    def _like(self, tasks: Iterable[Task]) -> Iterator[Task]:
+        """Yield the tasks with the text in their error."""
+        like = (self.error_like or "").casefold()
+        return (task for task in tasks if like in (task.last_error or "").casefold())
 
     def _options(self) -> dict[str, Any]:
         return {"only": self.only, "since": self.since, "until": self.until, "error_like": self.error_like}
@@ -84,27 +115,40 @@ class Batch:
     reports: list[Report] = field(default_factory=list)
     groups: Groups = field(default_factory=Groups)
     running: set[str] = field(default_factory=set)
+    given_back: int = 0
+    """Tasks that were claimed and not run."""
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, stop: Stop) -> None:
         """Run all of it; what the function prints goes to stderr, for stdout is the command's own."""
-        noted, began = partial(self._noted, stop), clock.now()
+        step, began = self.selection.step, clock.now()
         with redirect_stdout(sys.stderr):
-            function = partial(self._watched, stop)
-            self.selection.run(function, noted, threads=self.threads, rate=self.rate, heartbeat=self.heartbeat)
+            feed = Feed(self.selection.due_ids, threads=self.threads)
+            self._run(stop, partial(step.start, heartbeat=self.heartbeat), feed, feed.met)
             if self.selection.ignored and not stop:
-                self._run_ignored(function, noted, began)
+                # From where they are: one that this batch does not reach stays ignored.
+                start = partial(step.start, also_from=(step.ignored,), heartbeat=self.heartbeat)
+                self._run(stop, start, self.selection.ids_of_ignored(began))
 
-    def _run_ignored(self, function: Callable[[Any], None], noted: Callable[[Report], None], before: datetime) -> None:
-        """Claim ignored ones from where they are: one that this batch does not reach stays ignored."""
-        step = self.selection.step
-        start: Callable[[str], Any] = partial(step.start, also_from=(step.ignored,), heartbeat=self.heartbeat)
-        ids = islice(self.selection.ids_of_ignored(before), self.selection.left(self.done))
-        batch.Batch(step.codes, start, function, Pace(self.rate), progress=noted).run(ids, self.threads)
+    def _run(
+        self, stop: Stop, start: Callable[[str], Any], ids: Iterable[str], met: Callable[[], object] | None = None
+    ) -> None:
+        """Run tasks, as many as the limit still allows; a worker that meets another one is told so by `met`."""
+
+        def start_unless_stopped(task_id: str) -> Any:
+            if stop:  # a task that was claimed and given back would be pending, and not where it was
+                raise KeyboardInterrupt
+            return start(task_id)
+
+        codes, function, progress = self.selection.step.codes, partial(self._watched, stop), partial(self._noted, stop)
+        some = paced(islice(ids, self.selection.left(self.done)), self.rate)
+        batch.Batch(codes, start_unless_stopped, function, met=met, progress=progress).run(some, self.threads)
 
     def _watched(self, stop: Stop, ctx: ExecutionContext[Any]) -> None:
-        """Run one task; one that has begun after the order to stop is given back, and its attempt does not count."""
+        """Run one task; one that was being claimed at the order to stop is given back: its attempt does not count."""
         if stop:
+            with self._guard:
+                self.given_back += 1
             raise KeyboardInterrupt
         task_id = ctx.task.task_id
         self.running.add(task_id)
@@ -131,12 +175,34 @@ class Batch:
         self.show(self)
         if stop:
             raise KeyboardInterrupt
+        error = next(reversed(report.refused.values()), None)
+        if error is not None and _is_of_all(error):
+            raise error
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks ended like that: succeeded, failed, ignored or refused."""
+        """Return how many tasks ended like that: succeeded, failed or ignored."""
         return sum(len(getattr(report, outcome)) for report in self.reports)
+
+    @property
+    def refused(self) -> dict[str, Exception]:
+        """Why tasks could not be run, or not be recorded; without those that others had first."""
+        return {task_id: error for task_id, error in self._refused() if not batch.met_another(None, error)}
+
+    @property
+    def taken(self) -> int:
+        """How many tasks other workers had first: that is no failure of either."""
+        return sum(batch.met_another(None, error) for _, error in self._refused())
+
+    def _refused(self) -> Iterator[tuple[str, Exception]]:
+        return (each for report in self.reports for each in list(report.refused.items()))
 
     @property
     def done(self) -> int:
         """How many tasks there were so far."""
         return sum(map(self.number, ("succeeded", "failed", "ignored", "refused")))
+
+
+def _is_of_all(error: Exception) -> bool:
+    """Tell whether what refused one task will refuse each: credentials that have ended, a table that is gone."""
+    is_ours = isinstance(error, PynamoDBException) and not is_passing(error)
+    return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))

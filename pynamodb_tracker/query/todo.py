@@ -6,12 +6,13 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.model import TaskRow, stored_row
+from pynamodb_tracker.query.kept import Kept
 from pynamodb_tracker.query.seen import Seen
 from pynamodb_tracker.query.walk import Position, Walk, position
 from pynamodb_tracker.query.window import Window
@@ -24,7 +25,7 @@ T = TypeVar("T", bound=TaskRow)
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Todo(Generic[T]):
     """What a step has to do at a moment, the oldest first."""
 
@@ -48,9 +49,13 @@ class Todo(Generic[T]):
     def ids(self) -> Iterator[str]:
         """Yield ids alone: of tasks that wait as the index has them, so that a claim may find that one has moved on."""
         waiting = (map(position, filter(self._is_entry_like, walk.entries())) for walk in self._waiting())
-        abandoned = (_of_row(row) for row in self._abandoned(with_data=False) if self._is_like(row))
-        positions = _merged([*waiting, abandoned], lambda each: each)
+        positions = _merged([*waiting, iter(self._places_abandoned)], lambda each: each)
         return filter(Seen().is_new, (task_id for _, task_id in positions))
+
+    @cached_property
+    def _places_abandoned(self) -> Kept[Position]:
+        """Where the abandoned tasks are; the rows are read once, for each has to be seen to know."""
+        return Kept(_of_row(row) for row in self._abandoned(with_data=False) if self._is_like(row))
 
     def first(self) -> dict[int, datetime]:
         """Return by code when the first of its tasks can be started, now or later; reads one entry of each shard.
@@ -61,7 +66,7 @@ class Todo(Generic[T]):
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
             entry = next(Walk(self.model, code, self.window).entries(limit=1), None)
             if entry is not None:
-                due_time = datetime.fromisoformat(entry["due_time"]["S"])
+                due_time = clock.read(entry["due_time"]["S"]) or self.now  # one that nobody can read comes first
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
 
@@ -100,7 +105,7 @@ def _is_over(time: datetime, row: TaskRow) -> bool:
 
 
 def _of_row(row: TaskRow) -> Position:
-    return clock.stamp(row.due_time), row.task_id
+    return position(stored_row(row))
 
 
 def _merged(walks: Iterable[Iterator[V]], where: Callable[[V], Position]) -> Iterator[V]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from copy import copy
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from pynamodb_tracker.exceptions import LockLostError
@@ -16,6 +16,9 @@ from pynamodb_tracker.transitions.promise import Promise
 __all__ = ["Lock"]
 
 T = TypeVar("T", bound=TaskRow)
+
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
+"""Stands for a time of creation that cannot be read; the attempt fails then."""
 
 
 class Lock(Generic[T]):
@@ -37,7 +40,7 @@ class Lock(Generic[T]):
         """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
         self.unfinished: list[int] = earlier
         """Fences of earlier claims that never finished."""
-        self.create_time: datetime = values["create_time"]
+        self.create_time: datetime = values.get("create_time", _UNKNOWN)
         """When the task was created: one that was deleted and created again since is another one."""
         self.saves = 0
         """How many saves of this run were sent."""

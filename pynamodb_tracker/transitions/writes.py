@@ -15,7 +15,7 @@ from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.model import Changes, TaskRow
-from pynamodb_tracker.readable import load_leniently
+from pynamodb_tracker.readable import decidable, load_leniently
 from pynamodb_tracker.sending import send
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
@@ -261,7 +261,7 @@ _ERRORS = (
 
 
 def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:
-    """Read a task, strongly consistent; None where there is none."""
+    """Read a task, strongly consistent; None where there is none, a TaskError where nothing can be decided by it."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
     item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item")
-    return load_leniently(model, item) if item else None
+    return decidable(load_leniently(model, item)) if item else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch import Outcome, met_another, outcome_of
@@ -14,11 +14,14 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.run import Run
 from pynamodb_tracker.worker.backlog import Backlog
 
-__all__ = ["Attempt"]
+__all__ = ["Attempt", "Left"]
 
 log = logging.getLogger("pynamodb_tracker")
 
 Function = Callable[[ExecutionContext[Any]], object]
+
+Left = Literal["ended", "given back", "locked"]
+"""How a task is left that still ran when the grace time was over."""
 
 
 class _TooLate(KeyboardInterrupt):
@@ -36,10 +39,14 @@ class Attempt:
         self._ctx: ExecutionContext[Any] | None = None
         self._guard = threading.Lock()
         self._is_noted = False
+        self._is_held = False
         self._over = threading.Event()
 
     def go(self, function: Function, stopped: threading.Event) -> None:
         """Run the function on the task; its exceptions are on record, and only an order to end leaves."""
+        if stopped.is_set():
+            self._over.set()
+            return
         error: BaseException | None = None
         try:
             with self._run as ctx:
@@ -50,23 +57,30 @@ class Attempt:
             error = TrackerError("it was to be given back, for the worker stops")
         except BaseException as caught:
             error = caught
-            if not isinstance(caught, Exception):
+            if isinstance(caught, KeyboardInterrupt | SystemExit):
                 raise
         finally:
             self._note(error)
             self._over.set()
 
-    def give_back(self, seconds: float) -> bool:
-        """Release the task though its function still runs, and tell whether nothing is left to do.
+    def give_back(self, seconds: float) -> Left:
+        """Release the task though its function still runs, and tell what became of it in that time.
 
-        One whose claim is under way releases itself; that is waited for.
+        One whose claim is under way releases itself, and one whose end is being recorded ends: that is waited for.
         """
-        if self._ctx is None:
-            self._over.wait(seconds)
+        if self._ctx is None and self._over.wait(seconds):
+            return "ended"
+        with self._guard:
+            self._is_held = True  # a block that ends from now on is refused, for its task is given back
         released = self._run.give_back()
+        with self._guard:
+            self._is_held = False
         if released:
             self._count("released", None)
-        return released or self._over.is_set()
+            return "given back"
+        if self._over.is_set():
+            self._count("refused", None)  # unless it was counted before
+        return "ended" if self._over.wait(seconds) else "locked"
 
     def _note(self, error: BaseException | None) -> None:
         """Count the task, and say what a person should know of it."""
@@ -83,11 +97,12 @@ class Attempt:
     def _count(self, outcome: Outcome, error: BaseException | None) -> bool:
         """Count the task once, and tell whether this was the time."""
         with self._guard:
-            first, self._is_noted = not self._is_noted, True
-        if first:
-            kept = error if isinstance(error, Exception) else None
-            self.backlog.ended(self.task_id, outcome, kept, met=met_another(self._ctx, error))
-        return first
+            if self._is_noted or (self._is_held and outcome == "refused"):
+                return False
+            self._is_noted = True
+        kept = error if isinstance(error, Exception) else None
+        self.backlog.ended(self.task_id, outcome, kept, met=met_another(self._ctx, error))
+        return True
 
     def _tell(self, outcome: Outcome, error: BaseException | None) -> None:
         if outcome in ("failed", "ignored") and self._ctx is not None:

@@ -6,11 +6,10 @@ read further, in a round: the oldest first, as a batch does. What lies in the fu
 
 from __future__ import annotations
 
-import random
+import logging
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -19,26 +18,24 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch import Outcome
 from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.faults import is_passing
 from pynamodb_tracker.feed import Feed
 from pynamodb_tracker.state import State
 from pynamodb_tracker.worker.pause import Pause, spread
+from pynamodb_tracker.worker.rest import Rest
 from pynamodb_tracker.worker.tally import Tally
 from pynamodb_tracker.worker.trouble import Trouble
 
 __all__ = ["Backlog"]
+
+log = logging.getLogger("pynamodb_tracker")
 
 _ROUND = 1000
 """Tasks that a round tries at most: for longer, its order would be that of a time ago."""
 
 _FRESH = timedelta(seconds=30)
 """How long a round is believed; also how often rows that seem to be abandoned are read, to see whether they are."""
-
-_LAG = timedelta(seconds=1)
-"""How long a task that was tried is left alone: the index may not have heard of it."""
-
-_REFUSED = timedelta(seconds=10)
-"""About how long one that was refused is left alone."""
 
 _SERIES = 4
 """Failures in a row after which it is the table that is in trouble, not a task."""
@@ -50,67 +47,84 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 class Backlog:
     """The tasks of one step; one thread at a time takes from it."""
 
-    def __init__(self, step: BoundStep[Any], longest: timedelta, *, eager: bool = False) -> None:
+    def __init__(self, step: BoundStep[Any], longest: timedelta, *, threads: int = 1, eager: bool = False) -> None:
         """`longest` is the longest pause; an eager one makes none as long as it finds something."""
         self.step = step
         self.name = f"{step.model.__name__}.{step.name}"
         self.tally = Tally()
         self.is_taken = False
         """Whether a thread takes from it."""
+        self.turn: datetime | None = None
+        """Until when it keeps others from starting a task, where a rate bounds them."""
         self.next_look = _EARLIEST
         self._longest = longest
+        self._threads = threads
         self._eager = eager
         self._pause = Pause(longest)
         self._trouble = Trouble(self.name, longest)
+        self._rest = Rest(eager=eager)
         self._guard = threading.Lock()
         self._round: Iterator[str] | None = None
+        self._is_cut = False
+        """Whether the round is over because of what became of a task."""
         self._feed: Feed | None = None
         self._round_ends = _EARLIEST
         self._found = 0
         self._next_known = _LATEST
         self._next_takeover = _EARLIEST
-        self._at_rest: dict[str, datetime] = {}
 
     @property
     def is_idle(self) -> bool:
         """Whether the last look was answered, and found nothing to do now."""
-        return self._round is None and not self._found and self.next_look > _EARLIEST and not self._trouble.lasts
+        looked = self._round is None and not self._found and self.next_look > _EARLIEST
+        return looked and not self._trouble.lasts
 
     def is_ready(self, now: datetime) -> bool:
         """Tell whether there may be a task."""
         waits = now < self.next_look <= now + self._longest  # a clock that was put back does not make it longer
-        return not self.is_taken and (self._round is not None or not waits)
+        goes_on = self._round is not None and not self._is_cut
+        return not self.is_taken and (goes_on or not waits)
 
     def take(self) -> str | None:
         """Return the id of a task to try, None where there is none now; whatever fails is waited for."""
         try:
             return self._next()
         except Exception as error:  # noqa: BLE001 - a worker goes on until it is told to stop
-            self._wait(self._trouble.meet(error))
+            self._cut(self._trouble.meet(error))
             return None
 
     def ended(self, task_id: str, outcome: Outcome, error: Exception | None, *, met: bool) -> None:
         """Note what became of a task, and whether another worker had it first."""
+        feed = self._feed
+        if met and feed is not None:
+            feed.met()
         with self._guard:
             self.tally += Tally(**{outcome: 1})
-            self._at_rest[task_id] = clock.now() + (_refused() if outcome == "refused" else _LAG)
-        if met and self._feed is not None:
-            self._feed.met()
-        if outcome == "refused" and isinstance(error, PynamoDBException):
-            pause = self._trouble.meet(error)
-            if is_passing(error) or self._trouble.failures >= _SERIES:  # else it may be about this task alone
-                self._wait(pause)
+        if outcome != "refused":
+            self._rest.tried(task_id, failed=outcome == "failed")
+        elif _is_of_the_task(error):
+            self._rest.broken(task_id)
+            log.error("%s of %r cannot be started, and is left alone for a while: %s", self.name, task_id, error)
         else:
+            self._rest.refused(task_id)
+        self._weigh(error if outcome == "refused" else None)
+
+    def _weigh(self, error: Exception | None) -> None:
+        """Tell trouble with the table from trouble with a task."""
+        if not isinstance(error, PynamoDBException):
             self._trouble.over()
+            return
+        pause = self._trouble.meet(error)
+        if is_passing(error) or self._trouble.failures >= _SERIES:
+            self._cut(pause)
 
     def _next(self) -> str | None:
         now = clock.now()
-        if self._round is None or now >= self._round_ends:
+        if self._round is None or self._is_cut or now >= self._round_ends:
             self._begin(now)
         for task_id in self._round or ():
             self._found += 1
-            with self._guard:
-                self._at_rest[task_id] = _LATEST
+            self._rest.run(task_id)
             return task_id
         self._end(now)
         if not self._found:
@@ -119,15 +133,15 @@ class Backlog:
 
     def _begin(self, now: datetime) -> None:
         """Look, and begin a round over what is due."""
+        self._is_cut = False
         first = self.step.next_due()
         self._next_known = min((time for time in first.values() if time > now), default=_LATEST)
         due = [state for state, time in first.items() if time <= now and self._is_wanted(state, now)]
         self._found = 0
         self._round_ends = now + _FRESH
-        with self._guard:
-            self._at_rest = {task_id: until for task_id, until in self._at_rest.items() if until > now}
-        self._feed = Feed(partial(self.step.due_ids, only=due)) if due else None
-        self._round = None if self._feed is None else islice(filter(self._is_rested, self._feed), _ROUND)
+        self._rest.forget(now)
+        self._feed = self.step.feed(due, threads=self._threads) if due else None
+        self._round = None if self._feed is None else islice(filter(self._rest.is_over, self._feed), _ROUND)
 
     def _is_wanted(self, state: State[Any], now: datetime) -> bool:
         """Tell whether a state is looked through: for abandoned tasks by their rows, so not each time."""
@@ -150,13 +164,12 @@ class Backlog:
         until_known = self._next_known - now + spread() if self._next_known < _LATEST else pause
         self.next_look = now + min(pause, until_known)
 
-    def _is_rested(self, task_id: str) -> bool:
-        return clock.now() >= self._at_rest.get(task_id, _EARLIEST)
-
-    def _wait(self, pause: timedelta) -> None:
-        self._round = None
+    def _cut(self, pause: timedelta) -> None:
+        """End the round, from whatever thread, and look again after the pause."""
         self.next_look = clock.now() + pause
+        self._is_cut = True
 
 
-def _refused() -> timedelta:
-    return _REFUSED * random.uniform(0.5, 1.5)  # noqa: S311 - spreads load, guards nothing
+def _is_of_the_task(error: Exception | None) -> bool:
+    """Tell whether a task was not started for a reason that lies in its row."""
+    return type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_passing(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import signal
@@ -10,6 +9,7 @@ import threading
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+from pynamodb_tracker.worker import line
 from pynamodb_tracker.worker.crew import Crew, Settings
 from pynamodb_tracker.worker.mailbox import Mailbox, Message
 from pynamodb_tracker.worker.steering import steer
@@ -36,17 +36,16 @@ class Ended:
 def work(settings: Settings, pipe: Connection, parent: int) -> None:
     """Work until the parent says to stop, or is gone."""
     mailbox = Mailbox()
-    crew = Crew(settings, lambda: mailbox.put(Message.ENDED))
+    crew = Crew(settings, mailbox.put)
     # A terminal sends Ctrl-C to all processes; what it means, the parent says.
     with mailbox.listening({"SIGTERM": Message.STOP, "SIGINT": None, "SIGUSR1": Message.TELL}):
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
         threading.Thread(target=_hear, args=(pipe, mailbox, parent), daemon=True).start()
-        with contextlib.suppress(OSError):  # the parent is gone, which `_hear` finds out
-            pipe.send(READY)
+        line.parent.open(pipe)
+        line.parent.say(READY)
         steer(crew, mailbox)
-        with contextlib.suppress(OSError):
-            pipe.send(Ended(crew.tallies, _sendable(crew.errors[0]) if crew.errors else None))
+        line.parent.say(Ended(crew.tallies, _sendable(crew.errors[0]) if crew.errors else None))
 
 
 def _hear(pipe: Connection, mailbox: Mailbox, parent: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +13,11 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.token import this_worker
+from pynamodb_tracker.worker.aloud import say
 from pynamodb_tracker.worker.attempt import Attempt, Function
 from pynamodb_tracker.worker.backlog import Backlog
 from pynamodb_tracker.worker.dispatcher import Dispatcher
+from pynamodb_tracker.worker.mailbox import Message
 from pynamodb_tracker.worker.tally import Tally
 
 __all__ = ["Crew", "Settings"]
@@ -43,16 +44,18 @@ class Settings:
 class Crew:
     """The threads; they are daemons, so that a function that hangs does not keep the process from ending."""
 
-    def __init__(self, settings: Settings, on_end: Callable[[], None]) -> None:
-        """`on_end` is called whenever a thread has ended."""
+    def __init__(self, settings: Settings, tell: Callable[[Message], None]) -> None:
+        """`tell` hears of each thread that has ended, and of the order to stop that a function gives."""
         self.errors: list[BaseException] = []
         self.grace = settings.grace
         longest, eager = settings.longest_pause, settings.until_idle
-        self._backlogs = [Backlog(step, longest, eager=eager) for step, _ in settings.functions]
+        self._backlogs = [
+            Backlog(step, longest, threads=settings.threads, eager=eager) for step, _ in settings.functions
+        ]
         self._functions = {id(each): pair[1] for each, pair in zip(self._backlogs, settings.functions, strict=True)}
         self._dispatcher = Dispatcher(self._backlogs, rate=settings.rate, until_idle=settings.until_idle)
         self._heartbeat = settings.heartbeat
-        self._on_end = on_end
+        self._tell_all = tell
         self._running: dict[int, Attempt] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"pynamodb_tracker worker {number + 1}", daemon=True)
@@ -102,8 +105,7 @@ class Crew:
 
     def tell(self) -> None:
         """Print what it is doing."""
-        sys.stderr.write("\n".join([*self._told(), ""]))
-        sys.stderr.flush()
+        say("\n".join([*self._told(), ""]))
 
     def _told(self) -> list[str]:
         now, running = clock.now(), list(self._running.values())
@@ -123,9 +125,10 @@ class Crew:
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)
             self._dispatcher.stop()
+            self._tell_all(Message.STOP)
         finally:
             self._ended.append(None)
-            self._on_end()
+            self._tell_all(Message.ENDED)
 
     def _try(self, backlog: Backlog, task_id: str) -> None:
         here = threading.get_ident()
@@ -138,7 +141,10 @@ class Crew:
 
 
 def _give_back(attempt: Attempt) -> None:
-    if attempt.give_back(_GIVE_BACK_WITHIN):
-        log.warning("%s still ran when the grace time was over: it was given back", attempt)
-    else:
-        log.error("%s still ran when the grace time was over: it is locked until its lock ends", attempt)
+    match attempt.give_back(_GIVE_BACK_WITHIN):
+        case "given back":
+            log.warning("%s still ran when the grace time was over: it was given back", attempt)
+        case "locked":
+            log.error("%s still ran when the grace time was over: it is locked until its lock ends", attempt)
+        case "ended":
+            pass

@@ -67,7 +67,7 @@ class Dispatcher:
                 self._backlogs.remove(ready)
                 self._backlogs.append(ready)
                 ready.is_taken = True
-                self._turn = now + self._interval if self._interval else None
+                ready.turn = self._turn = now + self._interval if self._interval else None
                 self._under_way += 1
                 return ready
             if self._until_idle and not self._under_way:
@@ -102,7 +102,8 @@ class Dispatcher:
             backlog.is_taken = False
             if not found:
                 self._under_way -= 1
-                self._turn = None
+                if self._turn == backlog.turn:
+                    self._turn = None  # a look that found nothing takes none
         self._wake_one()
 
     def _wake_one(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 from pynamodb_tracker.token import this_worker
+from pynamodb_tracker.worker.aloud import say
 from pynamodb_tracker.worker.crew import Settings
 from pynamodb_tracker.worker.keeper import Keeper
 from pynamodb_tracker.worker.mailbox import Message
@@ -25,11 +25,11 @@ _KILLED = 5.0
 class Fleet:
     """The processes."""
 
-    def __init__(self, settings: Settings, processes: int, on_end: Callable[[], None]) -> None:
-        """`on_end` is called whenever a process has ended for good."""
+    def __init__(self, settings: Settings, processes: int, tell: Callable[[Message], None]) -> None:
+        """`tell` hears of each process that has ended for good, and of the order to stop that a function gives."""
         rate = None if settings.rate is None else settings.rate / processes
         self.grace = settings.grace + _BESIDE_GRACE
-        self._keepers = [Keeper(replace(settings, rate=rate), number, on_end) for number in range(processes)]
+        self._keepers = [Keeper(replace(settings, rate=rate), number, tell) for number in range(processes)]
 
     def start(self) -> None:
         """Start the processes."""
@@ -38,9 +38,7 @@ class Fleet:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all have ended; where one has for a reason of its own, the others are told to stop."""
-        if self.errors:
-            self.stop()
+        """Whether all have ended."""
         return all(keeper.has_ended for keeper in self._keepers)
 
     @property
@@ -74,8 +72,7 @@ class Fleet:
 
     def tell(self) -> None:
         """Print which processes there are, and let each print what it is doing."""
-        pids = ", ".join(str(keeper.pid) for keeper in self._keepers)
-        sys.stderr.write(f"worker {this_worker()}: its processes are {pids}\n")
-        sys.stderr.flush()
+        pids = ", ".join(str(keeper.pid) for keeper in self._keepers if keeper.pid is not None)
+        say(f"worker {this_worker()}: its processes are {pids}\n")
         for keeper in self._keepers:
             keeper.say(Message.TELL)

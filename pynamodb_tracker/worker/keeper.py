@@ -36,7 +36,7 @@ _spawn = get_context("spawn")
 class Keeper:
     """The thread that keeps a process; of a fork, locks that other threads hold would never be free."""
 
-    def __init__(self, settings: Settings, number: int, on_end: Callable[[], None]) -> None:
+    def __init__(self, settings: Settings, number: int, tell: Callable[[Message], None]) -> None:
         self._name = f"pynamodb_tracker worker process {number + 1}"
         self._thread = threading.Thread(target=self._run, name=f"keeper of {self._name}", daemon=True)
         self.tallies = [Tally() for _ in settings.functions]
@@ -44,7 +44,7 @@ class Keeper:
         self.has_ended = False
         self.pid: int | None = None
         self._settings = settings
-        self._on_end = on_end
+        self._tell = tell
         self._stopped = threading.Event()
         self._guard = threading.Lock()
         self._process: SpawnProcess | None = None
@@ -68,7 +68,7 @@ class Keeper:
             while not self._stopped.is_set():
                 began = time.monotonic()
                 self._keep_one()
-                if self._settings.until_idle or self.errors:
+                if self.errors or (self._settings.until_idle and self._last_words is not None):
                     return
                 if time.monotonic() - began > _LONGEST_PAUSE.total_seconds():
                     pause.reset()
@@ -76,8 +76,10 @@ class Keeper:
         except BaseException as error:  # noqa: BLE001 - raised again by the worker
             self.errors.append(error)
         finally:
-            self.has_ended = True
-            self._on_end()
+            self.pid, self.has_ended = None, True
+            if self.errors:
+                self._tell(Message.STOP)
+            self._tell(Message.ENDED)
 
     def say(self, message: Message) -> None:
         """Pass an order on; after STOP, no other process is started."""
@@ -102,6 +104,8 @@ class Keeper:
             while process.exitcode is None:
                 if pipe.poll(_GLANCE):
                     self._hear(pipe.recv())
+            while pipe.poll():  # what it said between the last look and its end
+                self._hear(pipe.recv())
         except (EOFError, OSError):
             process.join()
         finally:
@@ -130,6 +134,8 @@ class Keeper:
     def _hear(self, said: object) -> None:
         if said == READY:
             self._was_ready = True
+        elif said is Message.STOP:  # a function has called `stop` there
+            self._tell(Message.STOP)
         elif isinstance(said, Ended):
             self._last_words = said
             self.tallies = [mine + other for mine, other in zip(self.tallies, said.tallies, strict=True)]

@@ -42,6 +42,7 @@ class Team(Protocol):
 def steer(team: Team, mailbox: Mailbox) -> None:
     """Let a team work until it has ended by itself, or is told to stop; KeyboardInterrupt at a second Ctrl-C."""
     deadline: float | None = None
+    interrupts = 0
     try:
         team.start()
         while not team.has_ended:
@@ -51,11 +52,14 @@ def steer(team: Team, mailbox: Mailbox) -> None:
                     return
                 case Message.TELL:
                     team.tell()
-                case Message.INTERRUPT if deadline is not None:
+                case Message.INTERRUPT if interrupts:
                     raise KeyboardInterrupt
-                case Message.STOP | Message.INTERRUPT if deadline is None:
+                case Message.STOP | Message.INTERRUPT as order:
+                    interrupts += order is Message.INTERRUPT
+                    if deadline is not None:
+                        continue
                     deadline = time.monotonic() + team.grace.total_seconds()
-                    log.info("the worker stops: what runs has %s", team.grace)
+                    log.info("the worker stops: it starts nothing more, and waits for what runs")
                     team.stop()
                 case _:
                     pass

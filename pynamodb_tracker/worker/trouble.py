@@ -37,14 +37,14 @@ class Trouble:
         """Note a failure, say so once in a while, and return how long to wait."""
         now, pause = clock.now(), self._pause.draw()
         self.failures += 1
-        self._since = self._since or now
+        since = self._since = self._since or now
         if now >= self._say_next:
             self._say_next = now + _SAID_AGAIN_AFTER
             log.warning(
                 "looking for what %s has to do, or starting it, failed, %d times since %s; it goes on: %s: %s",
                 self._step,
                 self.failures,
-                self._since.isoformat(timespec="seconds"),
+                since.isoformat(timespec="seconds"),
                 type(error).__name__,
                 error,
                 exc_info=None if isinstance(error, PynamoDBException) else error,

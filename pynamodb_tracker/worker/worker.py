@@ -22,6 +22,7 @@ from pynamodb_tracker.arguments import (
 )
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.faults import is_passing
+from pynamodb_tracker.worker import line
 from pynamodb_tracker.worker.attempt import Function
 from pynamodb_tracker.worker.crew import Crew, Settings
 from pynamodb_tracker.worker.mailbox import Mailbox, Message
@@ -94,8 +95,8 @@ class Worker:
             raise RuntimeError("this worker was run before: make another one")
         if self._is_stopped:
             return {step: Tally() for step in self._functions}
+        self._look_first()  # signals still do what they did: nothing runs yet, and a look may take minutes
         with self._mailbox.listening(_SIGNALS):
-            self._look_first()
             team = self._team(settings)
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
             steer(team, self._mailbox)
@@ -110,16 +111,15 @@ class Worker:
         """
         self._is_stopped = True
         self._mailbox.put(Message.STOP)
+        if not self._entered.locked():  # a function calls it in another process, which has imported a copy
+            line.parent.say(Message.STOP)
 
     def _team(self, settings: Settings) -> Crew | Fleet:
-        def on_end() -> None:
-            self._mailbox.put(Message.ENDED)
-
         if self._processes == 1:
-            return Crew(settings, on_end)
+            return Crew(settings, self._mailbox.put)
         from pynamodb_tracker.worker.fleet import Fleet  # noqa: PLC0415 - only here are processes needed
 
-        return Fleet(settings, self._processes, on_end)
+        return Fleet(settings, self._processes, self._mailbox.put)
 
     def _look_first(self) -> None:
         """Raise what would keep each look from being answered: a table that is not there, say."""
@@ -129,7 +129,7 @@ class Worker:
             except PynamoDBException as error:
                 if not is_passing(error):
                     raise
-                log.warning("%s cannot be looked at yet; the worker goes on: %s", step, error)
+                log.warning("%s.%s cannot be looked at yet; the worker goes on: %s", step.model.__name__, step, error)
 
 
 def _checked(functions: object) -> dict[BoundStep[Any], Function]:

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableError, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
+from pynamodb_tracker.feed import Feed
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.backlog import Backlog
 from pynamodb_tracker.worker.dispatcher import Dispatcher
@@ -44,6 +45,7 @@ class FakeStep:
         self.error: Exception | None = None
         self.looks: list[datetime] = []
         self.rounds: list[list[str]] = []
+        self.reads = 0
         self._clock = clock
 
     def next_due(self) -> dict[str, datetime]:
@@ -52,8 +54,12 @@ class FakeStep:
             raise self.error
         return {"pending": self._clock.now(), **self.due} if self.tasks else self.due
 
-    def due_ids(self, *, only: list[str]) -> Iterator[str]:
+    def feed(self, only: list[str], *, threads: int) -> Feed:
         self.rounds.append(only)
+        return Feed(self._read, threads=threads)
+
+    def _read(self) -> Iterator[str]:
+        self.reads += 1
         yield from list(self.tasks)
 
 
@@ -206,7 +212,7 @@ def test_who_meets_another_worker_reads_anew(backlog: Backlog, step: FakeStep) -
     backlog.ended("o-000", "refused", TaskLockedError("held"), met=True)
     after = backlog.take()
     assert after is not None
-    assert len(step.rounds) == 2
+    assert step.reads == 2
 
 
 @pytest.mark.usefixtures("always_longest")
