@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
@@ -52,12 +53,26 @@ def load_function(name: str) -> Callable[..., Any]:
     if found is None:
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise AppError(f"the module {module_name!r} has no {function_name!r}{did_you_mean(function_name, known)}")
+    if isinstance(found, type):
+        raise AppError(f"{name} is a class: name a function of the context")
     try:
         check_function(found)
     except TypeError as error:
         raise AppError(f"{name}: {error}") from error
+    _check_takes_context(name, found)
     function: Callable[..., Any] = found
     return function
+
+
+def _check_takes_context(name: str, function: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some that are written in C nobody knows what they take
+        return
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        raise AppError(f"{name} is called with the context alone, and takes {signature}: {error}") from error
 
 
 def _is_module_name(name: str) -> bool:

@@ -34,6 +34,13 @@ def handler(event, context):
     pass
 
 
+def charge(ctx, *, loud=False):
+    pass
+
+
+fast = lambda *arguments: None
+
+
 order = Order
 nothing = None
 """
@@ -168,7 +175,9 @@ def test_a_class_that_is_none_of_tasks_is_refused_with_what_to_name(name: str, s
 
 
 def test_a_function_of_a_module_is_found() -> None:
-    assert load_function("shop:handler") is sys.modules["shop"].handler
+    assert load_function("shop:charge") is sys.modules["shop"].charge
+    assert load_function("shop:fast") is sys.modules["shop"].fast
+    assert load_function("builtins:print") is print
 
 
 @pytest.mark.parametrize(
@@ -178,6 +187,8 @@ def test_a_function_of_a_module_is_found() -> None:
         ("shop.py:handler", "'shop.py:handler' names no function: write module:function"),
         ("shop:handle", "the module 'shop' has no 'handle'; did you mean 'handler'?"),
         ("shop:nothing", "the module 'shop' has no 'nothing'"),
+        ("shop:Order", "shop:Order is a class: name a function of the context"),
+        ("shop:handler", "shop:handler is called with the context alone, and takes (event, context): missing a"),
     ],
 )
 def test_what_is_no_function_is_refused(name: str, words: str) -> None:

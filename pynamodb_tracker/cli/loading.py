@@ -14,6 +14,7 @@ from pynamodb_tracker.cli import stop
 from pynamodb_tracker.cli.exits import FOUND, CannotRunError, one_line
 from pynamodb_tracker.cli.lines import File, Form, Line, opened
 from pynamodb_tracker.cli.options import AppOption, ThreadsOption, UseCaseOption
+from pynamodb_tracker.cli.output import kept_stderr, last_words
 from pynamodb_tracker.cli.progress import Progress, progress
 from pynamodb_tracker.cli.screen import count, say, warn
 from pynamodb_tracker.cli.target import state_named, use_case
@@ -63,14 +64,15 @@ def load(
         begin = None if state is None else _to_begin_in(model, state)
         _check_columns(model, source)
         load = _Load(model, source, begin, keep_going=keep_going, skip_existing=skip_existing, dry_run=dry_run)
-        ended = None
+        order, ended = stop.Stop(), None
         try:
-            with progress("load", source.size) as shown:
+            with kept_stderr(order.note_unread), progress("load", source.size) as shown:
                 load.shown = shown
                 stop.run(
                     lambda order: load.run(order, threads),
+                    order,
                     at_first=lambda: warn("stopping: waiting for what is under way; Ctrl-C again does not wait"),
-                    at_second=lambda: warn(f"left at once; {load.told()}"),
+                    at_second=lambda: _tell_left(load, shown),
                 )
                 shown.end()
         except _BadLineError:
@@ -78,9 +80,15 @@ def load(
         except stop.StoppedError as stopped:
             ended = stopped.exit_code
         finally:
-            say(("stopped; " if ended else "") + load.told())
+            with last_words():
+                say(("stopped; " if ended else "") + load.told())
         if ended or load.bad:
             raise typer.Exit(ended or FOUND)
+
+
+def _tell_left(load: _Load, shown: Progress) -> None:
+    warn(f"left at once; {load.told()}")
+    shown.leave()
 
 
 @dataclass(slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 
 from pynamodb_tracker.cli.screen import escaped
+from pynamodb_tracker.cli.stream import Stream, unread
 
-__all__ = ["log_lines", "log_to_stderr", "own_stdout"]
+__all__ = ["kept_stderr", "last_words", "log_lines", "log_to_stderr", "own_stdout"]
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -46,14 +47,41 @@ def log_lines() -> Iterator[None]:
 
 
 @contextmanager
-def own_stdout() -> Iterator[None]:
+def kept_stderr(lost: Callable[[], object]) -> Iterator[None]:
+    """Let nobody who prints on stderr hear that it is closed but the one who is told it, once."""
+    if sys.stderr is None:  # closed before Python began: nothing is printed then
+        yield
+        return
+    with redirect_stderr(Stream(sys.stderr, lost)):
+        yield
+
+
+@contextmanager
+def own_stdout(lost: Callable[[], object]) -> Iterator[None]:
     """Let what functions print go to stderr, that of the processes which they start, too: somebody parses stdout."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
+
+    def lost_both() -> None:
+        os.dup2(2, 1)
+        lost()
+
     try:
-        with redirect_stdout(sys.stderr):
+        with kept_stderr(lost_both), redirect_stdout(sys.stderr):
             yield
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+@contextmanager
+def last_words() -> Iterator[None]:
+    """Print what there is to say at the end; where nobody reads it any more, the exit code is what is left to tell."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            unread(sys.stdout)

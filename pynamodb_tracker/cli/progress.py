@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from rich.console import Console
@@ -16,6 +17,8 @@ __all__ = ["Progress", "progress"]
 _LINE_EVERY = 5.0
 """Seconds between two plain lines."""
 
+_SHOW_CURSOR = b"\n\x1b[?25h"
+
 
 class Progress(Protocol):
     """What a command tells how far it is."""
@@ -25,6 +28,9 @@ class Progress(Protocol):
 
     def end(self) -> None:
         """Show that there is no more, whatever was expected."""
+
+    def leave(self) -> None:
+        """Leave the terminal as it was, for a process that ends at once."""
 
 
 class _Lines:
@@ -41,6 +47,9 @@ class _Lines:
 
     def end(self) -> None:
         """Say nothing: the command reports by itself."""
+
+    def leave(self) -> None:
+        """Do nothing: lines leave nothing behind."""
 
 
 class _Bar:
@@ -63,11 +72,17 @@ class _Bar:
         self._bar = self.live.add_task(title, total=total, note="")
 
     def show(self, done: float, note: str) -> None:
-        self.live.update(self._bar, completed=done, note=note)
+        (bar,) = self.live.tasks
+        total = None if bar.total is None else max(bar.total, done)  # there may be more than was counted
+        self.live.update(self._bar, total=total, completed=done, note=note)
 
     def end(self) -> None:
         (bar,) = self.live.tasks
         self.live.update(self._bar, total=bar.completed or 1, completed=bar.completed or 1)
+
+    def leave(self) -> None:
+        with suppress(OSError):
+            os.write(2, _SHOW_CURSOR)  # past the lock of the bar, which a thread may hold that is stuck
 
 
 @contextmanager

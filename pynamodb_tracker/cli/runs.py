@@ -16,6 +16,7 @@ from pynamodb_tracker.cli.options import (
     AppOption,
     ErrorOption,
     FunctionArgument,
+    HeartbeatOption,
     JsonOption,
     RateOption,
     SinceOption,
@@ -25,15 +26,13 @@ from pynamodb_tracker.cli.options import (
     UseCaseOption,
 )
 from pynamodb_tracker.cli.outcome import nothing, numbers, print_end
-from pynamodb_tracker.cli.progress import progress
+from pynamodb_tracker.cli.output import kept_stderr, last_words
+from pynamodb_tracker.cli.progress import Progress, progress
 from pynamodb_tracker.cli.screen import count, escaped, say, say_json, warn
 from pynamodb_tracker.cli.target import check_window, step_named, use_case
 
 __all__ = ["retry", "run"]
 
-HeartbeatOption = Annotated[
-    bool, typer.Option("--heartbeat", help="Extend the lock while a task runs, however long that takes.")
-]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Run nothing: print the ids of what would be run.")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Run no more than that.")]
 
@@ -116,13 +115,9 @@ def _do(verb: str, selected: Selection, settings: _Settings) -> None:
     if settings.dry_run:
         _print_due(selected, as_json=settings.as_json)
         return
-    expected = selected.count()
-    if not expected and not settings.as_json:
-        say(nothing(selected))
-        return
-    title, began = f"{verb} {selected.step.name}", time.monotonic()
-    ended: Exception | None = None
-    with progress(title, None if selected.error_like else expected) as shown:
+    expected = None if selected.error_like else selected.count()
+    order, began, ended = stop.Stop(), time.monotonic(), None
+    with kept_stderr(order.note_unread), progress(f"{verb} {selected.step.name}", expected) as shown:
         batch = Batch(
             selected,
             function,
@@ -132,32 +127,33 @@ def _do(verb: str, selected: Selection, settings: _Settings) -> None:
             lambda batch: shown.show(batch.done, numbers(batch)),
         )
         try:
-            stop.run(batch.run, at_first=lambda: _tell_wait(batch), at_second=lambda: _tell_left(batch))
+            stop.run(batch.run, order, at_first=lambda: _tell_wait(batch), at_second=lambda: _tell_left(batch, shown))
             shown.end()
-        except Exception as error:  # noqa: BLE001 - leaves again, once it is told what was done before
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - leaves again, once it is told what was done
             ended = error
-    print_end(batch, time.monotonic() - began, stopped=ended is not None, as_json=settings.as_json)
+    with last_words():
+        print_end(batch, time.monotonic() - began, stopped=ended is not None, as_json=settings.as_json)
     _exit(batch, ended)
 
 
-def _exit(batch: Batch, ended: Exception | None) -> None:
+def _exit(batch: Batch, ended: BaseException | None) -> None:
     """Exit as the batch ended."""
     if isinstance(ended, stop.StoppedError):
         raise typer.Exit(ended.exit_code)
     if ended is not None:
         raise ended
-    if batch.done > batch.number("succeeded"):
+    if batch.done > batch.number("succeeded") + batch.taken:
         raise typer.Exit(FOUND)
 
 
 def _print_due(selected: Selection, *, as_json: bool) -> None:
-    due = selected.due().due
+    due = selected.due()
     if as_json:
         say_json({"due": due})
         return
     for task_id in due:
         say(escaped(task_id))
-    warn(f"{count(len(due))} would be run; nothing was")
+    warn(f"{count(len(due))} would be run; nothing was" if due else nothing(selected))
 
 
 def _tell_wait(batch: Batch) -> None:
@@ -167,6 +163,7 @@ def _tell_wait(batch: Batch) -> None:
     )
 
 
-def _tell_left(batch: Batch) -> None:
+def _tell_left(batch: Batch, shown: Progress) -> None:
     left = ", ".join(sorted(batch.running)) or "none"
     warn(f"left at once: these stay in progress until their locks end, and are then taken over: {left}")
+    shown.leave()

@@ -23,9 +23,16 @@ def escaped(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+class _Console(Console):
+    """A console that leaves it to the command what a closed pipe means: rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - rich calls this where it has caught the error
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that prints what it is given and colours nothing by itself."""
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def width_at_terminal(on: Console) -> int | None:

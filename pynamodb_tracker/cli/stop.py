@@ -31,11 +31,15 @@ _A_MOMENT = 1.0
 """Seconds that nothing waits for longer once it is to stop, such as for its turn at a slow rate."""
 
 
+_NOBODY_READS = 13
+"""The number of SIGPIPE, which not every system has: by that, a program ends as a rule whose output nobody reads."""
+
+
 class StoppedError(Exception):
-    """The work was stopped by a signal."""
+    """The work was stopped by a signal, or because nobody reads what it prints."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
+        super().__init__(f"stopped by signal {number}")
         self.exit_code = 128 + number
 
 
@@ -45,6 +49,8 @@ class Stop:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.signals: list[int] = []
+        self.is_unread = False
+        """Whether nobody reads what is printed any more."""
 
     def __bool__(self) -> bool:
         return self.event.is_set()
@@ -53,6 +59,16 @@ class Stop:
         """Note a signal; nothing else is safe in a handler."""
         self.signals.append(number)
         self.event.set()
+
+    def note_unread(self) -> None:
+        """Note that nobody reads what is printed."""
+        self.is_unread = True
+        self.event.set()
+
+    @property
+    def number(self) -> int:
+        """The signal that it began with, 0 for none."""
+        return self.signals[0] if self.signals else _NOBODY_READS if self.is_unread else 0
 
 
 class _HurriedClock(Clock):
@@ -78,13 +94,15 @@ class _HurriedClock(Clock):
             time.sleep(min(seconds, _A_MOMENT))
 
 
-def run(work: Callable[[Stop], None], *, at_first: Callable[[], None], at_second: Callable[[], None]) -> None:
-    """Do the work on a thread; StoppedError once it has ended after a signal.
+def run(
+    work: Callable[[Stop], None], stop: Stop, *, at_first: Callable[[], None], at_second: Callable[[], None]
+) -> None:
+    """Do the work on a thread; StoppedError once it has ended after the order to stop.
 
     `at_first` tells the person at the first signal what is waited for, `at_second` what is left behind at the second
     one, which ends the process.
     """
-    stop, failed = Stop(), list[BaseException]()
+    failed = list[BaseException]()
 
     def on_thread() -> None:
         try:
@@ -96,8 +114,8 @@ def run(work: Callable[[Stop], None], *, at_first: Callable[[], None], at_second
     with _listening(stop), _hurried(stop):
         thread.start()
         _wait(thread, stop, at_first, at_second)
-    if stop.signals and all(isinstance(error, KeyboardInterrupt) for error in failed):
-        raise StoppedError(stop.signals[0])
+    if stop.number and all(isinstance(error, KeyboardInterrupt) for error in failed):
+        raise StoppedError(stop.number)
     for error in failed:
         raise error
 

@@ -27,8 +27,9 @@ from pynamodb_tracker.cli.options import (
     ThreadsOption,
     UseCaseOption,
 )
-from pynamodb_tracker.cli.output import log_lines, log_to_stderr, own_stdout
+from pynamodb_tracker.cli.output import last_words, log_lines, log_to_stderr, own_stdout
 from pynamodb_tracker.cli.screen import say, say_json, warn
+from pynamodb_tracker.cli.stream import Stream
 from pynamodb_tracker.cli.target import step_among, use_cases
 from pynamodb_tracker.cli.times import age, duration, length
 from pynamodb_tracker.faults import is_passing
@@ -111,7 +112,9 @@ def worker(
             "a second Ctrl-C at once"
         )
         began = time.monotonic()
-        _print(_run(built, processes, until_idle=until_idle), time.monotonic() - began, as_json=as_json)
+        tallies = _run(built, processes, until_idle=until_idle)
+        with last_words():
+            _print(tallies, time.monotonic() - began, as_json=as_json)
 
 
 def _functions(models: Sequence[type[Task]], app: str, assigned: Sequence[str]) -> dict[BoundStep[Any], _Named]:
@@ -144,7 +147,7 @@ def _look_first(functions: Mapping[BoundStep[Any], object]) -> None:
 def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
     """Let the worker work to its end."""
     try:
-        with own_stdout(), log_lines(), _hanging_up(built.stop):
+        with own_stdout(built.stop), log_lines(), _hanging_up(built.stop):
             return built.run(until_idle=until_idle)
     except KeyboardInterrupt:
         _leave()
@@ -187,12 +190,20 @@ def _in_a_process(name: str, app: str, among: Sequence[str]) -> Callable[..., An
     """Return a function in a process of the worker, once all modules have had their chance to configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # else a pipe has what functions print much later, or never
+    _keep_streams()
     load(app)
     functions = {each: load_function(each) for each in among}
     log_to_stderr()
     if _HANGUP is not None:
         signal.signal(_HANGUP, signal.SIG_IGN)  # the first process hears of it, and says what to do
     return functions[name]
+
+
+def _keep_streams() -> None:
+    """Fail no task of this process because nobody reads what is printed; the first process hears of it, and stops."""
+    for name in ("stdout", "stderr"):
+        if (stream := getattr(sys, name)) is not None:
+            setattr(sys, name, Stream(stream, bool))
 
 
 @contextmanager

@@ -166,6 +166,24 @@ def leave(_ctx: ExecutionContext[Order]) -> None:
     sys.exit("no such file")
 
 
+def interrupt(ctx: ExecutionContext[Order]) -> None:
+    """End the program at a task, as some libraries do."""
+    if ctx.task.note == "stop":
+        raise KeyboardInterrupt
+
+
+def ship_it(ctx: ExecutionContext[Order], label: str) -> None:
+    """Want more than the context."""
+
+
+def chatter(ctx: ExecutionContext[Order]) -> None:
+    """Print without an end, until somebody stops it."""
+    for _ in range(200):
+        print("x" * 1000)  # noqa: T201 - as functions of users do
+    time.sleep(0.05)
+    ctx.task.data["done"] = True
+
+
 async def later(_ctx: ExecutionContext[Order]) -> None:
     pass
 

@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -15,11 +16,12 @@ from pynamodb_tracker import State
 from tests.cli.server import Environment, on_server, started
 from tests.cli.shop import Order
 from tests.engine.dynamodb_local import Engine
+from tests.race.processes import until
 
 pytestmark = [pytest.mark.race, pytest.mark.skipif(os.name == "nt", reason="POSIX signals")]
 
 MANY = 60
-DAWDLE, STALL = "tests.cli.shop:dawdle", "tests.cli.shop:stall"
+DAWDLE, STALL, CHATTER = (f"tests.cli.shop:{name}" for name in ("dawdle", "stall", "chatter"))
 
 
 @pytest.fixture
@@ -28,14 +30,6 @@ def server(dynamodb_local: Engine) -> Iterator[Environment]:
     with on_server(dynamodb_local) as environment:
         Order.create_many(({"task_id": f"o-{n:03}", "state": Order.pay.failed} for n in range(MANY)), threads=4)
         yield environment
-
-
-def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -58,12 +52,14 @@ def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
         process.send_signal(number)
         code, out, err = ended(process)
     assert code == 128 + number
-    told = re.fullmatch(r"stopped; pay: (\d+) succeeded in \S+\n", out)
+    told = re.fullmatch(
+        r"stopped; pay: (\d+) succeeded in \S+\n((\d) tasks? given back; .* pending now: run takes .*\n)?", out
+    )
     assert told is not None, out
-    counts = counted()
-    assert counts["ship pending"] == int(told[1]) < MANY
-    assert sum(counts.values()) == MANY
-    assert "pay in_progress" not in counts
+    succeeded, given_back = int(told[1]), int(told[3] or 0)
+    assert 0 < succeeded < MANY
+    expected = {"pay failed": MANY - succeeded - given_back, "pay pending": given_back, "ship pending": succeeded}
+    assert counted() == {state: number for state, number in expected.items() if number}
     assert re.fullmatch(r"(stopping(: waiting for \d tasks? under way; Ctrl-C again leaves them locked)?\n)?", err), err
 
 
@@ -136,3 +132,46 @@ def test_a_watch_ends_by_an_interrupt(server: Environment) -> None:
         process.send_signal(signal.SIGINT)
         code, _, err = ended(process)
     assert (code, err) == (130, "")
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_reader_that_goes_ends_a_run_in_order_and_fails_no_task(server: Environment, threads: int) -> None:
+    with started(server, "retry", "pay", CHATTER, "--threads", str(threads)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stderr.read(100)
+        process.stderr.close()
+        out = process.stdout.read()
+        process.wait(timeout=60)
+    assert process.returncode == 141
+    assert re.match(r"stopped; pay: \d+ succeeded in ", out), out
+    counts = counted()
+    assert 0 < counts["ship pending"] < MANY
+    assert counts["ship pending"] + counts["pay failed"] + counts.get("pay pending", 0) == MANY
+    assert all(order.attempt == 0 for order in Order.pay.failed.query())
+
+
+def test_a_report_that_nobody_reads_changes_no_exit_code(server: Environment) -> None:
+    with started(server, "retry", "pay", DAWDLE, "--limit", "2") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.wait(timeout=60)
+    assert process.returncode == 0
+    assert Order.ship.pending.count() == 2
+
+
+def test_a_reader_that_goes_ends_a_load_in_order(server: Environment) -> None:
+    with started(server, "load", "-", "--keep-going", "--threads", "2") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stderr.close()
+        with suppress(BrokenPipeError):
+            process.stdin.write("[1]\n" * 10_000)
+            process.stdin.close()
+        out = process.stdout.read()
+        process.wait(timeout=60)
+    assert process.returncode == 141
+    assert re.fullmatch(r"stopped; 0 tasks created, [\d,]+ bad lines?\n", out)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from pynamodb.exceptions import QueryError
+from botocore.exceptions import ClientError
+from pynamodb.exceptions import PutError, QueryError
 
-from pynamodb_tracker import State
+from pynamodb_tracker import RetryLater, State
 from pynamodb_tracker.cli.batch import Batch, Selection
 from pynamodb_tracker.cli.stop import Stop
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, refuse, waver
+from tests.race.processes import until
 
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
 
@@ -135,7 +138,7 @@ def test_json_has_the_report() -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_refused_tasks_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_others_had_first_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("taken")
     start = Order.pay.start
 
@@ -147,9 +150,70 @@ def test_refused_tasks_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Order.pay, "start", late)
     ended = run("run", "pay", CHARGE)
+    assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others in 0s"])
+
+
+@pytest.mark.usefixtures("store")
+def test_refused_tasks_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Order.pay.start
+
+    def late(task_id: str, **options: bool) -> object:
+        Order.delete_task(task_id)
+        return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
+
+    monkeypatch.setattr(Order.pay, "start", late)
+    Order.create("gone")
+    ended = run("run", "pay", CHARGE)
     assert ended.code == 1
-    assert ended.lines[:2] == ["pay: 1 refused in 0s", "1 refused: TaskLockedError"]
-    assert re.match("  taken: cannot start pay of Order 'taken': .* held by", ended.lines[2])
+    assert ended.lines[:2] == ["pay: 1 refused in 0s", "1 refused: TaskNotFoundError"]
+    assert ended.lines[2].startswith("  gone: ")
+    Order.create("gone")
+    told = read("run", "pay", CHARGE)
+    assert (list(told["refused"]), told["taken"], told["released"]) == (["gone"], 0, 0)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_credentials_that_end_in_the_middle_end_the_run(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    Order.create_many(f"o-{number:02}" for number in range(40))
+    start, begun = Order.pay.start, list[str]()
+
+    def expired(task_id: str, **options: bool) -> object:
+        begun.append(task_id)
+        if len(begun) > 4:
+            response = {"Error": {"Code": "ExpiredTokenException", "Message": "it has expired"}}
+            raise PutError("Failed to put", ClientError(response, "UpdateItem"))
+        return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
+
+    monkeypatch.setattr(Order.pay, "start", expired)
+    ended = run("run", "pay", CHARGE, "--threads", threads)
+    assert (ended.code, ended.lines[0].partition(",")[0]) == (2, "stopped; pay: 4 succeeded")
+    assert ended.err.endswith(": ExpiredTokenException: it has expired\n")
+    assert len(begun) < 12
+
+
+@pytest.mark.usefixtures("store")
+def test_a_passing_trouble_of_one_request_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create_many(f"o-{number:02}" for number in range(4))
+    start, begun = Order.pay.start, list[str]()
+
+    def throttled(task_id: str, **options: bool) -> object:
+        begun.append(task_id)
+        if len(begun) == 1:
+            response = {"Error": {"Code": "ThrottlingException", "Message": "slow down"}}
+            raise PutError("Failed to put", ClientError(response, "UpdateItem"))
+        return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
+
+    monkeypatch.setattr(Order.pay, "start", throttled)
+    assert run("run", "pay", CHARGE).lines[0] == "pay: 3 succeeded, 1 refused in 0s"
+
+
+def test_abandoned_tasks_are_taken_over_though_nothing_else_is_there(store: StoppedClock) -> None:
+    Order.create("abandoned")
+    Order.pay.start("abandoned").__enter__()
+    assert run("run", "pay", CHARGE).out == "nothing to run at pay: no such task is due\n"
+    store.advance(timedelta(hours=1))
+    assert run("run", "pay", CHARGE).out == "pay: 1 succeeded in 0s\n"
 
 
 def test_a_rate_is_kept_to(store: StoppedClock) -> None:
@@ -202,7 +266,7 @@ def test_an_async_function_is_refused() -> None:
     assert "not the async" in run("run", "pay", "tests.cli.shop:later").err
 
 
-def test_an_ignored_task_that_somebody_else_took_is_refused(
+def test_an_ignored_task_that_somebody_else_took_is_counted_apart(
     store: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Order.create("taken", state=Order.pay.ignored)
@@ -216,8 +280,7 @@ def test_an_ignored_task_that_somebody_else_took_is_refused(
 
     monkeypatch.setattr(Order.pay, "start", late)
     ended = run("retry", "pay", CHARGE, "--reopen-ignored")
-    assert ended.code == 1
-    assert ended.lines[:2] == ["pay: 1 refused in 0s", "1 refused: TaskLockedError"]
+    assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others in 0s"])
 
 
 @pytest.mark.usefixtures("store")
@@ -236,13 +299,43 @@ def test_a_refused_request_of_the_run_itself_ends_the_command(monkeypatch: pytes
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_task_that_begins_after_the_order_to_stop_is_given_back_with_its_attempt(threads: int) -> None:
-    Order.create("o-1")
+@pytest.mark.parametrize("state", [Order.pay.failed, Order.pay.ignored])
+def test_after_the_order_to_stop_no_task_leaves_its_state(threads: int, state: State[Order]) -> None:
+    Order.create("o-1", state=state)
     stop = Stop()
     stop.event.set()
-    batch = Batch(Selection(Order.pay), refuse, threads, None, heartbeat=False, show=bool)
-    with pytest.raises(KeyboardInterrupt):
+    batch = Batch(Selection(Order.pay, ignored=True), refuse, threads, None, heartbeat=False, show=bool)
+    with pytest.raises(KeyboardInterrupt) if state == Order.pay.failed else nullcontext():
         batch.run(stop)
+    task = Order.get_task("o-1")
+    assert (task.state, task.fence, batch.given_back) == (state, 0, 0)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
+    monkeypatch: pytest.MonkeyPatch, threads: str
+) -> None:
+    Order.create("o-1", state=Order.pay.failed)
+    start, orders = Order.pay.start, list[Stop]()
+
+    class Kept(Stop):
+        def __init__(self) -> None:
+            super().__init__()
+            orders.append(self)
+
+    def interrupted(task_id: str, **options: bool) -> object:
+        os.kill(os.getpid(), signal.SIGINT)
+        until(lambda: orders[-1])
+        return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
+
+    monkeypatch.setattr(Order.pay, "start", interrupted)
+    monkeypatch.setattr("pynamodb_tracker.cli.stop.Stop", Kept)
+    ended = run("retry", "pay", CHARGE, "--threads", threads)
+    assert (ended.code, ended.lines) == (
+        130,
+        ["stopped; pay: nothing yet in 0s", "1 task given back; it is pending now: run takes it"],
+    )
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.fence) == (Order.pay.pending, 0, 1)
 
@@ -269,13 +362,48 @@ def test_a_function_that_ends_the_program_fails_its_task_alone() -> None:
 @pytest.mark.usefixtures("store")
 def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create_many(["o-1", "o-2"])
-    todo = Selection.run
 
-    def broken(selection: Selection, *arguments: Any, **settings: Any) -> None:
-        todo(replace(selection, limit=1), *arguments, **settings)
+    def broken(_selection: Selection) -> Iterator[str]:
+        yield "o-1"
         raise QueryError("throttled", None)
 
-    monkeypatch.setattr(Selection, "run", broken)
+    monkeypatch.setattr(Selection, "due_ids", broken)
     ended = run("run", "pay", CHARGE, "--threads", "1")
     assert (ended.code, ended.lines) == (2, ["stopped; pay: 1 succeeded in 0s"])
     assert ended.err.endswith(": throttled\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_function_that_interrupts_the_program_has_told_what_was_done_before() -> None:
+    Order.create_many(["o-1", "o-2"])
+    Order.create("z-3", due_time=Order.get_task("o-1").due_time + timedelta(seconds=1), note="stop")
+    ended = run("run", "pay", "tests.cli.shop:interrupt", "--threads", "1")
+    assert (ended.code, ended.lines) == (130, ["stopped; pay: 2 succeeded in 0s"])
+
+
+def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> None:
+    for number in range(2):
+        Order.create(f"bad-{number}")
+        Order.create(f"lost-{number}")
+    Order.pay.run_all(waver)
+    for task_id in ("bad-0", "bad-1"):
+        Order.pay.reopen(task_id)
+        with pytest.raises(RetryLater), Order.pay.start(task_id):
+            raise RetryLater(timedelta(minutes=4), "the bank is closed")
+    said = "nothing to run at pay: 2 tasks with 'BANK' in the error not due yet (the first one in 4m)"
+    for dry in ((), ("--dry-run",)):
+        ended = run("retry", "pay", CHARGE, "--error-like", "BANK", *dry)
+        assert (ended.out or ended.err).partition(";")[0] == said
+    ended = run("retry", "pay", CHARGE, "--error-like", "address", "--dry-run")
+    assert ended.err == "nothing to run at pay: no such task is due\n"
+    store.advance(timedelta(minutes=5))
+    assert run("retry", "pay", CHARGE, "--error-like", "BANK", "--dry-run").err == "2 tasks would be run; nothing was\n"
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("name", ["Order", "ship_it"])
+def test_what_cannot_be_called_with_the_context_alone_is_refused(name: str) -> None:
+    Order.create("o-1")
+    ended = run("run", "pay", f"tests.cli.shop:{name}")
+    assert (ended.code, ended.out) == (2, "")
+    assert states() == {"o-1": "pay pending"}

@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from rich.cells import cell_len
@@ -18,6 +19,7 @@ from tests.cli.shop import Order, waver
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
 from tests.pages import ROOT
+from tests.race.processes import until
 
 fcntl = pytest.importorskip("fcntl")
 pty = pytest.importorskip("pty")
@@ -46,8 +48,8 @@ def variables(server: Environment, **more: str) -> dict[str, str]:
     return {**kept, **server, "TERM": "xterm-256color", **more}
 
 
-def shown(server: Environment, columns: int, *arguments: str, **more: str) -> str:
-    """Return what a terminal of that width is sent by a command."""
+def begun(server: Environment, columns: int, *arguments: str, **more: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a command in a terminal of that width, and return what reads what the terminal is sent."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
@@ -59,18 +61,25 @@ def shown(server: Environment, columns: int, *arguments: str, **more: str) -> st
         stderr=theirs,
     )
     os.close(theirs)
-    sent = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            part = b""
-        if not part:
-            break
-        sent += part
+    return process, ours
+
+
+def sent(ours: int) -> str:
+    """Return what the terminal is sent until the other end is closed."""
+    parts = bytearray()
+    with suppress(OSError):  # the other end is closed
+        while part := os.read(ours, 65536):
+            parts += part
     os.close(ours)
+    return parts.decode().replace("\r\n", "\n")
+
+
+def shown(server: Environment, columns: int, *arguments: str, **more: str) -> str:
+    """Return what a terminal of that width is sent by a command."""
+    process, ours = begun(server, columns, *arguments, **more)
+    text = sent(ours)
     process.wait(timeout=60)
-    return sent.decode().replace("\r\n", "\n")
+    return text
 
 
 def piped(server: Environment, *arguments: str, **more: str) -> str:
@@ -166,3 +175,35 @@ def test_a_reader_that_has_seen_enough_ends_a_list_quietly(server: Environment) 
         process.wait(timeout=60)
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
+
+
+def test_the_second_interrupt_leaves_a_terminal_with_its_cursor(server: Environment) -> None:
+    Order.create("slow", state=Order.ship.failed)
+    process, ours = begun(server, 100, "retry", "ship", "tests.cli.shop:stall", "--threads", "1")
+    with process:
+        until(Order.ship.in_progress.count)
+        process.send_signal(signal.SIGINT)
+        told = b""
+        while b"stopping: waiting for 1 task" not in told:
+            told += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        text = told.decode() + sent(ours)
+    assert process.returncode == 130
+    assert "left at once: these stay in progress" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+@pytest.mark.parametrize(("hangs_up", "code"), [(True, 129), (False, 141)])
+def test_a_terminal_that_is_gone_fails_no_task(server: Environment, *, hangs_up: bool, code: int) -> None:
+    Order.create_many({"task_id": f"more-{n}-{code}", "state": Order.ship.pending} for n in range(40))
+    done = Order.ship.succeeded.count()
+    process, ours = begun(server, 100, "run", "ship", "tests.cli.shop:chatter", "--threads", "2")
+    with process:
+        until(lambda: os.read(ours, 65536) and Order.ship.succeeded.count() > done)
+        if hangs_up:
+            process.send_signal(signal.SIGHUP)
+        os.close(ours)
+        process.wait(timeout=60)
+    assert process.returncode == code
+    assert Order.ship.failed.count() == 0
+    assert Order.ship.pending.count() > 0

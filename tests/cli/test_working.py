@@ -477,6 +477,25 @@ def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: E
     assert counted() == {"pay in_progress": 1}
 
 
+@posix
+@pytest.mark.race
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_reader_that_goes_fails_no_task(server: Environment, processes: str) -> None:
+    Order.create_many(f"o-{n}" for n in range(6))
+    arguments = ["pay=tests.cli.shop:chatter", "--processes", processes, "--threads", "1", "--until-idle"]
+    with started(server, *arguments) as process:
+        said, out_of_it = process.stderr, process.stdout
+        assert said is not None
+        assert out_of_it is not None
+        until(lambda: "xxx" in said.readline())
+        said.close()
+        out = out_of_it.read()
+        process.wait(timeout=60)
+    assert process.returncode == 0
+    assert re.fullmatch(r"Order.pay: \d succeeded(, \d refused)? in \d+s\n", out)
+    assert counted().keys() <= {"pay pending", "ship pending"}
+
+
 @pytest.mark.race
 def test_processes_find_the_modules_and_keep_stdout_for_the_command(server: Environment, tmp_path: Path) -> None:
     Order.create_many(f"o-{n:02}" for n in range(12))
