@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskMeta"]
 
-_META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5}
-"""Seconds; PynamoDB's 15 and 30 outlast most locks, and most Lambda functions."""
+_META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
+"""PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
+threads open one for each request, and throw it away."""
 
 
 class TaskMeta(MetaModel):
@@ -67,12 +68,12 @@ def _refuse(model: type[Task], found: Iterator[str]) -> None:
 
 
 def _complete(meta: Any) -> None:
-    """Fill in what Meta leaves out: on-demand capacity, and timeouts that fit a lock."""
+    """Fill in what Meta leaves out: on-demand capacity, and a client that fits locks and threads."""
     if not (hasattr(meta, "billing_mode") or hasattr(meta, "read_capacity_units")):
         meta.billing_mode = "PAY_PER_REQUEST"
-    for name, seconds in _META_DEFAULTS.items():
+    for name, value in _META_DEFAULTS.items():
         if not hasattr(meta, name) and get_settings_value(name) == default_settings_dict[name]:
-            setattr(meta, name, seconds)
+            setattr(meta, name, value)
 
 
 def _without_use_case(model: type[Task]) -> Iterator[str]:

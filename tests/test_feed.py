@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from pynamodb_tracker.feed import Feed
 
 TASKS = [f"o-{number:04}" for number in range(2000)]
@@ -45,6 +47,17 @@ def test_who_meets_another_worker_reads_anew_and_begins_somewhere_among_the_olde
         begins.add(next(ids))
     assert len(begins) > 20
     assert begins <= set(TASKS[1:501])
+
+
+@pytest.mark.parametrize(("threads", "widest"), [(1, 500), (3, 500), (4, 1000), (8, 1500), (16, 2000), (256, 2000)])
+def test_workers_with_many_threads_spread_over_more(threads: int, widest: int) -> None:
+    index = Index([f"o-{number:04}" for number in range(3000)])
+    feed = Feed(index.read, threads=threads)
+    ids = iter(feed)
+    next(ids)
+    feed.met()
+    next(ids)
+    assert index.reads == [1, widest + 1]
 
 
 def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:

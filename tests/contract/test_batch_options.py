@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
@@ -93,6 +96,59 @@ def test_a_rate_spreads_the_starts(clock: StoppedClock, threads: int) -> None:
         assert clock.now() - began == timedelta(seconds=2)
 
 
+def test_ctrl_c_while_a_batch_waits_for_its_turn_starts_nothing_more(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    Order.create_many(f"o-{number}" for number in range(21))
+    monkeypatch.setattr(clock, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        STEP.run_all(nothing, rate=10, threads=8)
+    assert STEP.succeeded.count() == 1
+
+
+def test_a_clock_that_is_put_back_makes_no_turn_later(clock: StoppedClock) -> None:
+    Order.create_many(f"o-{number}" for number in range(3))
+
+    def put_back(_: object) -> None:
+        clock.advance(timedelta(hours=-1))
+
+    began = clock.now()
+    STEP.run_all(put_back, rate=10, only=(STEP.pending,))
+    assert clock.now() - began <= timedelta(seconds=1)
+
+
+def test_a_task_is_chosen_when_a_thread_is_free_for_it() -> None:
+    Order.create_many(f"o-{number}" for number in range(9))
+    chosen: list[str] = []
+    start = type(STEP).start
+    inside, go = threading.Barrier(4), threading.Event()
+
+    def work(_: object) -> None:
+        if not go.is_set():
+            inside.wait(30)
+            go.wait(30)
+
+    def noted(step: Any, task_id: str, **options: Any) -> Any:
+        chosen.append(task_id)
+        return start(step, task_id, **options)
+
+    def let_go() -> None:
+        inside.wait(30)
+        seen.append(len(chosen))
+        go.set()
+
+    seen: list[int] = []
+    watcher = threading.Thread(target=let_go)
+    watcher.start()
+    with mock.patch.object(type(STEP), "start", noted):
+        report = STEP.run_all(work, threads=3)
+    watcher.join(30)
+    assert (seen, len(report.succeeded)) == ([3], 9)
+
+
 def test_progress_is_told_after_each_task() -> None:
     Order.create_many(f"o-{number}" for number in range(5))
     seen: list[int] = []
@@ -134,3 +190,34 @@ def test_what_is_wrong_is_told_before_any_request(wrong: dict[str, Any], error: 
     with recorded() as requests, pytest.raises(error, match=next(iter(wrong))):
         STEP.run_all(nothing, **wrong)
     assert requests == []
+
+
+def test_16_threads_of_one_process_send_no_request_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    Order.create_many((f"o-{number}" for number in range(100)), threads=16)
+    with recorded() as requests:
+        report = STEP.run_all(nothing, threads=16)
+    assert len(report.succeeded) == 100
+    assert Counter(requests.operations) == {"UpdateItem": 200, "Query": 3}
+    assert "Connection pool is full" not in caplog.text
+
+
+def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet(clock: StoppedClock) -> None:
+    Order.create_many(f"held-{number}" for number in range(5))
+    held = [STEP.start(f"held-{number}") for number in range(5)]
+    for run in held:
+        run.__enter__().extend_lock(timedelta(days=1))
+    clock.advance(timedelta(hours=1))
+    Order.create_many(f"o-{number}" for number in range(200))
+    feed = STEP.feed((), threads=1)
+    with recorded() as requests:
+        tried = []
+        for task_id in feed:
+            tried.append(task_id)
+            if len(tried) % 50 == 0:
+                feed.met()
+    assert len(tried) == 200
+    assert requests.operations.count("BatchGetItem") == 1
+    assert requests.operations.count("Query") > 6
+    clock.advance(timedelta(days=1))
+    for run in held:
+        run.__exit__(None, None, None)

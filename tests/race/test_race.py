@@ -66,6 +66,15 @@ def test_16_processes_that_run_all_run_each_of_400_tasks_exactly_once_and_rarely
     assert sum(report["refused"] for report in reports) <= 0.3 * 400
 
 
+def test_4_processes_with_8_threads_each_rarely_meet(order: Any, patient: Crew) -> None:
+    order.create_many([f"o-{number}" for number in range(600)], threads=4)
+
+    reports = patient.race([["run_all", "8"]] * 4)
+
+    assert order.confirm.succeeded.count() == 600
+    assert sum(report["refused"] for report in reports) <= 0.3 * 600
+
+
 def test_16_threads_that_want_one_task_make_one_winner_in_every_round(order: Any) -> None:
     rounds, threads = 25, 16
     barrier = threading.Barrier(threads)

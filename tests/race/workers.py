@@ -17,12 +17,12 @@ PATIENCE = 60.0
 """Seconds after which a worker that nobody ended ends by itself."""
 
 
-def run_all(order: Any) -> dict[str, Any]:
+def run_all(order: Any, threads: str = "1") -> dict[str, Any]:
     """Run whatever there is to do, until there is nothing."""
     ran: list[str] = []
     refused = 0
     while True:
-        report = order.confirm.run_all(lambda ctx: ran.append(ctx.task.task_id))
+        report = order.confirm.run_all(lambda ctx: ran.append(ctx.task.task_id), threads=int(threads))
         refused += len(report.refused)
         if not report.succeeded:
             return {"ran": ran, "refused": refused}

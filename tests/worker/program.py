@@ -33,6 +33,12 @@ def work(ctx: ExecutionContext[Any]) -> None:
         time.sleep(0.05)
     elif ctx.task.task_id.startswith("exit"):
         raise SystemExit(7)
+    elif ctx.task.task_id.startswith("stop"):
+        worker.stop()
+
+
+worker = Worker({Order.confirm: work})
+"""Each process has one, by which a function tells the one that runs to stop."""
 
 
 def main() -> None:
@@ -43,7 +49,9 @@ def main() -> None:
         os.environ["SHOP_MARGIN"] = "odd"  # which the processes do not understand
     until_idle = options.pop("until_idle", False)
     options |= {name: timedelta(seconds=options[name]) for name in ("grace", "longest_pause") if name in options}
-    tallies = Worker({Order.confirm: work}, **options).run(until_idle=until_idle)
+    global worker  # noqa: PLW0603 - as programs of one module have it
+    worker = Worker({Order.confirm: work}, **options)
+    tallies = worker.run(until_idle=until_idle)
     tell(f"ended {tallies[Order.confirm]}")
 
 

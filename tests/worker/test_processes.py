@@ -152,6 +152,26 @@ def test_a_process_that_dies_is_replaced(started: Programs) -> None:
     assert program.wait() == 0
 
 
+def test_a_process_that_dies_is_replaced_where_the_worker_ends_when_idle_too(started: Programs) -> None:
+    Order.create("hang-1")
+    program = started.start(processes=2, until_idle=True, lock=1)
+    pid = heard(program, "hang-1")["hang-1"]
+    Order.create_many(f"o-{number}" for number in range(20))
+    program.send(signal.SIGKILL, pid)
+    until(lambda: any("another one is started" in line for line in program.err))
+    until(lambda: Order.confirm.pending.count() == 0)
+    program.send(signal.SIGTERM)
+    assert program.wait() == 0
+
+
+def test_stop_in_a_function_of_a_process_stops_the_worker(started: Programs) -> None:
+    Order.create("stop-1")
+    program = started.start(processes=2)
+    program.hear()
+    assert program.wait() == 0
+    assert Order.ship.pending.count() == 1
+
+
 def test_a_process_that_somebody_stops_is_replaced(started: Programs) -> None:
     Order.create("slow-1")
     program = started.start(processes=2, longest_pause=1)

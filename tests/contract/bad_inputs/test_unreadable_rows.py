@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +11,10 @@ from pynamodb_tracker import TaskIgnoredError, TrackerError
 from tests.contract.bad_inputs.odd import columns, nothing
 from tests.contract.bad_inputs.odd_row import Odd
 from tests.contract.rows import change, stored
+from tests.contract.workers import die
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -74,3 +79,51 @@ def test_a_row_that_cannot_be_read_is_ignored_and_reopened_and_used_up_like_any_
     change(Odd, "o-1", number={"N": "5"})
     assert Odd.get_task("o-1").number == 5
     assert "number" in Odd.get_task("o-1").errors[-1].message
+
+
+BROKEN: dict[str, Any] = {
+    "errors": {"S": "x"},
+    "worker": {"N": "1"},
+    "update_time": {"S": "yesterday"},
+    "create_time": {"S": "yesterday"},
+    "lock_expire_time": {"S": "tomorrow"},
+}
+"""Attributes of the tracker's own, as nobody but a hand writes them."""
+
+
+@columns("name")([*BROKEN])
+def test_an_abandoned_row_that_somebody_has_broken_does_not_keep_others_from_running(
+    name: str, clock: StoppedClock
+) -> None:
+    Odd.create_many(["bad", "good"])
+    for task_id in ("bad", "good"):
+        die(Odd.work, task_id)
+    Odd.create("waits")
+    change(Odd, "bad", **{name: BROKEN[name]})
+    clock.advance(timedelta(hours=1))
+    assert set(Odd.work.run_all(nothing).succeeded) >= {"good", "waits"}
+
+
+@columns("name")(["create_time", "errors", "creation"])
+def test_a_pending_row_that_somebody_has_broken_fails_its_attempt_or_is_refused_and_stops_nobody(name: str) -> None:
+    Odd.create_many(["bad", "good-1", "good-2"])
+    change(Odd, "bad", **{name: {"BOOL": True}})
+    report = Odd.work.run_all(nothing)
+    assert sorted(report.succeeded) == ["good-1", "good-2"]
+    assert name in str(report.refused["bad"])
+    assert stored(Odd, "bad")["status"] != {"N": str(Odd.work.in_progress.code)}
+
+
+@columns("name", "value")([("attempt", {"S": "3"}), ("fence", {"S": "3"}), ("create_time", {"S": "x"})])
+def test_where_nothing_can_be_decided_by_a_row_the_error_names_the_attribute(name: str, value: Any) -> None:
+    Odd.create("bad")
+    change(Odd, "bad", **{name: value})
+    with pytest.raises(TrackerError, match=f"'bad' cannot be read: {name}"):
+        Odd.work.ignore("bad", reason="mend it")
+
+
+def test_an_entry_whose_time_nobody_can_read_is_looked_at_first() -> None:
+    Odd.create_many(["bad", "good"])
+    change(Odd, "bad", due_time={"S": "0000"})
+    assert Odd.work.pending in Odd.work.next_due()
+    assert Odd.work.run_all(nothing).succeeded == ["bad", "good"]

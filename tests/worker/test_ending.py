@@ -1,0 +1,162 @@
+"""How a worker ends where something else ends at the same time, or a function gives the order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import Tally, Worker
+from pynamodb_tracker.run import Run
+from pynamodb_tracker.worker.aloud import say
+from pynamodb_tracker.worker.attempt import Attempt
+from pynamodb_tracker.worker.crew import Crew
+from tests.worker.shop import Order
+from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
+
+__all__ = ["stopping"]
+
+pytestmark = pytest.mark.usefixtures("shop")
+
+
+def test_an_end_that_is_being_recorded_when_the_grace_time_is_over_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cutting = threading.Event()
+    succeed, cut_short = Run._succeed, Crew.cut_short
+
+    def slow(run: Run[Any], lock: Any) -> None:
+        worker.stop()
+        assert cutting.wait(WAIT)
+        succeed(run, lock)
+
+    def cut(crew: Crew) -> None:
+        cutting.set()
+        cut_short(crew)
+
+    monkeypatch.setattr(Run, "_succeed", slow)
+    monkeypatch.setattr(Crew, "cut_short", cut)
+    Order.create("o-1")
+    worker = Worker({Order.confirm: lambda _: None}, grace=AT_ONCE)
+    assert worker.run() == {Order.confirm: Tally(succeeded=1)}
+    assert Order.get_task("o-1").state == Order.ship.pending
+    assert "still ran" not in caplog.text
+
+
+def test_a_block_that_ends_while_its_task_is_given_back_counts_as_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    give_back = Run.give_back
+
+    def ended_meanwhile(run: Run[Any]) -> bool:
+        released = give_back(run)
+        hanging.go.set()
+        assert hanging.has_ended.wait(WAIT)
+        return released
+
+    hanging = Hanging()
+    monkeypatch.setattr(Run, "give_back", ended_meanwhile)
+
+    def stop() -> None:
+        assert hanging.inside.wait(WAIT)
+        worker.stop()
+
+    Order.create("o-1")
+    worker = Worker({Order.confirm: hanging}, grace=AT_ONCE)
+    threading.Thread(target=stop).start()
+    assert worker.run() == {Order.confirm: Tally(released=1)}
+
+
+def test_sys_exit_in_a_function_leaves_others_the_grace_time_and_no_more() -> None:
+    hanging = Hanging()
+
+    def work(ctx: Ctx) -> None:
+        if ctx.task.task_id == "hangs":
+            hanging(ctx)
+        assert hanging.inside.wait(WAIT)
+        raise SystemExit(3)
+
+    Order.create_many(["hangs", "leaves"])
+    with pytest.raises(SystemExit) as caught:
+        Worker({Order.confirm: work}, threads=2, grace=timedelta(seconds=0.05)).run()
+    hanging.go.set()
+    assert caught.value.code == 3
+    assert Order.get_task("hangs").state == Order.confirm.pending
+    assert Order.get_task("leaves").state == Order.confirm.failed
+
+
+def test_an_exception_that_is_no_order_to_end_is_a_failure_and_the_worker_goes_on() -> None:
+    def work(ctx: Ctx) -> None:
+        if ctx.task.task_id == "cancelled":
+            raise asyncio.CancelledError
+
+    Order.create_many(["cancelled", *(f"o-{number}" for number in range(5))])
+    tallies = Worker({Order.confirm: work}).run(until_idle=True)
+    assert tallies[Order.confirm].succeeded == 5
+    assert Order.get_task("cancelled").errors[0].type == "CancelledError"
+
+
+@posix
+def test_the_first_ctrl_c_after_another_order_to_stop_waits_too(stopping: threading.Event) -> None:
+    Order.create("o-1")
+    function = Hanging()
+
+    def orders() -> None:
+        assert function.inside.wait(WAIT)
+        worker.stop()
+        assert stopping.wait(WAIT)
+        os.kill(os.getpid(), signal.SIGINT)
+        function.go.set()
+
+    worker = Worker({Order.confirm: function})
+    thread = threading.Thread(target=orders)
+    thread.start()
+    assert worker.run() == {Order.confirm: Tally(succeeded=1)}
+    thread.join(WAIT)
+
+
+def test_nothing_is_claimed_by_a_thread_that_took_a_task_before_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = Attempt.go
+
+    def stopped_first(attempt: Attempt, function: Any, stopped: threading.Event) -> None:
+        worker.stop()
+        assert stopped.wait(WAIT)
+        go(attempt, function, stopped)
+
+    monkeypatch.setattr(Attempt, "go", stopped_first)
+    Order.create("o-1")
+    worker = Worker({Order.confirm: lambda _: None})
+    assert worker.run() == {Order.confirm: Tally()}
+    assert Order.get_task("o-1").fence == 0
+
+
+class Closed(StringIO):
+    """A stream that nobody reads any more."""
+
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@posix
+@pytest.mark.parametrize("stream", [None, Closed()], ids=["none", "closed"])
+def test_a_worker_that_is_asked_what_it_does_and_cannot_say_so_goes_on(
+    monkeypatch: pytest.MonkeyPatch, stream: Any
+) -> None:
+    def ask(_: Ctx) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    Order.create_many(["o-1", "o-2"])
+    logging.getLogger("pynamodb_tracker").info("before stderr is gone")
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert Worker({Order.confirm: ask}).run(until_idle=True) == {Order.confirm: Tally(succeeded=2)}
+
+
+def test_what_it_does_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    say("busy\n")
+    assert capsys.readouterr().err == "busy\n"
