@@ -14,9 +14,6 @@ from pynamodb_tracker.stored import reads_back, refuse_json
 
 __all__ = ["DataAttribute", "LeftOut"]
 
-_OF_OTHERS = ("\n", "\t", "\r", *("{ ", "[ ", "} ", "] ", ": ", ", ", " }", " ]", " :", " ,"), "\\u", "\\/")
-"""What text may have that another program formatted: space around signs, lines, escapes that are not needed."""
-
 _TRIES = 20
 """How often a dictionary is told anew that another thread changes meanwhile."""
 
@@ -27,13 +24,11 @@ class Lazy:
     Nothing here takes a lock: reading may run the garbage collector, and with it any code at all.
     """
 
-    __slots__ = ("_parsed", "has_odd_numbers", "pointer", "text")
+    __slots__ = ("_parsed", "pointer", "text")
 
     def __init__(self, text: str | None, pointer: Pointer | None = None) -> None:
         self.text = text
         self.pointer = pointer
-        self.has_odd_numbers = False
-        """Whether another program wrote a number: with more digits than Python reads, or in another form."""
         self._parsed: dict[str, Any] = {}
 
     @property
@@ -44,14 +39,8 @@ class Lazy:
     def value(self) -> Any:
         """Return the dictionary: of two threads, both get that of the first."""
         if not self._parsed:
-            self._parsed.setdefault("value", json.loads(self.text or "{}", parse_float=self._number))
+            self._parsed.setdefault("value", json.loads(self.text or "{}"))
         return self._parsed["value"]
-
-    def _number(self, text: str) -> float:
-        number = float(text)
-        if repr(number) != text:
-            self.has_odd_numbers = True
-        return number
 
     def __eq__(self, other: object) -> bool:
         """Compare what both say, without reading what lies beside a row."""
@@ -131,37 +120,37 @@ class DataAttribute(Attribute[dict[str, Any]]):
             return text
         return None if stored is None else stored.get(STRING)
 
-    def is_rewritten(self, instance: Any, text: str) -> bool:
-        """Tell whether text as another writer formats it means what the row's dictionary says, and nothing else."""
-        lazy = instance.attribute_values.get("data")
-        if isinstance(lazy, Lazy) and not lazy.has_odd_numbers and not any(sign in text for sign in _OF_OTHERS):
-            return False  # it is as this library writes it, and not what it would write now
-        value = self.__get__(instance, type(instance))
+    def is_rewritten(self, instance: Any, text: str, new: str) -> bool:
+        """Tell whether text as another writer formats it means what the row's dictionary, which is `new`, says."""
         before = json.loads(text)
-        return before == value and _dumped(before) == self.serialize(value)
+        return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new
 
     def serialize(self, value: Any) -> str | None:
         """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""
+        known = None
         if isinstance(value, Lazy):
             if not value.is_touched and value.text is not None:
                 return value.text
-            value = value.value()
+            known, value = value.text, value.value()
         if not value:
             if value is not None and not isinstance(value, dict):
                 raise TypeError(f"data is a dictionary, not {value!r}")
             return None
         if not isinstance(value, dict):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
-        return _told(value)
+        return _told(value, known)
 
 
-def _told(value: dict[str, Any]) -> str:
-    """Return a dictionary as text; where it does not read back equal, it cannot, or another thread changes it."""
+def _told(value: dict[str, Any], known: str | None) -> str:
+    """Return a dictionary as text; where it does not read back equal, it cannot, or another thread changes it.
+
+    `known` is text that was read before, so that it is not tried once more.
+    """
     text = ""
     for _ in range(_TRIES):
         try:
             text = _dumped(value)
-            if reads_back(text, value):
+            if text == known or reads_back(text, value):
                 return text
             refuse_json(value, "data")
         except (TypeError, ValueError, RecursionError) as error:

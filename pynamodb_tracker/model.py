@@ -194,7 +194,7 @@ def _same_data(
     if old is None or "NULL" in old or new is None:
         return (old is None or "NULL" in old) and new is None
     text = attribute.text_of(row, old)
-    return text is not None and (text == new["S"] or attribute.is_rewritten(row, text))
+    return text is not None and (text == new["S"] or attribute.is_rewritten(row, text, new["S"]))
 
 
 def saved(row: TaskRow, changes: Changes, sent: Changes) -> None:

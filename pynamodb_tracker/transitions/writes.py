@@ -195,7 +195,7 @@ class StepWrites(Generic[T]):
         return [
             *self._moves(self.codes.in_progress),
             attempt,
-            fill(TaskRow.lock_expire_time, "expire"),
+            fill(TaskRow.lock_expire_time, "due"),
             fill(TaskRow.lock, "token"),
             fill(TaskRow.worker, "worker"),
             TaskRow.fence.set(TaskRow.fence + 1),
