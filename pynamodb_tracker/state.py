@@ -15,10 +15,11 @@ from pynamodb_tracker.arguments import check_flag, check_limit, check_task_id, c
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.readable import checked
+from pynamodb_tracker.query.pages import pages
+from pynamodb_tracker.readable import checked, load_leniently
 from pynamodb_tracker.status import Status
 
-__all__ = ["Page", "State", "leniently", "window"]
+__all__ = ["Page", "State", "everything", "leniently", "window"]
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -169,6 +170,13 @@ def _found(walk: index.Walk[T], limit: int | None) -> Iterator[T]:
         yield from walk.rows(limit)
     except TrackerError:  # data of one of the next rows is not whole: from here on it is left out
         yield from replace(walk, with_data=False).rows(limit)
+
+
+def everything(model: type[T]) -> Iterator[T]:
+    """Return every task of a use case once, strongly consistent, as `leniently` does; reads the whole table."""
+    of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
+    found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
+    return (load_leniently(model, item) for page in found for item in page["Items"])
 
 
 def _checked_position(due_time: str, task_id: str) -> index.Position:

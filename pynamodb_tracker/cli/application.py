@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -33,12 +34,20 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Set up": {"create-table": create_table, "doctor": doctor, "demo": demo},
 }
 
+
+def _joined(text: str) -> str:
+    """Return a docstring whose paragraphs are a line each: the terminal knows better where to break them."""
+    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n"))
+
+
 app = typer.Typer(
     name="pynamodb-tracker",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 if all is well; 1 if something failed, was refused or was found; 2 if the command cannot "
+    "run, for wrong arguments, no class, no table or no credentials; 130 after Ctrl-C.",
 )
 
 
@@ -52,14 +61,10 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - how typer calls it
 def tracker(
     *,
     version: Annotated[  # noqa: ARG001 - its callback does it
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Track business-critical tasks in one DynamoDB table.
-
-    Exit codes: 0 if all is well; 1 if something failed, was refused or was found; 2 if the command cannot run, for
-    wrong arguments, no class, no table or no credentials; 130 after Ctrl-C.
-    """
+    """Track business-critical tasks in one DynamoDB table."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what has no such character is given its number
             stream.reconfigure(errors="backslashreplace")
@@ -67,4 +72,4 @@ def tracker(
 
 for _group, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group)(_command)
+        app.command(_name, rich_help_panel=_group, help=_joined(_command.__doc__ or ""))(_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pynamodb_tracker.app import load
-from pynamodb_tracker.cli.exits import told, where
+from pynamodb_tracker.cli.exits import check_connection, told, where
 from pynamodb_tracker.cli.options import AppOption
 from pynamodb_tracker.cli.screen import say
 
@@ -15,6 +15,7 @@ def create_table(*, name: AppOption) -> None:
     with told():
         model = load(name)
     with told(model):
+        check_connection(model)
         if model.exists():
             say(f"{where(model)} is there already; pynamodb-tracker doctor compares it with its class")
             return

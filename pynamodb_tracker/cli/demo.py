@@ -31,7 +31,7 @@ def demo(
     table_name: Annotated[
         str | None, typer.Option(help="The table to make on the server.", show_default="a new name")
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the table on the server.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", metavar="", help="Leave the table on the server.")] = False,
 ) -> None:
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 

@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from pynamodb_tracker.app import AppError, load
-from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND
+from pynamodb_tracker.app import load
+from pynamodb_tracker.cli.exits import FOUND, CannotRunError, check_connection, told
 from pynamodb_tracker.cli.options import AppOption, JsonOption
 from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, use_cases
+from pynamodb_tracker.task import Task
 
 __all__ = ["doctor"]
 
@@ -36,22 +37,27 @@ def doctor(
 
     Exits with 0 for nothing or advice only, with 1 if something is wrong or dangerous, with 2 if it cannot look.
     """
-    try:
-        model = load(name)
-        findings = examine(model)
-    except (AppError, NotExaminedError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(CANNOT_RUN) from None
+    with told():
+        try:
+            model = load(name)
+            check_connection(model)
+            findings = examine(model)
+        except NotExaminedError as error:
+            raise CannotRunError(str(error)) from None
+        _print(model, findings, as_json=as_json)
+    if any(finding.severity is not Severity.ADVICE for finding in findings):
+        raise typer.Exit(FOUND)
+
+
+def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> None:
     table, known = model.tracker.connection(), use_cases(model)
     endpoint = table.connection.client.meta.endpoint_url
     if as_json:
-        told = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
-        typer.echo(json.dumps(told, indent=2, default=asdict))
+        found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
+        typer.echo(json.dumps(found, indent=2, default=asdict))
     else:
         title = f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}"
         _print_findings(Console(highlight=False), title, findings)
-    if any(finding.severity is not Severity.ADVICE for finding in findings):
-        raise typer.Exit(FOUND)
 
 
 def _print_findings(console: Console, title: str, findings: Sequence[Finding]) -> None:

@@ -14,12 +14,14 @@ from pynamodb_tracker.cli.screen import console, say, say_json_array
 from pynamodb_tracker.cli.table import Cell, Column, Table
 from pynamodb_tracker.cli.target import check_window, name_of, step_named, steps_of, use_case
 from pynamodb_tracker.cli.times import age, stamp
+from pynamodb_tracker.cli.unread import Unread, is_bare
+from pynamodb_tracker.state import leniently
 
 __all__ = ["errors"]
 
 
 def errors(
-    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; without it, all of them.")] = None,
+    step: Annotated[str | None, typer.Argument(metavar="STEP", help="One step; without it, all of them.")] = None,
     *,
     name: AppOption,
     use_case_name: UseCaseOption = None,
@@ -34,13 +36,15 @@ def errors(
 
     Exits with 1 if there are any.
     """
-    groups = Groups()
+    groups, unread = Groups(), Unread(own_too=False)
     with use_case(name, use_case_name) as model:
         check_window(since, until)
         for of in [step_named(model, step)] if step else steps_of(model):
             for state in (of.failed, of.ignored):
-                for task in state.query(since=since, until=until, with_data=False):
-                    groups.add(name_of(state), task.task_id, task.last_error or "no error is known", task.update_time)
+                for task in unread.told(leniently(state, since=since, until=until)):
+                    if not is_bare(task):
+                        error = task.last_error or "no error is known"
+                        groups.add(name_of(state), task.task_id, error, task.update_time)
         found = groups.sorted()
         if as_json:
             say_json_array(
@@ -57,12 +61,15 @@ def errors(
             say(f"no task of {model.__name__} has failed or is ignored{f' in {step}' if step else ''}")
         else:
             titles = (Column("tasks", right=True), Column("state"), Column("newest", right=True), Column("example"))
-            Table(console(), (*titles, Column("error"))).print(_row(state, group) for state, group in found)
+            lines = (_row(state, group, alone=step is not None) for state, group in found)
+            Table(console(), (*titles, Column("error"))).print(lines)
     if found:
         raise typer.Exit(FOUND)
+    unread.exit()
 
 
-def _row(state: str, group: Group) -> list[str | Cell]:
+def _row(state: str, group: Group, *, alone: bool) -> list[str | Cell]:
+    """Return the cells of a group; where the step is `alone`, everybody knows its name."""
     style = "magenta" if state.endswith("ignored") else "red"
-    newest = age(clock.now() - group.newest)
-    return [f"{group.tasks:,}", Cell(state, style), newest, Cell(group.example, "bold"), group.error]
+    newest, shown = age(clock.now() - group.newest), state.rpartition(".")[2] if alone else state
+    return [f"{group.tasks:,}", Cell(shown, style), newest, Cell(group.example, "bold"), group.error]

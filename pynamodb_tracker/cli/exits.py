@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TextIO
+from urllib.parse import urlsplit
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
@@ -11,10 +14,21 @@ from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
 from pynamodb_tracker.app import AppError
 from pynamodb_tracker.cli.screen import warn
+from pynamodb_tracker.cli.stream import unread
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.task import Task
 
-__all__ = ["CANNOT_RUN", "FOUND", "INTERRUPTED", "CannotRunError", "one_line", "told", "where"]
+__all__ = [
+    "CANNOT_RUN",
+    "FOUND",
+    "INTERRUPTED",
+    "CannotRunError",
+    "check_connection",
+    "one_line",
+    "stdin",
+    "told",
+    "where",
+]
 
 FOUND, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 """Something failed, was refused or was found; the command cannot run; Ctrl-C."""
@@ -28,7 +42,11 @@ class CannotRunError(Exception):
 def told(model: type[Task] | None = None) -> Iterator[None]:
     """Tell what goes wrong in one line on stderr, and exit: with 1 for a refusal, with 2 for what cannot run."""
     try:
-        yield
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # a full disk is heard of here, and not when Python ends
     except (AppError, CannotRunError) as error:
         warn(str(error))
         raise typer.Exit(CANNOT_RUN) from None
@@ -38,6 +56,32 @@ def told(model: type[Task] | None = None) -> Iterator[None]:
     except (PynamoDBException, BotoCoreError, ClientError) as error:
         warn(f"{where(model)}: {_said(error)}" if model else _said(error))
         raise typer.Exit(CANNOT_RUN) from None
+    except BrokenPipeError:  # who reads has seen enough
+        raise
+    except OSError as error:
+        with suppress(OSError):
+            unread(sys.stdout)
+        with suppress(OSError):
+            warn(f"stdout cannot be written: {error.strerror or error}")
+        raise typer.Exit(CANNOT_RUN) from None
+
+
+def check_connection(model: type[Task]) -> None:
+    """Refuse settings of the connection that are none, before anything is asked."""
+    try:
+        host = urlsplit(model.tracker.connection().connection.client.meta.endpoint_url)
+        _ = host.port
+    except ValueError as error:
+        raise CannotRunError(
+            f"table {model.Meta.table_name}: {one_line(error)}: look at Meta.host and AWS_ENDPOINT_URL_DYNAMODB"
+        ) from None
+
+
+def stdin() -> TextIO:
+    """Return stdin; a CannotRunError where it is closed."""
+    if sys.stdin is None:
+        raise CannotRunError("stdin is closed, and it is to be read: give it something, as in < FILE")
+    return sys.stdin
 
 
 def where(model: type[Task]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,20 +12,23 @@ import typer
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli.exits import INTERRUPTED
 from pynamodb_tracker.cli.options import AppOption, SinceOption, UntilOption, UseCaseOption
-from pynamodb_tracker.cli.screen import count, warn
+from pynamodb_tracker.cli.screen import count, warn, write
 from pynamodb_tracker.cli.target import check_window, name_of, state_named, use_case
 from pynamodb_tracker.cli.times import stamp
+from pynamodb_tracker.cli.unread import Unread, unread_of
 from pynamodb_tracker.cli.values import attributes_of
+from pynamodb_tracker.data import LeftOut
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.state import everything, leniently
 from pynamodb_tracker.task import Task
+from pynamodb_tracker.whole import rows
 
 __all__ = ["export"]
 
 
 def export(
     state: Annotated[
-        str | None, typer.Argument(metavar="[STEP.STATE]", help="One state, as ship.failed; without it, all tasks.")
+        str | None, typer.Argument(metavar="STEP.STATE", help="One state, as ship.failed; without it, all tasks.")
     ] = None,
     *,
     name: AppOption,
@@ -39,44 +41,51 @@ def export(
     Attempts, errors and times are left out: a task that is loaded begins anew in its state. Without a state it reads
     the whole table, each task once.
     """
-    number = 0
+    number, unread = 0, Unread(own_too=True)
     with use_case(name, use_case_name) as model:
         if (since or until) and state is None:
             raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
         check_window(since, until)
-        found = state_named(model, state).query(since=since, until=until) if state else _everything(model)
+        of = None if state is None else state_named(model, state)
+        found = _everything(model) if of is None else leniently(of, since=since, until=until, with_data=True)
         try:
             for task in found:
-                if (line := _line(model, task)) is not None:
-                    sys.stdout.write(json.dumps(line) + "\n")
+                if (line := _line(model, task, unread)) is not None:
+                    write(json.dumps(line) + "\n")
                     number += 1
         except KeyboardInterrupt:
             warn(f"stopped after {count(number)}")
             raise typer.Exit(INTERRUPTED) from None
     warn(f"{count(number)} of {model.__name__}")
+    unread.exit()
 
 
 def _everything(model: type[Task]) -> Iterator[Task]:
     """Yield every task of the use case once, whatever moves meanwhile; what is past its time to live is gone."""
     now = clock.now()
-    rows = model.scan(TaskRow.use_case_id == model.tracker.use_case.name, consistent_read=True)
-    return (row for row in rows if not _is_over(row.expire_time, now))
+    return (row for row in everything(model) if not _is_over(row.expire_time, now))
 
 
 def _is_over(expires: datetime | None, now: datetime) -> bool:
     return expires is not None and expires <= now
 
 
-def _line(model: type[Task], task: Task) -> dict[str, Any] | None:
-    """Return what `load` reads, None for a task that was deleted meanwhile."""
+def _line(model: type[Task], task: Task, noted: Unread) -> dict[str, Any] | None:
+    """Return what `load` reads, None for a task that was deleted meanwhile, or that would be another one without it."""
+    if isinstance(task.attribute_values.get("data"), LeftOut):
+        task = rows(model, [task.task_id]).get(task.task_id, task)
+    unread = unread_of(task)
     try:
-        attributes = attributes_of(task)
+        attributes = {} if unread else attributes_of(task, unread)
     except LockLostError:  # its data was written again since the row was read
         try:
             task = model.get_task(task.task_id)
         except TaskNotFoundError:
             return None
-        attributes = attributes_of(task)
+        attributes = attributes_of(task, unread)
+    if unread:
+        noted.add(task.task_id, unread)
+        return None
     waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
     due = {"due_time": stamp(task.due_time)} if waits and task.lock_expire_time != task.due_time else {}
     return {"task_id": task.task_id, "state": name_of(task.state), **due, **attributes}

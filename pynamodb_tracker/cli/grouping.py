@@ -22,7 +22,8 @@ _VARIES = re.compile(
 
 def pattern(error: str, task_id: str) -> str:
     """Return an error without what differs from task to task."""
-    return _VARIES.sub("#", error.replace(task_id, "…") if task_id else error)
+    words = " ".join(task_id.split())  # as an error has them, on its one line
+    return _VARIES.sub("#", re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", "…", error) if words else error)
 
 
 @dataclass(slots=True)

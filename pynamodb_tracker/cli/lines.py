@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from io import TextIOWrapper
@@ -14,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pynamodb_tracker.cli.exits import CannotRunError
+from pynamodb_tracker.cli.exits import CannotRunError, stdin
 
 __all__ = ["File", "Form", "Line", "opened"]
 
@@ -53,6 +52,8 @@ class File:
         text = self._source = TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
         head = list(_until_filled(text))
         first = head[-1] if head else ""
+        self.is_empty = not first.strip()
+        """Whether there is no line at all but empty ones: what another program writes that has found nothing."""
         self.form = form or _FORMS.get(Path(name).suffix.lower()) or _form_of(first)
         self._text: Iterable[str] = chain(head, text)
         self.columns: list[str] = []
@@ -89,7 +90,9 @@ class File:
             except StopIteration:
                 return
             except (csv.Error, ValueError) as error:
-                yield Line(number, problem=f"this is not CSV: {error}")
+                is_open = "unexpected end of data" in str(error)
+                why = "a quote opens here that is never closed, so that nothing from here on was read"
+                yield Line(number, problem=f"this is not CSV: {why if is_open else error}")
                 continue
             if len(fields) == len(self.columns):
                 yield Line(number, dict(zip(self.columns, fields, strict=True)))
@@ -138,15 +141,21 @@ def _refused(constant: str) -> None:
 def opened(name: str, form: Form | None) -> Iterator[File]:
     """Open a file by its name, or stdin as `-`; a CannotRunError says why it cannot be read."""
     csv.field_size_limit(_LONGEST_FIELD)
+    with _raw(name) as raw:
+        size = Path(name).stat().st_size if name != "-" and Path(name).is_file() else None
+        source = File("stdin" if name == "-" else name, raw, form, size)
+        try:
+            yield source
+        finally:
+            source.release()
+
+
+def _raw(name: str) -> AbstractContextManager[BinaryIO]:
+    if name == "-":
+        return nullcontext(stdin().buffer)
+    if name.endswith(".gz"):
+        raise CannotRunError(f"{name} is compressed: zcat {name} | pynamodb-tracker load -")
     try:
-        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as raw:
-            size = Path(name).stat().st_size if name != "-" and Path(name).is_file() else None
-            source = File("stdin" if name == "-" else name, raw, form, size)
-            try:
-                yield source
-            finally:
-                source.release()
-    except OSError as error:
-        if error.filename != name:
-            raise
-        raise CannotRunError(f"{name}: {error.strerror}") from None
+        return Path(name or "''").open("rb")
+    except (OSError, ValueError) as error:  # a NUL in the name
+        raise CannotRunError(f"{name or repr(name)}: {getattr(error, 'strerror', error)}") from None

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.cli.exits import FOUND
 from pynamodb_tracker.cli.options import AppOption, JsonOption, SinceOption, UntilOption, UseCaseOption
-from pynamodb_tracker.cli.rows import columns_of, row_of, told
+from pynamodb_tracker.cli.rows import columns_of, is_abandoned, row_of, told
 from pynamodb_tracker.cli.screen import console, count, say, say_json_array, warn
 from pynamodb_tracker.cli.table import Cell, Column, Table
-from pynamodb_tracker.cli.target import check_window, state_named, step_named, steps_of, use_case
+from pynamodb_tracker.cli.target import check_window, name_of, state_named, step_named, steps_of, use_case
 from pynamodb_tracker.cli.times import between
+from pynamodb_tracker.cli.unread import Unread, is_bare
+from pynamodb_tracker.state import leniently
 from pynamodb_tracker.task import Task
 
 __all__ = ["list_tasks", "stuck"]
@@ -28,9 +31,9 @@ def list_tasks(
     use_case_name: UseCaseOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    newest: Annotated[bool, typer.Option("--newest", help="Begin with what is due last.")] = False,
+    newest: Annotated[bool, typer.Option("--newest", metavar="", help="Begin with what is due last.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
-    everything: Annotated[bool, typer.Option("--all", help="All of them, instead of --limit.")] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="All of them, instead of --limit.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the tasks of a state, those first that are due first.
@@ -42,18 +45,36 @@ def list_tasks(
         check_window(since, until)
         of = state_named(model, state)
         asked = None if most is None else most + 1
-        found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
-        shown = islice(found, most)
+        found, unread = leniently(of, since=since, until=until, latest_first=newest, limit=asked), Unread(own_too=True)
+        shown = _Counted(unread.told(islice(found, most)))
         if as_json:
             say_json_array(map(told, shown))
-        elif not Table(console(), columns_of(of.status)).print(row_of(of.status, task) for task in shown):
-            say(f"no task of {model.__name__} is {of}")
+        else:
+            Table(console(), columns_of(of.status)).print(
+                row_of(of.status, task) for task in shown if not is_bare(task)
+            )
+        if not (shown.number or as_json):
+            say(f"no task of {model.__name__} is {name_of(of)}")
         if next(found, None) is not None:
             warn(f"the first {count(limit)}, and there are more: take --limit N, or --all")
+        unread.exit()
+
+
+class _Counted:
+    """An iterable of tasks, and how many there were."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._tasks = tasks
+        self.number = 0
+
+    def __iter__(self) -> Iterator[Task]:
+        for task in self._tasks:
+            self.number += 1
+            yield task
 
 
 def stuck(
-    step: Annotated[str | None, typer.Argument(metavar="[STEP]", help="One step; without it, all of them.")] = None,
+    step: Annotated[str | None, typer.Argument(metavar="STEP", help="One step; without it, all of them.")] = None,
     *,
     name: AppOption,
     use_case_name: UseCaseOption = None,
@@ -65,8 +86,9 @@ def stuck(
 
     Exits with 1 if there are any.
     """
+    unread = Unread(own_too=False)
     with use_case(name, use_case_name) as model:
-        found = _stuck([step_named(model, step)] if step else steps_of(model))
+        found = _stuck([step_named(model, step)] if step else steps_of(model), unread)
         first = next(found, None)
         rest = (each for tasks in ([] if first is None else [first], found) for each in tasks)
         if as_json:
@@ -78,13 +100,16 @@ def stuck(
             Table(console(), (*titles, Column("next run"), Column("worker"))).print(map(_row, rest))
     if first is not None:
         raise typer.Exit(FOUND)
+    unread.exit()
 
 
-def _stuck(steps: list[BoundStep[Any]]) -> Iterator[tuple[BoundStep[Any], Task]]:
+def _stuck(steps: list[BoundStep[Any]], unread: Unread) -> Iterator[tuple[BoundStep[Any], Task]]:
     """Yield what is abandoned, step by step."""
     for step in steps:
-        for task in step.todo(only=(step.in_progress,), with_data=False):
-            yield step, task
+        over = clock.now() - step.model.tracker.margin
+        for task in unread.told(leniently(step.in_progress, latest=over)):
+            if is_abandoned(task) and not is_bare(task):
+                yield step, task
 
 
 def _row(found: tuple[BoundStep[Any], Task]) -> list[str | Cell]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -45,12 +47,18 @@ def load(
     ] = None,
     form: Annotated[Form | None, typer.Option("--format", help="Instead of guessing it.")] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Report each bad line, and load the others.")
+        bool, typer.Option("--keep-going", metavar="", help="Report each bad line, and load the others.")
     ] = False,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Tasks that are there already are fine, and left as they are.")
+        bool,
+        typer.Option(
+            "--skip-existing", metavar="", help="Tasks that are there already are fine, and left as they are."
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the lines, and create nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", metavar="", help="Check the lines, create nothing, and look for none that is there."),
+    ] = False,
     threads: ThreadsOption = 8,
 ) -> None:
     """Create a task for each line of a file.
@@ -109,7 +117,8 @@ class _Load:
 
     def run(self, order: stop.Stop, threads: int) -> None:
         """Create the tasks."""
-        in_threads(self._load, self._lines(order), threads)
+        with _nothing_sent(self.model) if self.dry_run else nullcontext():
+            in_threads(self._load, self._lines(order), threads)
 
     def told(self) -> str:
         """Return how far it is."""
@@ -129,8 +138,7 @@ class _Load:
         if not problem:
             try:
                 arguments = self._arguments(line.values)
-                if not self.dry_run:
-                    self.model.create(**arguments)
+                self.model.create(**arguments)
             except TaskAlreadyExistsError as error:
                 existing = self.skip_existing
                 problem = "" if existing else f"{one_line(error)} (--skip-existing goes on at such a line)"
@@ -165,7 +173,7 @@ class _Load:
             elif key == "state":
                 found[key] = _to_begin_in(self.model, str(value))
             elif key == "due_time":
-                found[key] = time_of(value)
+                found[key] = _read(lambda _attribute, text: time_of(text), None, key, value)
             elif key not in own:
                 raise CannotRunError(_unknown(self.model, key))
             else:
@@ -173,6 +181,21 @@ class _Load:
         if not found.get("task_id"):
             raise CannotRunError("it has no task_id")
         return found
+
+
+@contextmanager
+def _nothing_sent(model: type[Task]) -> Iterator[None]:
+    """Let a create do all but speak to the server, so that it refuses what it would refuse."""
+    events, answer = model.tracker.connection().connection.client.meta.events, SimpleNamespace(status_code=200)
+
+    def answered(**_request: object) -> tuple[SimpleNamespace, dict[str, Any]]:
+        return answer, {}
+
+    events.register_first("before-call.dynamodb", answered)
+    try:
+        yield
+    finally:
+        events.unregister("before-call.dynamodb", answered)
 
 
 def _read(read: Any, attribute: Any, key: str, value: Any) -> Any:
@@ -184,12 +207,16 @@ def _read(read: Any, attribute: Any, key: str, value: Any) -> Any:
 
 def _to_begin_in(model: type[Task], name: str) -> State[Any]:
     state = state_named(model, name)
+    if state.status is None:
+        raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")
     return getattr(model, state.step).pending if state.status is Status.IN_PROGRESS else state
 
 
 def _check_columns(model: type[Task], source: File) -> None:
     """Refuse a header that cannot be meant, before anything is created."""
     if source.form is not Form.CSV:
+        return
+    if source.is_empty:
         return
     known = {"task_id", "state", "due_time", *dict(model.tracker.own_attributes())}
     for column in source.columns:

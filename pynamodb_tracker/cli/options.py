@@ -40,7 +40,7 @@ UseCaseOption = Annotated[
     typer.Option("--use-case", metavar="NAME", help="Which one, where --app names a table that has several."),
 ]
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 SinceOption = Annotated[
     datetime | None,
@@ -69,7 +69,7 @@ ThreadsOption = Annotated[
 ]
 
 HeartbeatOption = Annotated[
-    bool, typer.Option("--heartbeat", help="Extend the lock while a task runs, however long that takes.")
+    bool, typer.Option("--heartbeat", metavar="", help="Extend the lock while a task runs, however long that takes.")
 ]
 
 StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="The step, as it is called in the class.")]
@@ -80,5 +80,5 @@ FunctionArgument = Annotated[
 ]
 
 TasksArgument = Annotated[
-    list[str], typer.Argument(metavar="TASK...", help="Ids of tasks; - reads them from stdin, one a line.")
+    list[str], typer.Argument(metavar="TASK", help="Ids of tasks; - reads them from stdin, one a line.")
 ]

@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND
+from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND, INTERRUPTED, stdin
 from pynamodb_tracker.cli.options import AppOption, StepArgument, TasksArgument, UseCaseOption
 from pynamodb_tracker.cli.screen import count, escaped, say, warn
-from pynamodb_tracker.cli.target import step_named, use_case
+from pynamodb_tracker.cli.target import name_of, step_named, use_case
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.task import Task
+from pynamodb_tracker.whole import rows
 
 __all__ = ["delete", "ignore", "reopen"]
 
@@ -27,7 +30,7 @@ def reopen(step: StepArgument, tasks: TasksArgument, *, name: AppOption, use_cas
     """
     with use_case(name, use_case_name) as model:
         of = step_named(model, step)
-        _each(tasks, lambda task_id: say(f"{escaped(task_id)}: {of.reopen(task_id).state}"))
+        _each(tasks, lambda task_id: say(f"{escaped(task_id)}: {name_of(of.reopen(task_id).state)}"))
 
 
 def ignore(
@@ -43,14 +46,27 @@ def ignore(
     Exits with 1 if one of them was refused; the others are ignored.
     """
     with use_case(name, use_case_name) as model:
+        if not reason.strip():
+            raise typer.BadParameter("write why, for those who look at the task", param_hint="--reason")
         of = step_named(model, step)
-        _each(tasks, lambda task_id: say(f"{escaped(task_id)}: {of.ignore(task_id, reason=reason).state}"))
+
+        def ignore_one(task_id: str) -> None:
+            was_ignored = _status(model, task_id) == of.codes.ignored
+            told = name_of(of.ignore(task_id, reason=reason).state)
+            say(f"{escaped(task_id)}: {told}{' as before; the reason is not changed' if was_ignored else ''}")
+
+        _each(tasks, ignore_one)
+
+
+def _status(model: type[Task], task_id: str) -> int | None:
+    row = rows(model, [check_task_id(task_id)]).get(task_id)
+    return None if row is None else row.status
 
 
 def delete(
     tasks: TasksArgument,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", metavar="", help="Do not ask.")] = False,
     name: AppOption,
     use_case_name: UseCaseOption = None,
 ) -> None:
@@ -75,13 +91,18 @@ def _ask(what: str, tasks: Sequence[str]) -> None:
         warn("delete asks before it deletes, and cannot ask here: add --yes")
         raise typer.Exit(CANNOT_RUN)
     named = ", ".join(map(escaped, tasks[:_NAMED])) + (", ..." if len(tasks) > _NAMED else "")
-    if not typer.confirm(f"Delete {count(len(tasks))} of {what} for ever ({named})?", err=True):
+    try:
+        wanted, code = typer.confirm(f"Delete {count(len(tasks))} of {what} for ever ({named})?", err=True), FOUND
+    except typer.Abort as error:
+        warn("")
+        wanted, code = False, FOUND if isinstance(error.__context__, EOFError) else INTERRUPTED
+    if not wanted:
         warn("nothing was deleted")
-        raise typer.Exit(FOUND)
+        raise typer.Exit(code)
 
 
 def _is_terminal() -> bool:
-    return sys.stdin.isatty()
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _each(tasks: Sequence[str], order: Callable[[str], None]) -> None:
@@ -100,6 +121,6 @@ def _each(tasks: Sequence[str], order: Callable[[str], None]) -> None:
 def _ids(tasks: Sequence[str]) -> Iterator[str]:
     for task_id in tasks:
         if task_id == "-":
-            yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+            yield from (line.rstrip("\r\n") for line in stdin() if line.strip())
         else:
             yield task_id

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.cli.exits import one_line
 from pynamodb_tracker.cli.table import Cell, Column
 from pynamodb_tracker.cli.target import name_of
 from pynamodb_tracker.cli.times import age, between, stamp
+from pynamodb_tracker.cli.unread import unread_of
 from pynamodb_tracker.cli.values import attributes_of
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task import Task
@@ -52,6 +54,7 @@ _SHOWN: dict[Status | None, tuple[tuple[Column, _Cell], ...]] = {
     Status.FAILED: (_TASK, _ATTEMPT, _SINCE, _DUE, _ERROR),
     Status.IGNORED: (_TASK, _ATTEMPT, _SINCE, _ERROR),
     Status.SUCCEEDED: (_TASK, _SINCE),
+    None: (_TASK, _ATTEMPT, _SINCE, _DUE, _ERROR),
 }
 
 
@@ -73,8 +76,10 @@ def is_abandoned(task: Task) -> bool:
 
 
 def told(task: Task, *, with_data: bool = False) -> dict[str, Any]:
-    """Return a task for programs."""
-    return {
+    """Return a task for programs; what of it cannot be read is None, and told."""
+    unread = unread_of(task)
+    attributes = attributes_of(task, unread, with_data=with_data)
+    found = {
         "task_id": task.task_id,
         "state": name_of(task.state),
         "attempt": task.attempt,
@@ -86,5 +91,6 @@ def told(task: Task, *, with_data: bool = False) -> dict[str, Any]:
         "lock_expire_time": stamp(task.lock_expire_time),
         "expire_time": stamp(task.expire_time),
         "last_error": task.last_error,
-        "attributes": attributes_of(task, with_data=with_data),
+        "attributes": attributes,
     }
+    return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})

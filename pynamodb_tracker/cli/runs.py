@@ -33,7 +33,9 @@ from pynamodb_tracker.cli.target import check_window, step_named, use_case
 
 __all__ = ["retry", "run"]
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Run nothing: print the ids of what would be run.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", metavar="", help="Run nothing: print the ids of what would be run.")
+]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Run no more than that.")]
 
 
@@ -87,7 +89,8 @@ def retry(
     until: UntilOption = None,
     error_like: ErrorOption = None,
     reopen_ignored: Annotated[
-        bool, typer.Option("--reopen-ignored", help="Take ignored ones, too, each with a fresh set of attempts.")
+        bool,
+        typer.Option("--reopen-ignored", metavar="", help="Take ignored ones, too, each with a fresh set of attempts."),
     ] = False,
     limit: LimitOption = None,
     rate: RateOption = None,

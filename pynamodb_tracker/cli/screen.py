@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["console", "count", "escaped", "say", "say_json", "say_json_array", "warn", "width_at_terminal"]
+__all__ = ["console", "count", "escaped", "say", "say_json", "say_json_array", "warn", "width_at_terminal", "write"]
 
 
 def escaped(text: str) -> str:
@@ -50,18 +51,25 @@ def warn(text: str) -> None:
     console(stderr=True).print(escaped(text), soft_wrap=True)
 
 
+def write(text: str) -> None:
+    """Write on stdout for programs; an OSError where it is closed, which prints to people let pass."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed")
+    sys.stdout.write(text)
+
+
 def say_json(told: object) -> None:
     """Print one JSON document on stdout."""
-    sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    write(json.dumps(told, indent=2) + "\n")
 
 
 def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
     """Print a JSON array on stdout, an entry a line as they come: of any length."""
     before = "["
     for entry in entries:
-        sys.stdout.write(f"{before}\n  {json.dumps(entry)}")
+        write(f"{before}\n  {json.dumps(entry)}")
         before = ","
-    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
+    write("[]\n" if before == "[" else "\n]\n")
 
 
 def count(number: int, noun: str = "task") -> str:

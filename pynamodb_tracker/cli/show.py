@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, whole
+from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.cli.exits import FOUND, CannotRunError
 from pynamodb_tracker.cli.options import AppOption, JsonOption, UseCaseOption
 from pynamodb_tracker.cli.rows import is_abandoned, told
 from pynamodb_tracker.cli.screen import console, escaped, say, say_json
 from pynamodb_tracker.cli.styles import style_of
-from pynamodb_tracker.cli.target import use_case
+from pynamodb_tracker.cli.target import name_of, use_case
 from pynamodb_tracker.cli.times import between, stamp
+from pynamodb_tracker.cli.unread import readable
+from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task import Task
@@ -40,13 +45,29 @@ def show(
     Exits with 1 if there is no such task.
     """
     with use_case(name, use_case_name) as model:
-        task = model.get_task(task_id)
+        task = _read(model, task_id)
+        found = told(task, with_data=True)
         if as_json:
-            say_json({**told(task, with_data=True), "errors": [_failure(each) for each in task.errors]})
-            return
-        on = console()
-        for line in (*_facts(task), *_attributes(task), *_failures(task)):
-            say(line, on)
+            say_json({**found, "errors": [_failure(each) for each in task.errors]})
+        else:
+            on = console()
+            for line in (*_facts(task), *_attributes(found), *_failures(task)):
+                say(line, on)
+        if "unread" in found:
+            raise typer.Exit(FOUND)
+
+
+def _read(model: type[Task], task_id: str) -> Task:
+    """Return the task with all that can be read of it."""
+    try:
+        found = whole.rows(model, [check_task_id(task_id)])
+    except ValueError as error:
+        raise CannotRunError(str(error)) from None
+    with suppress(TrackerError):  # what lies beside it is not whole: it is read once more when it is shown
+        found = whole.fill(model, found)
+    if task_id not in found:
+        raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
+    return readable(found[task_id])
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
@@ -63,7 +84,9 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 def _facts(task: Task) -> Iterator[Text]:
     state = task.state
-    yield Text.assemble((f"{type(task).__name__} {escaped(task.task_id)}", "bold"), ": ", (str(state), style_of(state)))
+    yield Text.assemble(
+        (f"{type(task).__name__} {escaped(task.task_id)}", "bold"), ": ", (name_of(state), style_of(state))
+    )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.declared.max_attempts}")
@@ -101,7 +124,9 @@ def _next(task: Task, step: BoundStep[Any] | None) -> str:
             return f"may start {between(task.due_time) if task.due_time > clock.now() else 'now'}"
 
 
-def _time(time: datetime) -> str:
+def _time(time: datetime | None) -> str:
+    if time is None:  # nobody can read it
+        return "?"
     return f"{time:%Y-%m-%d %H:%M:%S} UTC, {between(time)}"
 
 
@@ -109,12 +134,14 @@ def _line(label: str, said: str) -> Text:
     return Text.assemble((f"  {label:{_LABEL}}", "dim"), "  ", said)
 
 
-def _attributes(task: Task) -> Iterator[Text]:
-    """Yield the user's attributes, what is long in lines of its own."""
-    found = told(task, with_data=True)["attributes"]
-    if found:
+def _attributes(told: Mapping[str, Any]) -> Iterator[Text]:
+    """Yield the user's attributes, what is long in lines of its own, and what cannot be read."""
+    unread = told.get("unread", {})
+    if told["attributes"] or unread:
         yield Text()
-    for name, value in found.items():
+    for name, why in unread.items():
+        yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
+    for name, value in told["attributes"].items():
         if isinstance(value, dict | list):
             said = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
             yield _line(name, "\n".join([escaped(said[0]), *(" " * (_LABEL + 4) + escaped(line) for line in said[1:])]))

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +15,9 @@ from rich.text import Text
 
 from pynamodb_tracker.cli.exits import where
 from pynamodb_tracker.cli.options import AppOption, JsonOption, UseCaseOption
-from pynamodb_tracker.cli.screen import console, count, say_json
+from pynamodb_tracker.cli.screen import console, count, say_json, write
 from pynamodb_tracker.cli.styles import style_of
-from pynamodb_tracker.cli.target import use_cases
+from pynamodb_tracker.cli.target import name_of, use_cases
 from pynamodb_tracker.cli.times import duration
 from pynamodb_tracker.state import State
 from pynamodb_tracker.task import Task
@@ -28,6 +29,8 @@ _WIDEST = 60
 
 _PIPED = 40
 
+_EVERY = timedelta(seconds=5)
+
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 Counts = Mapping[State[Any], int]
@@ -37,15 +40,20 @@ def status(
     *,
     name: AppOption,
     use_case_name: UseCaseOption = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on, and count again now and then, until Ctrl-C.")] = False,
-    every: Annotated[str, typer.Option(metavar="TIME", help="How often --watch counts.")] = "5s",
+    watch: Annotated[
+        bool, typer.Option("--watch", metavar="", help="Go on, and count again now and then, until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        timedelta | None,
+        typer.Option(parser=duration, metavar="TIME", show_default="5s", help="How often --watch counts."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Count the tasks in each state, of one use case or of all that a table has.
 
     For each use case it reads the whole index of the table each time, which is about one read unit for 20 to 40 tasks.
     """
-    pause = duration(every).total_seconds()
+    pause = (every or _EVERY).total_seconds()
     with use_cases(name, use_case_name) as models:
         if as_json:
             _print_json(models, pause if watch else None)
@@ -63,7 +71,7 @@ def _print(models: Sequence[type[Task]], on: Console) -> None:
 def _print_json(models: Sequence[type[Task]], pause: float | None) -> None:
     """Print one document, or with a pause one a line, for ever."""
     while pause is not None:
-        sys.stdout.write(json.dumps(_told(models)) + "\n")
+        write(json.dumps(_told(models)) + "\n")
         sys.stdout.flush()
         time.sleep(pause)
     say_json(_told(models))
@@ -93,7 +101,7 @@ def _watch(models: Sequence[type[Task]], pause: float) -> None:
     while not on.is_terminal:
         _print(models, on)
         time.sleep(pause)
-    with Live(console=on, auto_refresh=False, vertical_overflow="visible") as live:
+    with Live(console=on, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             live.update(Group(*_shown(models, on), Text(time.strftime("%H:%M:%S"))), refresh=True)
             time.sleep(pause)
@@ -111,7 +119,7 @@ def _lines(model: type[Task], counts: Counts, on: Console) -> Iterator[Text]:
     """Yield a line for each state, the title first and the sum last."""
     total = sum(counts.values())
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {where(model)}")
-    names = [(state.step, str(state.status) if state.status else str(state)) for state in counts]
+    names = [(state.step, str(state.status) if state.status else name_of(state)) for state in counts]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
     room = (on.width if on.is_terminal else 2 * _PIPED) - steps - states - digits - 6

@@ -50,8 +50,10 @@ class Stream:
             lost()
 
 
-def unread(stream: TextIO) -> None:
+def unread(stream: TextIO | None) -> None:
     """Let all that is written from now on, and what is held back, go nowhere: Python writes that when it ends."""
+    if stream is None:  # closed before Python began
+        return
     with suppress(UnsupportedOperation, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:

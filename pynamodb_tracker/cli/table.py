@@ -68,10 +68,11 @@ class Table:
         """Yield how wide each column is: as its longest text, and at a terminal so that the last one has room."""
         widths = [max(cell_len(_cell(row[at]).text) for row in rows) for at in range(len(self._columns) - 1)]
         if self._width is not None and widths:
-            wanted = min(max(cell_len(_cell(row[-1]).text) for row in rows), self._width // 2)
-            over = sum(widths) + len(_GAP) * len(widths) + wanted - self._width
-            widest = max(range(len(widths)), key=widths.__getitem__)
-            if over > 0:
+            longest = max(cell_len(_cell(row[-1]).text) for row in rows)
+            room = self._width - sum(widths) - len(_GAP) * len(widths)
+            if room < min(longest, _LEAST):  # less than that is no use to anybody: a column gives way, and its ids too
+                over = min(longest, self._width // 2) - room
+                widest = max(range(len(widths)), key=widths.__getitem__)
                 widths[widest] = max(widths[widest] - over, cell_len(self._columns[widest].title), _NARROWEST)
         yield from widths
 

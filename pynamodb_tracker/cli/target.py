@@ -10,7 +10,8 @@ from typing import Any, cast
 from pynamodb_tracker.app import load
 from pynamodb_tracker.arguments import did_you_mean
 from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.cli.exits import CannotRunError, told
+from pynamodb_tracker.cli.exits import CannotRunError, check_connection, told
+from pynamodb_tracker.cli.unread import told_by_commands
 from pynamodb_tracker.state import State
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task import Task
@@ -19,12 +20,17 @@ from pynamodb_tracker.usecase import UseCase
 __all__ = ["check_window", "name_of", "state_named", "step_among", "step_named", "steps_of", "use_case", "use_cases"]
 
 
+_UNKNOWN = "unknown"
+"""Stands for the step in the name of a state that no step declares."""
+
+
 @contextmanager
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     """Yield the use case that `--app` and `--use-case` name; what goes wrong with it is told, and the command exits."""
     with told():
         model = _chosen(load(app), app, name)
-    with told(model):
+    with told(model), told_by_commands():
+        check_connection(model)
         yield model
 
 
@@ -37,6 +43,7 @@ def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
         alone = name is not None or _is_use_case(model)
         models = [_chosen(model, app, name)] if alone else list(known.values())
     with told(models[0]):
+        check_connection(models[0])
         yield models
 
 
@@ -60,7 +67,8 @@ def _chosen(model: type[Task], app: str, name: str | None) -> type[Task]:
     if name is not None:
         found = next((each for key, each in known.items() if name in (key, each.__name__)), None)
         if found is None:
-            raise CannotRunError(f"{app} has no use case {name!r}{did_you_mean(name, known)}; there is {named}")
+            hint = did_you_mean(name, known) or f"; there is {', '.join(known)}"
+            raise CannotRunError(f"{app} has no use case {name!r}{hint}")
         return found
     if len(known) > 1:
         raise CannotRunError(f"{app} is a table with {len(known)} use cases: add one of {named}")
@@ -105,6 +113,8 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
 def state_named(model: type[Task], name: str) -> State[Any]:
     """Return a state by its name, as in `ship.failed`."""
     step, _, status = name.rpartition(".")
+    if step == _UNKNOWN and status.isdecimal() and step not in {each.name for each in steps_of(model)}:
+        return State(model, "", None, int(status))
     if not step:
         raise CannotRunError(f"{name!r} is no state: write STEP.STATE, as in {steps_of(model)[0].name}.failed")
     bound, known = step_named(model, step), [str(each) for each in Status]
@@ -122,5 +132,5 @@ def check_window(since: datetime | None, until: datetime | None) -> None:
 
 
 def name_of(state: State[Any]) -> str:
-    """Return the name of a state as the commands read it; a code that no step declares has none."""
-    return f"{state.step}.{state.status}" if state.status else str(state)
+    """Return the name of a state as the commands read it, `ship.failed`; `unknown.77` is a code of no step."""
+    return f"{state.step}.{state.status}" if state.status else f"{_UNKNOWN}.{state.code}"

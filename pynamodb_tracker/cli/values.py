@@ -23,6 +23,7 @@ from pynamodb.constants import (
 )
 
 from pynamodb_tracker.data import DataAttribute
+from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.stored import serialized
 from pynamodb_tracker.task import Task
 
@@ -31,23 +32,33 @@ __all__ = ["attributes_of", "from_json", "from_text", "time_of"]
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def attributes_of(task: Task, *, with_data: bool = True) -> dict[str, Any]:
-    """Return the user's attributes of a task that have a value, as JSON has them."""
+def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
+    """Return the user's attributes of a task that have a value, as JSON has them; `unread` gets what has none."""
     found = {}
     for name, attribute in task.tracker.own_attributes():
         is_data = isinstance(attribute, DataAttribute)
-        if is_data and not with_data:
+        if name in unread or (is_data and not with_data):
             continue
-        value = getattr(task, name)
-        if value is None or (is_data and not value):
+        try:
+            value = _as_json(task, name, attribute)
+        except LockLostError:  # it was written again since the row was read
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever somebody stored
+            unread[name] = error
             continue
-        if is_data or isinstance(attribute, JSONAttribute):
+        if value is not None and (value or not is_data):
             found[name] = value
-        elif isinstance(attribute, UTCDateTimeAttribute):
-            found[name] = value.astimezone(UTC).isoformat()
-        elif (stored := serialized(task, name, attribute, complete=False)) is not None:
-            found[name] = _plain(stored)
     return found
+
+
+def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -> Any:
+    value = getattr(task, name)
+    if value is None or isinstance(attribute, DataAttribute | JSONAttribute):
+        return value
+    if isinstance(attribute, UTCDateTimeAttribute):
+        return value.astimezone(UTC).isoformat()
+    stored = serialized(task, name, attribute, complete=False)
+    return None if stored is None else _plain(stored)
 
 
 def _plain(stored: dict[str, Any]) -> Any:

@@ -86,7 +86,9 @@ def worker(
         timedelta | None,
         typer.Option(parser=duration, metavar="TIME", show_default="30s", help="Look for new tasks at least as often."),
     ] = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing to do now.")] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", metavar="", help="End when there is nothing to do now.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Keep running functions on what steps have to do: on tasks as they become due, and on abandoned ones.

@@ -65,3 +65,18 @@ def test_ignored_tasks_have_the_reason() -> None:
     Order.create("o-1")
     Order.pay.ignore("o-1", reason="cancelled")
     assert read("errors")[0]["error"] == "ignored: cancelled"
+
+
+@pytest.mark.parametrize(
+    ("error", "task_id", "told"),
+    [
+        ("TypeError: no answer in 15s", "1", "TypeError: no answer in 15s"),
+        ("TypeError: no answer about 1", "1", "TypeError: no answer about …"),
+        ("Error: e is not there", "e", "Error: … is not there"),
+        ("KeyError: 'a b'", "a\n b", "KeyError: '…'"),
+        ("KeyError: (x)", "(x)", "KeyError: …"),
+        ("X", " ", "X"),
+    ],
+)
+def test_a_short_id_takes_no_error_apart(error: str, task_id: str, told: str) -> None:
+    assert pattern(error, task_id) == told

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -14,11 +16,12 @@ from pynamodb.exceptions import QueryError
 
 from pynamodb_tracker.__main__ import main
 from pynamodb_tracker.cli.exits import one_line
-from tests.cli.command import run
+from tests.cli.command import APP, run
 from tests.cli.shop import EmptyTask, Order, StoreTask
 from tests.contract.engines import DynamoDBLocal
-from tests.demo.command import ran
+from tests.demo.command import environment, ran
 from tests.engine.dynamodb_local import Engine
+from tests.pages import ROOT
 
 CHARGE = "tests.cli.shop:charge"
 
@@ -30,12 +33,15 @@ EVERY = [
     ("stuck",),
     ("run", "pay", CHARGE),
     ("retry", "pay", CHARGE),
+    ("worker", f"pay={CHARGE}"),
     ("reopen", "pay", "o-1"),
     ("ignore", "pay", "o-1", "--reason", "x"),
     ("delete", "o-1", "--yes"),
     ("load", "-"),
     ("export",),
 ]
+
+COMMANDS = sorted({each[0] for each in EVERY} | {"create-table", "doctor", "demo"})
 
 every_command = pytest.mark.parametrize("arguments", EVERY, ids=[each[0] for each in EVERY])
 
@@ -187,3 +193,70 @@ def test_an_interrupt_before_the_command_has_begun_leaves_no_traceback(monkeypat
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 130
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("notaurl", "Invalid endpoint: notaurl"), ("http://localhost:99999", "Port out of range 0-65535")],
+)
+@pytest.mark.parametrize(
+    "arguments", [("status",), ("list", "pay.failed"), ("create-table",)], ids=lambda each: each[0]
+)
+def test_an_endpoint_that_is_none_is_told_in_one_line(arguments: tuple[str, ...], url: str, words: str) -> None:
+    done = subprocess.run(  # noqa: S603 - our own arguments, through no shell
+        [sys.executable, "-m", "pynamodb_tracker", *arguments],
+        cwd=ROOT,
+        env={**environment(), "PYNAMODB_TRACKER_APP": APP, "AWS_ENDPOINT_URL_DYNAMODB": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"table store: {words}: look at Meta.host and AWS_ENDPOINT_URL_DYNAMODB\n"
+
+
+SHELL = pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
+MAKES_TABLES = "tests.cli.shop_in_memory:Order"
+
+
+@SHELL
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("delete - --yes <&-", "stdin is closed"),
+        ("reopen pay - <&-", "stdin is closed"),
+        ("load - <&-", "stdin is closed"),
+        ("delete o-1 <&-", "delete asks before it deletes"),
+        ("export >&-", "stdout cannot be written: it is closed"),
+        ("list pay.pending --json >&-", "stdout cannot be written: it is closed"),
+        ("show o-1 --json >&-", "stdout cannot be written: it is closed"),
+        ("export >/dev/full", "stdout cannot be written: No space left on device"),
+        ("list pay.pending >/dev/full", "stdout cannot be written: No space left on device"),
+        ("status --json >/dev/full", "stdout cannot be written: No space left on device"),
+        ("doctor >/dev/full", "stdout cannot be written: No space left on device"),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_told_in_one_line(line: str, words: str) -> None:
+    if "/dev/full" in line and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    done = subprocess.run(  # noqa: S602 - our own words, and a shell is what closes streams
+        f"{sys.executable} -m pynamodb_tracker {line}",
+        shell=True,
+        cwd=ROOT,
+        env={**environment(), "PYNAMODB_TRACKER_APP": MAKES_TABLES},
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith(words)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_breaks_lines_where_the_terminal_does_and_names_arguments_as_they_are(command: str) -> None:
+    told = run(command, "--help", COLUMNS="300").out
+    assert "[[" not in told
+    assert "...}" not in told
+    assert told.count("<bool>") == 1  # that of --help, which is not ours
+    paragraphs = [line for line in told.partition("╭")[0].splitlines()[2:] if line.strip()]
+    assert [line for line in paragraphs if not line.rstrip().endswith((".", "…"))] == []

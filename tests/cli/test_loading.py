@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pynamodb_tracker.state import everything
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
@@ -132,7 +133,7 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
         ('{"task_id": "o-1", "amount": "5"}', "amount: '5' is no number"),
         ('{"task_id": "o-1", "note": 5}', "note: 5 is no text"),
         ('{"task_id": "o-1", "state": "x.failed"}', "Order has no step 'x'; its steps are pay, ship"),
-        ('{"task_id": "o-1", "due_time": "soon"}', "'soon' is no time: write it as 2026-01-31T12:00:00Z"),
+        ('{"task_id": "o-1", "due_time": "soon"}', "due_time: 'soon' is no time: write it as 2026-01-31T12:00:00Z"),
         ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
         ('{"task_id": "o-1", "attempt": 5}', "Order has no attribute 'attempt'"),
         ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
@@ -155,7 +156,7 @@ def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: str, words: str
         ("amount", "there is no column 'task_id'"),
         ("task_id,note,note", "the column 'note' is there twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        ("", "there is no column 'task_id'"),
+        (",", "Order has no attribute ''; there is task_id, state, due_time, amount, data, note"),
     ],
 )
 def test_a_wrong_header_is_told_before_anything_is_created(header: str, words: str) -> None:
@@ -265,9 +266,67 @@ def test_a_line_that_is_not_csv_is_one_bad_line() -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_an_empty_file_of_json_lines_is_fine() -> None:
-    ended = load("\n", "--format", "jsonl")
-    assert (ended.code, ended.out) == (0, "0 tasks created\n")
+@pytest.mark.parametrize("text", ["", "\n", "\ufeff\n\n"])
+@pytest.mark.parametrize("form", [(), ("--format", "jsonl"), ("--format", "csv")])
+def test_a_file_without_a_line_is_fine(text: str, form: tuple[str, ...]) -> None:
+    ended = load(text, *form)
+    assert (ended.code, ended.out, ended.err) == (0, "0 tasks created\n", "")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_quote_that_is_never_closed_tells_what_was_not_read() -> None:
+    ended = load('task_id,note\no-1,a\no-2,"b\no-3,c\n', "--keep-going")
+    assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
+    told = "a quote opens here that is never closed, so that nothing from here on was read"
+    assert ended.err == f"stdin:3: this is not CSV: {told}\n"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_file_that_is_none_is_told_on_one_line(tmp_path: Path) -> None:
+    packed = tmp_path / "orders.csv.gz"
+    packed.write_bytes(b"\x1f\x8b")
+    for name, words in {
+        "": "'': No such file or directory",
+        str(tmp_path): f"{tmp_path}: Is a directory",
+        "a\0b": r"a\x00b: embedded null byte",
+        str(packed): f"{packed} is compressed: zcat {packed} | pynamodb-tracker load -",
+    }.items():
+        ended = run("load", name)
+        assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"task_id": "o-1", "amount": 1e400}',
+        '{"task_id": 5}',
+        json.dumps({"task_id": "x" * 1100}),
+        '{"task_id": "o-1", "data": "text"}',
+        json.dumps({"task_id": "o-1", "note": "x" * 500_000}),
+        json.dumps({"task_id": "o-1", "data": {"text": "x" * 11_000_000}}),
+        '{"task_id": "o-1", "state": "ship.succeeded", "due_time": "2026-01-31"}',
+    ],
+    ids=lambda line: line[:40],
+)
+def test_a_dry_run_refuses_what_a_load_refuses(line: str) -> None:
+    wet, dry = load(line), load(line, "--dry-run")
+    assert (dry.code, dry.err, dry.out) == (1, wet.err, "0 tasks to create, 1 bad line\n")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_dry_run_of_a_large_task_creates_nothing() -> None:
+    line = json.dumps({"task_id": "o-1", "data": {"text": "x" * 500_000}})
+    assert load(line, "--dry-run").out == "1 task to create\n"
+    assert sum(Order.counts().values()) == 0
+    assert load(line).out == "1 task created\n"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_state_that_no_step_declares_is_refused_with_what_to_do() -> None:
+    ended = load('{"task_id": "o-1", "state": "unknown.77"}')
+    words = "no step of Order declares unknown.77: declare its step, or write another state"
+    assert (ended.code, ended.err.splitlines()[0]) == (1, f"stdin:1: {words}")
 
 
 @pytest.mark.usefixtures("store")
@@ -281,11 +340,9 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch:
 def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
     Order.create("o-1", data={"text": "x" * 5000})
     Order.create("o-2", data={"text": "x" * 5000})
-    scan = Order.scan
 
-    def scanned(*arguments: object, **options: object) -> Iterator[Order]:
-        assert options == {"consistent_read": True}
-        for order in scan(*arguments, **options):  # type: ignore[arg-type]  # as it was called
+    def scanned(model: type[Order]) -> Iterator[Order]:
+        for order in everything(model):
             if order.task_id == "o-1":
                 for step in (Order.pay, Order.ship):
                     with step.start("o-1") as ctx:
@@ -295,7 +352,7 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
             yield order
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Order, "scan", scanned)
+        patch.setattr("pynamodb_tracker.cli.export.everything", scanned)
         ended = run("export")
     (line,) = [json.loads(line) for line in ended.out.splitlines()]
     assert (line["task_id"], line["state"], line["data"]) == ("o-1", "ship.succeeded", {"text": "ship" * 2000})
@@ -306,11 +363,11 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
 def test_an_interrupted_export_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Order.create("o-1")
 
-    def scanned(*_arguments: object, **_options: object) -> Iterator[Order]:
+    def scanned(_model: type[Order]) -> Iterator[Order]:
         yield first
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Order, "scan", scanned)
+    monkeypatch.setattr("pynamodb_tracker.cli.export.everything", scanned)
     ended = run("export")
     assert (ended.code, ended.err) == (130, "stopped after 1 task\n")
 

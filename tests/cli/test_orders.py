@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import typer
 
 from pynamodb_tracker import TaskNotFoundError
 from tests.cli.command import run
@@ -16,7 +17,7 @@ def test_tasks_are_reopened_and_one_that_is_refused_does_not_stop_the_others() -
     Order.create("o-2", state=Order.ship.succeeded)
     Order.create("o-3", state=Order.pay.failed)
     ended = run("reopen", "pay", "o-1", "o-2", "o-3", "o-4")
-    assert (ended.code, ended.out) == (1, "o-1: pay pending\no-3: pay pending\n")
+    assert (ended.code, ended.out) == (1, "o-1: pay.pending\no-3: pay.pending\n")
     assert [line.partition(": ")[0] for line in ended.err.splitlines()] == [
         "cannot reopen pay of Order 'o-2'",
         "cannot reopen pay of Order 'o-4'",
@@ -34,8 +35,24 @@ def test_tasks_are_ignored_for_a_reason() -> None:
     Order.create("o-1")
     assert run("ignore", "pay", "o-1").code == 2
     ended = run("ignore", "pay", "o-1", "--reason", "cancelled by phone")
-    assert (ended.code, ended.out) == (0, "o-1: pay ignored\n")
+    assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
     assert Order.get_task("o-1").errors[-1].message == "cancelled by phone"
+
+
+def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
+    Order.create("o-1")
+    run("ignore", "pay", "o-1", "--reason", "first")
+    ended = run("ignore", "pay", "o-1", "--reason", "second")
+    assert (ended.code, ended.out) == (0, "o-1: pay.ignored as before; the reason is not changed\n")
+    assert Order.get_task("o-1").last_error == "ignored: first"
+
+
+@pytest.mark.parametrize("reason", ["", " \t"])
+def test_a_reason_that_says_nothing_is_refused(reason: str) -> None:
+    Order.create("o-1")
+    ended = run("ignore", "pay", "o-1", "--reason", reason)
+    assert (ended.code, ended.out, "--reason" in ended.err) == (2, "", True)
+    assert Order.pay.pending.count() == 1
 
 
 def test_a_task_in_progress_is_neither_ignored_nor_deleted() -> None:
@@ -84,3 +101,24 @@ def test_delete_does_what_the_answer_says(
     assert "Delete 1 task of Order for ever (o-1)? [y/N]" in ended.err
     assert ("nothing was deleted" in ended.err) == left
     assert bool(Order.pay.pending.count()) == left
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (EOFError, 1)])
+def test_a_question_that_is_not_answered_deletes_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], code: int
+) -> None:
+    def answer() -> None:
+        raise error
+
+    def ask(*_arguments: object, **_options: object) -> None:
+        try:
+            answer()
+        except error:
+            raise typer.Abort from None
+
+    monkeypatch.setattr("pynamodb_tracker.cli.orders._is_terminal", lambda: True)
+    monkeypatch.setattr(typer, "confirm", ask)
+    Order.create("o-1")
+    ended = run("delete", "o-1")
+    assert (ended.code, ended.out, ended.err) == (code, "", "\nnothing was deleted\n")
+    assert Order.pay.pending.count() == 1

@@ -25,7 +25,7 @@ def test_a_failed_task_is_shown_with_attributes_data_and_failures(store: Stopped
     store.advance(timedelta(days=2))
     text = shown()
     for words in (
-        "Order o-1: pay failed",
+        "Order o-1: pay.failed",
         "attempt 1 of 3",
         "next may start now",
         "2d ago",
@@ -123,4 +123,12 @@ def test_a_state_that_no_step_declares_is_shown() -> None:
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues={":status": {"N": "77"}},
     )
-    assert "unknown 77 next nothing: no step declares its state" in shown()
+    assert "unknown.77 next nothing: no step declares its state" in shown()
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("task_id", ["", "x" * 3000, "\udcff"])
+def test_an_id_that_no_task_can_have_is_told_on_one_line(task_id: str) -> None:
+    ended = run("show", task_id)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "task id" in ended.err

@@ -52,7 +52,11 @@ def test_states_that_no_step_declares_are_counted() -> None:
         ExpressionAttributeNames={"#status": "status"},
         ExpressionAttributeValues=values,
     )
-    assert re.search(r"unknown 77 +1", run("status", of="tests.cli.shop:Invoice").out)
+    of = "tests.cli.shop:Invoice"
+    assert re.search(r"unknown\.77 +1", run("status", of=of).out)
+    assert run("list", "unknown.77", of=of).lines[1].startswith("i-1 ")
+    assert run("export", "unknown.77", of=of).out == '{"task_id": "i-1", "state": "unknown.77"}\n'
+    assert run("list", "unknown.78", of=of).out == "no task of Invoice is unknown.78\n"
 
 
 def test_json_has_the_same() -> None:
@@ -78,4 +82,5 @@ def test_of_a_table_all_use_cases_are_counted() -> None:
 
 
 def test_a_wrong_pause_of_watch_is_refused() -> None:
-    assert run("status", "--watch", "--every", "soon").code == 2
+    ended = run("status", "--watch", "--every", "soon")
+    assert (ended.code, "--every" in ended.err) == (2, True)

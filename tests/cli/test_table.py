@@ -79,3 +79,9 @@ def test_rows_are_read_as_they_are_printed() -> None:
 
 def test_without_rows_nothing_is_printed() -> None:
     assert printed([], 40) == []
+
+
+def test_ids_as_long_as_a_uuid_stay_on_the_line_of_their_task() -> None:
+    task_id = "9f0c1b7e-8a67-4c15-9d4b-0123456789ab"
+    lines = printed([(task_id, "5m", "e" * 200)], 80)
+    assert [len(lines), lines[1]] == [2, f"{task_id}   5m  {'e' * 36}…"]
