@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -11,19 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from pynamodb_tracker.arguments import did_you_mean
 from pynamodb_tracker.cli import stop
+from pynamodb_tracker.cli.creation import Creation, to_begin_in
 from pynamodb_tracker.cli.exits import FOUND, CannotRunError, one_line
 from pynamodb_tracker.cli.lines import File, Form, Line, opened
 from pynamodb_tracker.cli.options import AppOption, ThreadsOption, UseCaseOption
 from pynamodb_tracker.cli.output import kept_stderr, last_words
 from pynamodb_tracker.cli.progress import Progress, progress
 from pynamodb_tracker.cli.screen import count, say, warn
-from pynamodb_tracker.cli.target import state_named, use_case
-from pynamodb_tracker.cli.values import from_json, from_text, time_of
+from pynamodb_tracker.cli.target import use_case
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, TrackerError
-from pynamodb_tracker.state import State
-from pynamodb_tracker.status import Status
 from pynamodb_tracker.task import Task
 from pynamodb_tracker.threads import in_threads
 
@@ -69,9 +66,9 @@ def load(
     Exits with 1 if a line was bad. Run again with --skip-existing, it goes on where it was stopped.
     """
     with use_case(name, use_case_name) as model, opened(file, form) as source:
-        begin = None if state is None else _to_begin_in(model, state)
-        _check_columns(model, source)
-        load = _Load(model, source, begin, keep_going=keep_going, skip_existing=skip_existing, dry_run=dry_run)
+        creation = Creation(model, source.form, None if state is None else to_begin_in(model, state))
+        creation.check_columns(source)
+        load = _Load(model, source, creation, keep_going=keep_going, skip_existing=skip_existing, dry_run=dry_run)
         order, ended = stop.Stop(), None
         try:
             with kept_stderr(order.note_unread), progress("load", source.size) as shown:
@@ -105,7 +102,7 @@ class _Load:
 
     model: type[Task]
     source: File
-    begin: State[Any] | None
+    creation: Creation
     keep_going: bool
     skip_existing: bool
     dry_run: bool
@@ -137,7 +134,7 @@ class _Load:
         existing = False
         if not problem:
             try:
-                arguments = self._arguments(line.values)
+                arguments = self.creation.arguments(line.values)
                 self.model.create(**arguments)
             except TaskAlreadyExistsError as error:
                 existing = self.skip_existing
@@ -160,28 +157,6 @@ class _Load:
         if self.shown is not None:
             self.shown.show(self.source.position or 0, self.told())
 
-    def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `create` takes; an error says what is wrong with a value."""
-        own = dict(self.model.tracker.own_attributes())
-        read = from_text if self.source.form is Form.CSV else from_json
-        found: dict[str, Any] = {} if self.begin is None else {"state": self.begin}
-        for key, value in values.items():
-            if key == "task_id":
-                found[key] = value
-            elif value is None or value == "":
-                found |= {} if value is None or self.source.form is Form.CSV else {key: value}
-            elif key == "state":
-                found[key] = _to_begin_in(self.model, str(value))
-            elif key == "due_time":
-                found[key] = _read(lambda _attribute, text: time_of(text), None, key, value)
-            elif key not in own:
-                raise CannotRunError(_unknown(self.model, key))
-            else:
-                found[key] = _read(read, own[key], key, value)
-        if not found.get("task_id"):
-            raise CannotRunError("it has no task_id")
-        return found
-
 
 @contextmanager
 def _nothing_sent(model: type[Task]) -> Iterator[None]:
@@ -196,39 +171,3 @@ def _nothing_sent(model: type[Task]) -> Iterator[None]:
         yield
     finally:
         events.unregister("before-call.dynamodb", answered)
-
-
-def _read(read: Any, attribute: Any, key: str, value: Any) -> Any:
-    try:
-        return read(attribute, value)
-    except (TypeError, ValueError) as error:
-        raise CannotRunError(f"{key}: {error}") from None
-
-
-def _to_begin_in(model: type[Task], name: str) -> State[Any]:
-    state = state_named(model, name)
-    if state.status is None:
-        raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")
-    return getattr(model, state.step).pending if state.status is Status.IN_PROGRESS else state
-
-
-def _check_columns(model: type[Task], source: File) -> None:
-    """Refuse a header that cannot be meant, before anything is created."""
-    if source.form is not Form.CSV:
-        return
-    if source.is_empty:
-        return
-    known = {"task_id", "state", "due_time", *dict(model.tracker.own_attributes())}
-    for column in source.columns:
-        if column not in known:
-            raise CannotRunError(f"{source.name}:1: {_unknown(model, column)}")
-        if source.columns.count(column) > 1:
-            raise CannotRunError(f"{source.name}:1: the column {column!r} is there twice")
-    if "task_id" not in source.columns:
-        raise CannotRunError(f"{source.name}:1: there is no column 'task_id'")
-
-
-def _unknown(model: type[Task], key: str) -> str:
-    known = ["task_id", "state", "due_time", *dict(model.tracker.own_attributes())]
-    hint = did_you_mean(key, known) or f"; there is {', '.join(known)}"
-    return f"{model.__name__} has no attribute {key!r}{hint}"

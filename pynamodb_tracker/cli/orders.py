@@ -19,6 +19,9 @@ from pynamodb_tracker.whole import rows
 
 __all__ = ["delete", "ignore", "reopen"]
 
+_FOR_PROGRAMS = "; start takes "
+"""Where advice begins that is for those who write programs."""
+
 _NAMED = 5
 """Tasks that a question names."""
 
@@ -112,7 +115,7 @@ def _each(tasks: Sequence[str], order: Callable[[str], None]) -> None:
         try:
             order(task_id)
         except (TrackerError, ValueError) as error:
-            warn(str(error))
+            warn(str(error).partition(_FOR_PROGRAMS)[0])
             refused += 1
     if refused:
         raise typer.Exit(FOUND)

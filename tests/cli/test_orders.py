@@ -22,6 +22,7 @@ def test_tasks_are_reopened_and_one_that_is_refused_does_not_stop_the_others() -
         "cannot reopen pay of Order 'o-2'",
         "cannot reopen pay of Order 'o-4'",
     ]
+    assert ended.err.splitlines()[0].endswith(", so pay is done")
 
 
 def test_ids_come_from_stdin_too() -> None:

@@ -29,6 +29,7 @@ WAVER = "tests.cli.shop:waver"
 LONG = "bad-" + "x" * 100
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_UP = "\x1b[1A\x1b[2K"
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -48,10 +49,12 @@ def variables(server: Environment, **more: str) -> dict[str, str]:
     return {**kept, **server, "TERM": "xterm-256color", **more}
 
 
-def begun(server: Environment, columns: int, *arguments: str, **more: str) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a command in a terminal of that width, and return what reads what the terminal is sent."""
+def begun(
+    server: Environment, columns: int, *arguments: str, lines: int = 40, **more: str
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a command in a terminal of that size, and return what reads what the terminal is sent."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
         command(*arguments),
         cwd=ROOT,
@@ -207,3 +210,16 @@ def test_a_terminal_that_is_gone_fails_no_task(server: Environment, *, hangs_up:
     assert process.returncode == code
     assert Order.ship.failed.count() == 0
     assert Order.ship.pending.count() > 0
+
+
+def test_a_watch_stays_in_place_on_a_screen_that_is_too_small(server: Environment) -> None:
+    process, ours = begun(server, 100, "status", "--watch", "--every", "0.1s", lines=6)
+    with process:
+        told = b""
+        while told.count(b" in table store") < 3:
+            told += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        sent(ours)
+    assert process.returncode == 130
+    up = max(len(each) // len(_UP) for each in re.findall(rf"(?:{re.escape(_UP)})+", told.decode()))
+    assert up < 6
