@@ -79,7 +79,7 @@ def sent(ours: int) -> str:
 
 def shown(server: Environment, columns: int, *arguments: str, **more: str) -> str:
     """Return what a terminal of that width is sent by a command."""
-    process, ours = begun(server, columns, *arguments, **more)
+    process, ours = begun(server, columns, *arguments, lines=40, **more)
     text = sent(ours)
     process.wait(timeout=60)
     return text
