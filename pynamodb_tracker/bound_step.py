@@ -157,11 +157,19 @@ class BoundStep(BoundStates[T]):
         check_limit("limit", limit)
         return islice(self._todo(since, until, only, error_like).ids(), limit)
 
-    def feed(self, only: States, *, threads: int) -> Feed:
-        """Return the ids of what there is to do in some of the states, for a worker with that many threads."""
+    def feed(
+        self,
+        *,
+        threads: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        only: States = (),
+        error_like: str | None = None,
+    ) -> Feed:
+        """Return the ids of `todo` for that many threads of a worker, in an order that keeps workers apart."""
         from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
-        return Feed(self._todo(None, None, only, None).ids, threads=threads)
+        return Feed(self._todo(since, until, only, error_like).ids, threads=threads)
 
     def _todo(
         self, since: datetime | None, until: datetime | None, only: States, error_like: str | None
@@ -192,7 +200,6 @@ class BoundStep(BoundStates[T]):
         after each task, one call at a time. `heartbeat` is as of `start`: a thread for each task that runs.
         """
         from pynamodb_tracker.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
-        from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - the same
         from pynamodb_tracker.pace import paced  # noqa: PLC0415 - the same
 
         check_function(function)
@@ -203,10 +210,10 @@ class BoundStep(BoundStates[T]):
         if not (progress is None or callable(progress)):
             raise TypeError(f"progress is a function of the report, not {progress!r}")
         rate = check_rate("rate", rate)
-        todo = self._todo(since, until, only, error_like)
         if dry_run:
-            return Report(due=list(islice(todo.ids(), limit)))
-        feed = Feed(todo.ids, threads=threads)
+            due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
+            return Report(due=list(due))
+        feed = self.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
         batch = Batch(self.codes, start, function, met=feed.met, progress=progress)
         return batch.run(paced(islice(feed, limit), rate), threads)

@@ -5,21 +5,18 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import query as index
 from pynamodb_tracker.arguments import check_flag, check_limit, check_task_id, check_time, shown
 from pynamodb_tracker.clock import stamp
-from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.query.pages import pages
-from pynamodb_tracker.readable import checked, load_leniently
+from pynamodb_tracker.readable import checked
 from pynamodb_tracker.status import Status
 
-__all__ = ["Page", "State", "everything", "leniently", "window"]
+__all__ = ["Page", "State", "window"]
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -144,39 +141,6 @@ class State(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<State {self.model.__name__} {self} ({self.code})>"
-
-
-def leniently(
-    state: State[T],
-    *,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    latest: datetime | None = None,
-    latest_first: bool = False,
-    limit: int | None = None,
-    with_data: bool = False,
-) -> Iterator[T]:
-    """Return what `query` does, and what it refuses as far as that can be read: no task hides the others.
-
-    `latest` is the last due time that is of interest. Where data that lies beside a row is not whole, the rest comes
-    without data.
-    """
-    walk = index.Walk(state.model, state.code, window(since, until), latest_first, latest, with_data)
-    return islice(_found(walk, limit), limit)
-
-
-def _found(walk: index.Walk[T], limit: int | None) -> Iterator[T]:
-    try:
-        yield from walk.rows(limit)
-    except TrackerError:  # data of one of the next rows is not whole: from here on it is left out
-        yield from replace(walk, with_data=False).rows(limit)
-
-
-def everything(model: type[T]) -> Iterator[T]:
-    """Return every task of a use case once, strongly consistent, as `leniently` does; reads the whole table."""
-    of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
-    found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
-    return (load_leniently(model, item) for page in found for item in page["Items"])
 
 
 def _checked_position(due_time: str, task_id: str) -> index.Position:

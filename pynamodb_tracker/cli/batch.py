@@ -22,9 +22,10 @@ from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
 from pynamodb_tracker.faults import is_invalid, is_passing
 from pynamodb_tracker.feed import Feed
+from pynamodb_tracker.lenient import leniently
 from pynamodb_tracker.pace import paced
 from pynamodb_tracker.report import Report
-from pynamodb_tracker.state import State, leniently
+from pynamodb_tracker.state import State
 from pynamodb_tracker.task import Task
 
 __all__ = ["Batch", "Selection"]
@@ -54,7 +55,7 @@ class Selection:
 
     def due(self) -> list[str]:
         """Return the tasks that there are to run, without running one."""
-        due = list(islice(self.due_ids(), self.limit))
+        due = list(self.step.due_ids(**self._options(), limit=self.limit))
         if self.ignored:
             due += islice(self.ids_of_ignored(clock.now()), self.left(len(due)))
         return due
@@ -65,9 +66,9 @@ class Selection:
         number = sum(state.count(since=self.since, until=self.until) for state in states)
         return number if self.limit is None else min(number, self.limit)
 
-    def due_ids(self) -> Iterator[str]:
-        """Return the ids of all but the ignored ones as the index has them now, the oldest first."""
-        return self.step.due_ids(**self._options())
+    def feed(self, threads: int) -> Feed:
+        """Return the ids of all but the ignored ones, the oldest first, for so many threads."""
+        return self.step.feed(**self._options(), threads=threads)
 
     def waiting(self) -> Waiting:
         """Return what there would be to run later, but for the ignored ones and those that somebody works on."""
@@ -123,7 +124,7 @@ class Batch:
         """Run all of it; what the function prints goes to stderr, for stdout is the command's own."""
         step, began = self.selection.step, clock.now()
         with redirect_stdout(sys.stderr):
-            feed = Feed(self.selection.due_ids, threads=self.threads)
+            feed = self.selection.feed(self.threads)
             self._run(stop, partial(step.start, heartbeat=self.heartbeat), feed, feed.met)
             if self.selection.ignored and not stop:
                 # From where they are: one that this batch does not reach stays ignored.

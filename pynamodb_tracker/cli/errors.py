@@ -15,7 +15,7 @@ from pynamodb_tracker.cli.table import Cell, Column, Table
 from pynamodb_tracker.cli.target import check_window, name_of, step_named, steps_of, use_case
 from pynamodb_tracker.cli.times import age, stamp
 from pynamodb_tracker.cli.unread import Unread, is_bare
-from pynamodb_tracker.state import leniently
+from pynamodb_tracker.lenient import leniently
 
 __all__ = ["errors"]
 

@@ -19,7 +19,7 @@ from pynamodb_tracker.cli.unread import Unread, unread_of
 from pynamodb_tracker.cli.values import attributes_of
 from pynamodb_tracker.data import LeftOut
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
-from pynamodb_tracker.state import everything, leniently
+from pynamodb_tracker.lenient import everything, leniently
 from pynamodb_tracker.task import Task
 from pynamodb_tracker.whole import rows
 

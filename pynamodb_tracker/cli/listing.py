@@ -18,7 +18,7 @@ from pynamodb_tracker.cli.table import Cell, Column, Table
 from pynamodb_tracker.cli.target import check_window, name_of, state_named, step_named, steps_of, use_case
 from pynamodb_tracker.cli.times import between
 from pynamodb_tracker.cli.unread import Unread, is_bare
-from pynamodb_tracker.state import leniently
+from pynamodb_tracker.lenient import leniently
 from pynamodb_tracker.task import Task
 
 __all__ = ["list_tasks", "stuck"]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
+from typing import TypeVar
 
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.query.pages import pages
+from pynamodb_tracker.readable import load_leniently
 
-__all__ = ["task_ids"]
+__all__ = ["task_ids", "tasks"]
+
+T = TypeVar("T", bound=TaskRow)
 
 
 def task_ids(model: type[TaskRow]) -> Iterator[str]:
@@ -25,3 +29,10 @@ def task_ids(model: type[TaskRow]) -> Iterator[str]:
     )
     ids = (item["task_id"]["S"] for page in found for item in page["Items"])
     return (task_id for task_id, _ in groupby(ids))  # a scan reads the items of one hash key one after the other
+
+
+def tasks(model: type[T]) -> Iterator[T]:
+    """Return every task of the use case once, strongly consistent, with what can be read; reads the whole table."""
+    of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
+    found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
+    return (load_leniently(model, item) for page in found for item in page["Items"])

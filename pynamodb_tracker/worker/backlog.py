@@ -140,7 +140,7 @@ class Backlog:
         self._found = 0
         self._round_ends = now + _FRESH
         self._rest.forget(now)
-        self._feed = self.step.feed(due, threads=self._threads) if due else None
+        self._feed = self.step.feed(only=due, threads=self._threads) if due else None
         self._round = None if self._feed is None else islice(filter(self._rest.is_over, self._feed), _ROUND)
 
     def _is_wanted(self, state: State[Any], now: datetime) -> bool:

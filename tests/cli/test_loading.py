@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.state import everything
+from pynamodb_tracker.lenient import everything
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample

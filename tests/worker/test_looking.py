@@ -54,7 +54,7 @@ class FakeStep:
             raise self.error
         return {"pending": self._clock.now(), **self.due} if self.tasks else self.due
 
-    def feed(self, only: list[str], *, threads: int) -> Feed:
+    def feed(self, *, only: list[str], threads: int) -> Feed:
         self.rounds.append(only)
         return Feed(self._read, threads=threads)
 
