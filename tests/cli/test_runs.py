@@ -15,6 +15,7 @@ from pynamodb.exceptions import PutError, QueryError
 from pynamodb_tracker import RetryLater, State
 from pynamodb_tracker.cli.batch import Batch, Selection
 from pynamodb_tracker.cli.stop import Stop
+from pynamodb_tracker.feed import Feed
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, refuse, waver
@@ -363,11 +364,11 @@ def test_a_function_that_ends_the_program_fails_its_task_alone() -> None:
 def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create_many(["o-1", "o-2"])
 
-    def broken(_selection: Selection) -> Iterator[str]:
+    def broken() -> Iterator[str]:
         yield "o-1"
         raise QueryError("throttled", None)
 
-    monkeypatch.setattr(Selection, "due_ids", broken)
+    monkeypatch.setattr(Selection, "feed", lambda _selection, _threads: Feed(broken))
     ended = run("run", "pay", CHARGE, "--threads", "1")
     assert (ended.code, ended.lines) == (2, ["stopped; pay: 1 succeeded in 0s"])
     assert ended.err.endswith(": throttled\n")
