@@ -29,7 +29,7 @@ check: $(READY) ## check format, lint, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(BENCH) ## run the benchmarks, 8 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
+bench: $(BENCH) ## run the benchmarks, a quarter of an hour; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 chaos: $(READY) ## run the long random history, 10 minutes; SECONDS=... for less, ARGS="--seed ..." to replay one

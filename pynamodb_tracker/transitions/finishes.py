@@ -44,7 +44,10 @@ def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
         if lock.unsure is not None:
             patiently(lock, writes.codes, writes.codes.succeeded, lambda: settle(writes, lock))
         found = storable_changes(lock.task)
-        sent = patiently(lock, writes.codes, writes.codes.succeeded, lambda: next_version(writes, lock, found))
+        if "data" in found:
+            sent = patiently(lock, writes.codes, writes.codes.succeeded, lambda: next_version(writes, lock, found))
+        else:
+            sent = next_version(writes, lock, found)
         lock.success = found, sent
     changes, sent = lock.success
     with storing(lock.task, sent):
