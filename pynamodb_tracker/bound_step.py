@@ -195,7 +195,7 @@ class BoundStep(BoundStates[T]):
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
         Errors of the function are recorded with their task and do not leave; Ctrl-C starts nothing more and leaves
-        when the running ones have ended. Workers that meet each other spread over the oldest 500 tasks. `rate` bounds
+        when the running ones have ended. Workers that meet each other spread over the oldest tasks. `rate` bounds
         the starts in a second. `dry_run` runs nothing, and reports what is due. `progress` is called with the report
         after each task, one call at a time. `heartbeat` is as of `start`: a thread for each task that runs.
         """

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBException
 
 __all__ = [
     "is_answer_that_passes",
@@ -52,7 +52,7 @@ def is_unheard(error: PynamoDBException) -> bool:
     return _is_of_network(cause) or (isinstance(cause, ClientError) and is_server_error(cause))
 
 
-def is_invalid(error: PynamoDBConnectionError) -> bool:
+def is_invalid(error: PynamoDBException) -> bool:
     """Tell whether DynamoDB refused the values themselves."""
     return error.cause is not None and _code(error.cause) == "ValidationException"
 

@@ -12,6 +12,7 @@ from pynamodb_tracker import query
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import TaskRow
 from pynamodb_tracker.query import Walk
+from pynamodb_tracker.query.seen import Seen
 from pynamodb_tracker.state import State, window
 
 __all__ = ["everything", "leniently"]
@@ -39,10 +40,11 @@ def leniently(
 
 
 def _found(walk: Walk[T], limit: int | None) -> Iterator[T]:
+    seen = Seen()  # of both walks: a task may have come into the state again meanwhile
     try:
-        yield from walk.rows(limit)
+        yield from (row for row in walk.rows(limit) if seen.is_new(row.task_id))
     except TrackerError:  # data of one of the next rows is not whole: from here on it is left out
-        yield from replace(walk, with_data=False).rows(limit)
+        yield from (row for row in replace(walk, with_data=False).rows(limit) if seen.is_new(row.task_id))
 
 
 def everything(model: type[T]) -> Iterator[T]:

@@ -46,9 +46,13 @@ def checked(row: T) -> T:
 
 
 def decidable(row: T) -> T:
-    """Return a row whose attributes of the tracker's own could be read; a TaskError for one where they could not."""
-    unread = _unread(row)
-    return _checked(row, {name: unread[name] for name in unread if name in row.tracker_attributes})
+    """Return a row that has the attributes of the tracker's own, all readable; a TaskError for one that has not."""
+    known, unread = row.get_attributes(), _unread(row)
+    own = {name: unread[name] for name in unread if name in row.tracker_attributes}
+    for name in row.tracker_attributes - own.keys():
+        if not known[name].null and row.attribute_values.get(name) is None:
+            own[name] = ValueError("it is missing")
+    return _checked(row, own)
 
 
 def _unread(row: TaskRow) -> Mapping[str, Exception]:

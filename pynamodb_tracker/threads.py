@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import TypeVar
 
 __all__ = ["in_threads"]
@@ -21,11 +23,12 @@ def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads:
         return
     from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
 
+    failed = threading.Event()
     with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
         running: set[Future[None]] = set()
         try:
-            for item in items:
-                running.add(pool.submit(function, item))
+            for item in takewhile(lambda _: not failed.is_set(), items):
+                running.add(pool.submit(_watched, function, item, failed))
                 if len(running) >= threads:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -35,3 +38,11 @@ def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads:
         finally:
             for future in running:
                 future.cancel()
+
+
+def _watched(function: Callable[[Item], None], item: Item, failed: threading.Event) -> None:
+    try:
+        function(item)
+    except BaseException:
+        failed.set()
+        raise

@@ -19,6 +19,7 @@ from pynamodb_tracker.cli.export import export
 from pynamodb_tracker.cli.listing import list_tasks, stuck
 from pynamodb_tracker.cli.loading import load
 from pynamodb_tracker.cli.orders import delete, ignore, reopen
+from pynamodb_tracker.cli.output import keep_numbers
 from pynamodb_tracker.cli.runs import retry, run
 from pynamodb_tracker.cli.show import show
 from pynamodb_tracker.cli.status import status
@@ -65,6 +66,7 @@ def tracker(
     ] = False,
 ) -> None:
     """Track business-critical tasks in one DynamoDB table."""
+    keep_numbers()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what has no such character is given its number
             stream.reconfigure(errors="backslashreplace")

@@ -77,8 +77,10 @@ class Selection:
         found = {
             state: self._like(leniently(state, since=self.since, until=self.until, limit=limit)) for state in states
         }
-        due = {state: [task.due_time for task in tasks] for state, tasks in found.items()}
-        first = min((time for times in due.values() for time in times), default=None)
+        due: dict[State[Any], list[datetime | None]] = {
+            state: [task.due_time for task in tasks] for state, tasks in found.items()
+        }
+        first = min((time for times in due.values() for time in times if time is not None), default=None)
         if self.error_like:
             return Waiting(sum(map(len, due.values())), first)
         return Waiting(sum(state.count(since=self.since, until=self.until) for state in states), first)
@@ -116,8 +118,11 @@ class Batch:
     reports: list[Report] = field(default_factory=list)
     groups: Groups = field(default_factory=Groups)
     running: set[str] = field(default_factory=set)
+    taken: int = 0
+    """Tasks that other workers had first: that is no failure of either."""
     given_back: int = 0
     """Tasks that were claimed and not run."""
+    _heard: int = 0
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, stop: Stop) -> None:
@@ -176,9 +181,13 @@ class Batch:
         self.show(self)
         if stop:
             raise KeyboardInterrupt
-        error = next(reversed(report.refused.values()), None)
-        if error is not None and _is_of_all(error):
-            raise error
+        number = sum(len(each.refused) for each in self.reports)
+        if number > self._heard:
+            self._heard = number
+            error = next(reversed(report.refused.values()))
+            self.taken += batch.met_another(None, error)
+            if _is_of_all(error):
+                raise error
 
     def number(self, outcome: str) -> int:
         """Return how many tasks ended like that: succeeded, failed or ignored."""
@@ -187,15 +196,8 @@ class Batch:
     @property
     def refused(self) -> dict[str, Exception]:
         """Why tasks could not be run, or not be recorded; without those that others had first."""
-        return {task_id: error for task_id, error in self._refused() if not batch.met_another(None, error)}
-
-    @property
-    def taken(self) -> int:
-        """How many tasks other workers had first: that is no failure of either."""
-        return sum(batch.met_another(None, error) for _, error in self._refused())
-
-    def _refused(self) -> Iterator[tuple[str, Exception]]:
-        return (each for report in self.reports for each in list(report.refused.items()))
+        found = (each for report in self.reports for each in report.refused.items())
+        return {task_id: error for task_id, error in found if not batch.met_another(None, error)}
 
     @property
     def done(self) -> int:

@@ -114,7 +114,7 @@ def _stuck(steps: list[BoundStep[Any]], unread: Unread) -> Iterator[tuple[BoundS
 
 def _row(found: tuple[BoundStep[Any], Task]) -> list[str | Cell]:
     step, task = found
-    spent = task.attempt >= step.declared.max_attempts
+    spent = (task.attempt or 0) >= step.declared.max_attempts
     return [
         Cell(task.task_id, "bold"),
         step.name,

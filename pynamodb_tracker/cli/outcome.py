@@ -21,7 +21,7 @@ _REFUSED = 5
 def numbers(batch: Batch) -> str:
     """Return how many tasks ended in which way, as far as there are any."""
     counted = {outcome: batch.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
-    counted |= {"taken by others": batch.taken, "refused": len(batch.refused)}
+    counted |= {"taken by others": batch.taken, "refused": batch.number("refused") - batch.taken}
     return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
 

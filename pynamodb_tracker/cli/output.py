@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pynamodb_tracker.cli.screen import escaped
 from pynamodb_tracker.cli.stream import Stream, unread
 
-__all__ = ["kept_stderr", "last_words", "log_lines", "log_to_stderr", "own_stdout"]
+__all__ = ["keep_numbers", "kept_stderr", "last_words", "log_lines", "log_to_stderr", "own_stdout"]
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -46,6 +46,15 @@ def log_lines() -> Iterator[None]:
             log.setLevel(level)
 
 
+def keep_numbers() -> None:
+    """Let no connection have the number of a standard stream that is closed: what functions print would go there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it is given the lowest number that is free
+
+
 @contextmanager
 def kept_stderr(lost: Callable[[], object]) -> Iterator[None]:
     """Let nobody who prints on stderr hear that it is closed but the one who is told it, once."""
@@ -59,7 +68,8 @@ def kept_stderr(lost: Callable[[], object]) -> Iterator[None]:
 @contextmanager
 def own_stdout(lost: Callable[[], object]) -> Iterator[None]:
     """Let what functions print go to stderr, that of the processes which they start, too: somebody parses stdout."""
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
 

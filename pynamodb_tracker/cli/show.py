@@ -114,14 +114,16 @@ def _next(task: Task, step: BoundStep[Any] | None) -> str:
         case Status.IGNORED:
             return f"waits for a person: pynamodb-tracker reopen {step.name} TASK"
         case Status.IN_PROGRESS if is_abandoned(task):
-            spent = task.attempt >= step.declared.max_attempts
+            spent = (task.attempt or 0) >= step.declared.max_attempts
             return (
                 f"its worker left it; the next run {'ignores it, its attempts are used' if spent else 'takes it over'}"
             )
         case Status.IN_PROGRESS:
             return "its worker holds it"
         case _:
-            return f"may start {between(task.due_time) if task.due_time > clock.now() else 'now'}"
+            due: datetime | None = task.due_time
+            told = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
+            return f"may start {told}"
 
 
 def _time(time: datetime | None) -> str:

@@ -35,6 +35,7 @@ from pynamodb_tracker.cli.times import age, duration, length
 from pynamodb_tracker.faults import is_passing
 from pynamodb_tracker.task import Task
 from pynamodb_tracker.worker import Tally, Worker
+from pynamodb_tracker.worker.steering import AtOnce
 
 __all__ = ["worker"]
 
@@ -151,7 +152,7 @@ def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
     try:
         with own_stdout(built.stop), log_lines(), _hanging_up(built.stop):
             return built.run(until_idle=until_idle)
-    except KeyboardInterrupt:
+    except AtOnce:
         _leave()
     except SystemExit as error:
         warn(f"a function called sys.exit({error}): the worker has ended in order")

@@ -130,7 +130,7 @@ def position(entry: Mapping[str, Any]) -> Position:
 def still(row: TaskRow, entry: Stored) -> bool:
     """Tell whether the row is what its index entry says, and not past its time to live."""
     stored = stored_row(row)
-    moved = stored["status"] != entry["status"] or stored["due_time"] != entry["due_time"]
+    moved = any(stored.get(name) != entry.get(name) for name in ("status", "due_time"))
     expire_time: datetime | None = row.expire_time
     return not moved and (expire_time is None or expire_time > clock.now())
 

@@ -30,12 +30,12 @@ class Lock(Generic[T]):
         self.task = task
         self.token = token
         """What the row's `lock` must still be, for anything of this run to be recorded."""
-        values = task.attribute_values
+        values = task.attribute_values  # some of which nobody may be able to read: then the attempt fails
         self.expire_time: datetime = values["lock_expire_time"]
         """Until when this worker may believe that it holds the task; `extended` moves it."""
-        self.attempt: int = values["attempt"]
+        self.attempt: int = values.get("attempt") or 1
         """Which attempt of the step this is, from 1."""
-        *earlier, fence = values["unfinished"]
+        *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
         self.fence: int = fence
         """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
         self.unfinished: list[int] = earlier

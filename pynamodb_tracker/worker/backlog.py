@@ -19,7 +19,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.batch import Outcome
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.faults import is_passing
+from pynamodb_tracker.faults import is_invalid, is_passing
 from pynamodb_tracker.feed import Feed
 from pynamodb_tracker.state import State
 from pynamodb_tracker.worker.pause import Pause, spread
@@ -38,7 +38,7 @@ _FRESH = timedelta(seconds=30)
 """How long a round is believed; also how often rows that seem to be abandoned are read, to see whether they are."""
 
 _SERIES = 4
-"""Failures in a row after which it is the table that is in trouble, not a task."""
+"""Failures after a look that was answered, after which it is the table that is in trouble, not a task."""
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
@@ -67,6 +67,7 @@ class Backlog:
         self._round: Iterator[str] | None = None
         self._is_cut = False
         """Whether the round is over because of what became of a task."""
+        self._series = 0
         self._feed: Feed | None = None
         self._round_ends = _EARLIEST
         self._found = 0
@@ -110,12 +111,13 @@ class Backlog:
         self._weigh(error if outcome == "refused" else None)
 
     def _weigh(self, error: Exception | None) -> None:
-        """Tell trouble with the table from trouble with a task."""
-        if not isinstance(error, PynamoDBException):
+        """Tell trouble with the table from trouble with a task: a value in its row is one of the task alone."""
+        if not isinstance(error, PynamoDBException) or is_invalid(error):
             self._trouble.over()
             return
         pause = self._trouble.meet(error)
-        if is_passing(error) or self._trouble.failures >= _SERIES:
+        self._series += 1
+        if is_passing(error) or self._series >= _SERIES:
             self._cut(pause)
 
     def _next(self) -> str | None:
@@ -135,6 +137,7 @@ class Backlog:
         """Look, and begin a round over what is due."""
         self._is_cut = False
         first = self.step.next_due()
+        self._series = 0
         self._next_known = min((time for time in first.values() if time > now), default=_LATEST)
         due = [state for state, time in first.items() if time <= now and self._is_wanted(state, now)]
         self._found = 0

@@ -42,7 +42,7 @@ def work(settings: Settings, pipe: Connection, parent: int) -> None:
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
         threading.Thread(target=_hear, args=(pipe, mailbox, parent), daemon=True).start()
-        line.parent.open(pipe)
+        line.parent.open(pipe, (step for step, _ in settings.functions))
         line.parent.say(READY)
         steer(crew, mailbox)
         line.parent.say(Ended(crew.tallies, _sendable(crew.errors[0]) if crew.errors else None))

@@ -11,6 +11,9 @@ from pynamodb_tracker.worker.backlog import Backlog
 
 __all__ = ["Dispatcher"]
 
+_LAG = 1.0
+"""Seconds after which the index has heard of what was done."""
+
 
 class Dispatcher:
     """Gives tasks to threads until it is stopped; a thread waits where there is nothing to do."""
@@ -31,7 +34,10 @@ class Dispatcher:
         """Return a task to try, and its step, as soon as there is one; None once it is stopped."""
         while not self.stopped.is_set():
             chosen = self._choose()
-            if isinstance(chosen, Backlog):
+            if chosen is None:
+                clock.sleep(_LAG)
+                self._look_again()
+            elif isinstance(chosen, Backlog):
                 task_id = chosen.take()
                 self._let_go(chosen, found=task_id is not None)
                 if task_id is not None:
@@ -56,8 +62,11 @@ class Dispatcher:
             for woken in self._waiting:
                 woken.set()
 
-    def _choose(self) -> Backlog | tuple[threading.Event, float]:
-        """Return the next step in turn that may have a task; where none may, what to wait for, and how long."""
+    def _choose(self) -> Backlog | tuple[threading.Event, float] | None:
+        """Return the next step in turn that may have a task; where none may, what to wait for, and how long.
+
+        None where all seems to be done, of which the index may not have heard yet.
+        """
         with self._guard:
             now = clock.now()
             # A clock that was put back does not make the wait for a turn longer.
@@ -70,19 +79,19 @@ class Dispatcher:
                 ready.turn = self._turn = now + self._interval if self._interval else None
                 self._under_way += 1
                 return ready
-            if self._until_idle and not self._under_way:
-                self._stop_if_idle()
+            if self._until_idle and not self._under_way and all(each.is_idle for each in self._backlogs):
+                if self._is_anything_new:  # what was done since the last looks may have left something to do
+                    self._is_anything_new = False
+                    self._under_way += 1
+                    return None
+                self.stopped.set()
             return self._waiter(now, until)
 
-    def _stop_if_idle(self) -> None:
-        """Stop where nothing is left to do; what was done since the last looks may have left something to do."""
-        if not all(each.is_idle for each in self._backlogs):
-            return
-        if not self._is_anything_new:
-            self.stopped.set()
-        self._is_anything_new = False
-        for each in self._backlogs:
-            each.next_look = clock.now()
+    def _look_again(self) -> None:
+        with self._guard:
+            self._under_way -= 1
+            for each in self._backlogs:
+                each.next_look = clock.now()
 
     def _waiter(self, now: datetime, until: datetime | None) -> tuple[threading.Event, float]:
         """Return what wakes a thread up, and in how many seconds it does so by itself; holds the guard."""

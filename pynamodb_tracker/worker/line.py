@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterable
 from multiprocessing.connection import Connection
 
 __all__ = ["Line", "parent"]
@@ -14,11 +15,16 @@ class Line:
 
     def __init__(self) -> None:
         self._pipe: Connection | None = None
+        self._steps: list[object] = []
         self._guard = threading.Lock()
 
-    def open(self, pipe: Connection) -> None:
-        """Speak on this pipe from now on."""
-        self._pipe = pipe
+    def open(self, pipe: Connection, steps: Iterable[object]) -> None:
+        """Speak on this pipe from now on, for the worker of these steps."""
+        self._pipe, self._steps = pipe, list(steps)
+
+    def is_of(self, steps: Iterable[object]) -> bool:
+        """Tell whether this process was started by the worker of these steps."""
+        return self._pipe is not None and self._steps == list(steps)
 
     def say(self, what: object) -> None:
         """Say it, if there is a parent, and it is still there."""

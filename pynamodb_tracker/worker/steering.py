@@ -9,9 +9,13 @@ from typing import Protocol
 
 from pynamodb_tracker.worker.mailbox import Mailbox, Message
 
-__all__ = ["Team", "steer"]
+__all__ = ["AtOnce", "Team", "steer"]
 
 log = logging.getLogger("pynamodb_tracker")
+
+
+class AtOnce(KeyboardInterrupt):
+    """The second order from a keyboard: what runs is left to its locks."""
 
 
 class Team(Protocol):
@@ -53,7 +57,7 @@ def steer(team: Team, mailbox: Mailbox) -> None:
                 case Message.TELL:
                     team.tell()
                 case Message.INTERRUPT if interrupts:
-                    raise KeyboardInterrupt
+                    raise AtOnce
                 case Message.STOP | Message.INTERRUPT as order:
                     interrupts += order is Message.INTERRUPT
                     if deadline is not None:

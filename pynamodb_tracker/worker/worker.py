@@ -111,7 +111,7 @@ class Worker:
         """
         self._is_stopped = True
         self._mailbox.put(Message.STOP)
-        if not self._entered.locked():  # a function calls it in another process, which has imported a copy
+        if not self._entered.locked() and line.parent.is_of(self._functions):  # of the copy in another process
             line.parent.say(Message.STOP)
 
     def _team(self, settings: Settings) -> Crew | Fleet:

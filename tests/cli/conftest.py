@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,17 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.shop import OtherTask, StoreTask
 from tests.contract.engines import Engine, Moto
+
+
+@pytest.fixture(scope="package", autouse=True)
+def hangup() -> Iterator[None]:
+    """Let a closed terminal be heard of, as from a terminal, also where all tests run below nohup."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="package")

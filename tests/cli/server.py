@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -52,17 +51,13 @@ def command(*arguments: str) -> list[str]:
 
 
 def started(server: Environment, *arguments: str) -> subprocess.Popen[str]:
-    """Start a command that finds the table, and the module of the shop; as from a terminal, also below nohup."""
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        return subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
-            command(*arguments),
-            cwd=ROOT,
-            env={**environment(), **server},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-    finally:
-        signal.signal(signal.SIGHUP, hangup)
+    """Start a command that finds the table, and the module of the shop."""
+    return subprocess.Popen(  # noqa: S603 - our own arguments, through no shell
+        command(*arguments),
+        cwd=ROOT,
+        env={**environment(), **server},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -544,3 +544,32 @@ def test_processes_that_cannot_begin_are_told_and_exit_with_2(server: Environmen
     assert (code, out) == (2, "")
     assert "not here" in err
     assert "before it began to work: what it printed says why" in err.splitlines()[-1]
+
+
+@posix
+@pytest.mark.race
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
+def test_a_stream_that_is_closed_from_the_start_is_no_connection_that_functions_write_to(
+    server: Environment, tmp_path: Path, closed: str
+) -> None:
+    Order.create_many(f"o-{n}" for n in range(4))
+    command = [sys.executable, "-P", "-m", "pynamodb_tracker", "worker", "pay=desk:pay", "--until-idle"]
+    done = subprocess.run(  # noqa: S602 - a shell is what closes streams
+        f"exec {' '.join(command)} {closed}",
+        shell=True,
+        cwd=module(tmp_path),
+        env={**environment(), **server, "PYNAMODB_TRACKER_APP": "desk:StoreTask"},
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert (Order.ship.pending.count(), Order.pay.in_progress.count()) == (4, 0)
+
+
+@pytest.mark.usefixtures("store")
+def test_a_function_that_interrupts_the_worker_ends_it_in_order() -> None:
+    Order.create("o-1", note="stop")
+    ended = run("worker", "pay=tests.cli.shop:interrupt")
+    assert (ended.code, "left at once" in ended.err) == (130, False)
+    assert Order.get_task("o-1").state == Order.pay.pending

@@ -8,19 +8,25 @@ import os
 import signal
 import sys
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pynamodb_tracker import Tally, Worker
+from pynamodb_tracker.query import Todo
 from pynamodb_tracker.run import Run
+from pynamodb_tracker.worker import line
 from pynamodb_tracker.worker.aloud import say
 from pynamodb_tracker.worker.attempt import Attempt
 from pynamodb_tracker.worker.crew import Crew
+from pynamodb_tracker.worker.mailbox import Message
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.testing import StoppedClock
 
 __all__ = ["stopping"]
 
@@ -160,3 +166,38 @@ def test_a_worker_that_is_asked_what_it_does_and_cannot_say_so_goes_on(
 def test_what_it_does_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     say("busy\n")
     assert capsys.readouterr().err == "busy\n"
+
+
+def test_a_worker_that_ends_when_idle_waits_for_what_the_index_has_not_heard_of(
+    monkeypatch: pytest.MonkeyPatch, shop: StoppedClock
+) -> None:
+    first = Todo.first
+
+    def lagging(todo: Todo[Any]) -> dict[int, datetime]:
+        """Return what an index knows that is half a second behind."""
+        known = shop.now() - timedelta(seconds=0.5)
+        return {code: time for code, time in first(todo).items() if time <= known}
+
+    Order.create("o-1")
+    shop.advance(timedelta(seconds=2))
+    monkeypatch.setattr(Todo, "first", lagging)
+    tallies = Worker({Order.confirm: lambda _: None, Order.ship: lambda _: None}).run(until_idle=True)
+    assert tallies == {Order.confirm: Tally(succeeded=1), Order.ship: Tally(succeeded=1)}
+
+
+def test_stop_of_another_worker_tells_no_parent() -> None:
+    told: list[object] = []
+
+    class Pipe:
+        def send(self, what: object) -> None:
+            told.append(what)
+
+    own, other = Worker({Order.confirm: lambda _: None}), Worker({Order.ship: lambda _: None})
+    try:
+        line.parent.open(Pipe(), [Order.confirm])  # type: ignore[arg-type]  # all that is used of one
+        other.stop()
+        assert told == []
+        own.stop()
+        assert told == [Message.STOP]
+    finally:
+        line.parent.__init__()  # type: ignore[misc]  # as it was

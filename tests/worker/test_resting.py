@@ -56,6 +56,20 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
     assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
 
 
+@pytest.mark.parametrize("number", [10, 40])
+def test_rows_that_no_claim_is_possible_of_cost_those_behind_them_no_time(
+    stopped_clock: StoppedClock, number: int
+) -> None:
+    step = FakeStep(stopped_clock)
+    step.tasks = [*(f"bad-{each}" for each in range(number)), "good"]
+    backlog, began = Backlog(step, LONGEST), stopped_clock.now()  # type: ignore[arg-type]
+    error = failed("ValidationException", UpdateError)
+    while (task_id := backlog.take()) != "good":
+        assert task_id is not None
+        backlog.ended(task_id, "refused", error, met=False)
+    assert stopped_clock.now() == began
+
+
 def test_one_that_cannot_be_started_is_left_alone_for_longer_each_time(rest: Rest, stopped_clock: StoppedClock) -> None:
     found = []
     for _ in range(9):

@@ -10,7 +10,7 @@ import pytest
 from pynamodb_tracker import TaskIgnoredError, TrackerError
 from tests.contract.bad_inputs.odd import columns, nothing
 from tests.contract.bad_inputs.odd_row import Odd
-from tests.contract.rows import change, stored
+from tests.contract.rows import change, client, stored
 from tests.contract.workers import die
 
 if TYPE_CHECKING:
@@ -127,3 +127,29 @@ def test_an_entry_whose_time_nobody_can_read_is_looked_at_first() -> None:
     change(Odd, "bad", due_time={"S": "0000"})
     assert Odd.work.pending in Odd.work.next_due()
     assert Odd.work.run_all(nothing).succeeded == ["bad", "good"]
+
+
+@columns("name", "value")(
+    [("attempt", {"N": "1.5"}), ("fence", {"N": "1.5"}), ("unfinished", {"L": [{"S": "x"}]})],
+)
+def test_an_attempt_of_a_row_that_somebody_has_broken_is_over_and_stops_nobody(name: str, value: Any) -> None:
+    Odd.create_many(["bad", "good"])
+    change(Odd, "bad", **{name: value})
+    report = Odd.work.run_all(nothing)
+    assert report.succeeded == ["good"]
+    assert name in str(report.refused["bad"])
+    assert stored(Odd, "bad")["status"] != {"N": str(Odd.work.in_progress.code)}
+
+
+@columns("name")(["attempt", "status"])
+def test_a_row_that_lacks_what_every_row_has_stops_nobody(name: str) -> None:
+    Odd.create_many(["bad", "good"])
+    client(Odd).update_item(
+        TableName=Odd.Meta.table_name,
+        Key=Odd.tracker.key("bad"),
+        UpdateExpression="REMOVE #name",
+        ExpressionAttributeNames={"#name": name},
+    )
+    report = Odd.work.run_all(nothing)
+    assert report.succeeded == ["good"]
+    assert f"{name} (it is missing)" in str(report.refused["bad"])

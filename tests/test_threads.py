@@ -1,0 +1,42 @@
+"""One function on many items, on threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import threads
+
+
+@pytest.mark.parametrize("number", [1, 3, 16])
+def test_each_item_is_taken_once(number: int) -> None:
+    seen: list[int] = []
+    threads.in_threads(seen.append, range(50), number)
+    assert sorted(seen) == list(range(50))
+
+
+def test_an_exception_stops_the_feeding_with_the_next_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, watched, seen = threading.Event(), threads._watched, list[int]()
+
+    def noted(*arguments: Any) -> None:
+        try:
+            watched(*arguments)
+        finally:
+            ended.set()
+
+    def items() -> Iterator[int]:
+        yield 0
+        assert ended.wait(30)
+        yield from range(1, 8)
+
+    def leave(item: int) -> None:
+        seen.append(item)
+        raise SystemExit(3)
+
+    monkeypatch.setattr(threads, "_watched", noted)
+    with pytest.raises(SystemExit):
+        threads.in_threads(leave, items(), 8)
+    assert seen == [0]
