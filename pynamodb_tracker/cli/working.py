@@ -35,7 +35,7 @@ from pynamodb_tracker.cli.times import age, duration, length
 from pynamodb_tracker.faults import is_passing
 from pynamodb_tracker.task import Task
 from pynamodb_tracker.worker import Tally, Worker
-from pynamodb_tracker.worker.steering import AtOnce
+from pynamodb_tracker.worker.steering import AT_ONCE
 
 __all__ = ["worker"]
 
@@ -152,8 +152,10 @@ def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
     try:
         with own_stdout(built.stop), log_lines(), _hanging_up(built.stop):
             return built.run(until_idle=until_idle)
-    except AtOnce:
-        _leave()
+    except KeyboardInterrupt as order:
+        if order.args == (AT_ONCE,):
+            _leave()
+        raise
     except SystemExit as error:
         warn(f"a function called sys.exit({error}): the worker has ended in order")
         raise

@@ -130,7 +130,8 @@ def position(entry: Mapping[str, Any]) -> Position:
 def still(row: TaskRow, entry: Stored) -> bool:
     """Tell whether the row is what its index entry says, and not past its time to live."""
     stored = stored_row(row)
-    moved = any(stored.get(name) != entry.get(name) for name in ("status", "due_time"))
+    # Where the entries lack what rows have, the index is not the declared one: no row would be believed.
+    moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
     expire_time: datetime | None = row.expire_time
     return not moved and (expire_time is None or expire_time > clock.now())
 

@@ -9,13 +9,12 @@ from typing import Protocol
 
 from pynamodb_tracker.worker.mailbox import Mailbox, Message
 
-__all__ = ["AtOnce", "Team", "steer"]
+__all__ = ["AT_ONCE", "Team", "steer"]
 
 log = logging.getLogger("pynamodb_tracker")
 
-
-class AtOnce(KeyboardInterrupt):
-    """The second order from a keyboard: what runs is left to its locks."""
+AT_ONCE = "the second order to stop: what runs is left to its locks"
+"""What a KeyboardInterrupt says that is none of a function's; one of a class of its own would change the exit code."""
 
 
 class Team(Protocol):
@@ -57,7 +56,7 @@ def steer(team: Team, mailbox: Mailbox) -> None:
                 case Message.TELL:
                     team.tell()
                 case Message.INTERRUPT if interrupts:
-                    raise AtOnce
+                    raise KeyboardInterrupt(AT_ONCE)
                 case Message.STOP | Message.INTERRUPT as order:
                     interrupts += order is Message.INTERRUPT
                     if deadline is not None:
