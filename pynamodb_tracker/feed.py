@@ -34,7 +34,7 @@ class Feed:
     def __init__(self, read: Callable[[], Iterator[str]], *, threads: int = 1) -> None:
         """`read` begins to read what is due, the oldest first; that many threads try it."""
         self._read = read
-        self._widest = _WIDEST * min(_WIDER, max(1, threads // _CROWD + 1))
+        self._widest = _WIDEST * min(_WIDER, threads // _CROWD + 1)
         self._seen: set[str] = set()
         self._met = threading.Event()
 

@@ -18,23 +18,22 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def load_leniently(model: type[T], data: Stored) -> T:
-    """Return the stored row; where an attribute cannot be read, with those of the tracker's own that can be.
+    """Return the stored row; where an attribute cannot be read, without it.
 
     Whoever hands a row on to the user calls `checked`, and whoever decides by it `decidable`.
     """
     try:
         return load(model, data)
     except Exception:  # noqa: BLE001 - whatever an attribute, the user's own ones included, makes of a value
-        unread, readable = dict[str, Exception](), dict(data)
+        unread, left = dict[str, Exception](), dict(data)
         for name, attribute in model.get_attributes().items():
             stored_name = attribute.attr_name
             try:
                 load(model, {stored_name: data.get(stored_name, {"NULL": True})})
             except Exception as error:  # noqa: BLE001 - as above
                 unread[name] = error
-            if name in unread or name not in model.tracker_attributes:
-                readable.pop(stored_name, None)
-        row = load(model, readable)
+                left.pop(stored_name, None)
+        row = load(model, left)
         vars(row).update(_stored=data, _unread=unread)
         log.warning("%s %r cannot be read whole: %s", model.__name__, row.task_id, unread)
         return row

@@ -21,7 +21,6 @@ from pynamodb_tracker.cli.screen import console, escaped, say, say_json
 from pynamodb_tracker.cli.styles import style_of
 from pynamodb_tracker.cli.target import name_of, use_case
 from pynamodb_tracker.cli.times import between, stamp
-from pynamodb_tracker.cli.unread import readable
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.status import Status
@@ -67,7 +66,7 @@ def _read(model: type[Task], task_id: str) -> Task:
         found = whole.fill(model, found)
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
-    return readable(found[task_id])
+    return found[task_id]
 
 
 def _failure(failure: Failure) -> dict[str, Any]:

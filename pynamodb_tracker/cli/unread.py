@@ -10,10 +10,9 @@ import typer
 
 from pynamodb_tracker.cli.exits import FOUND, one_line
 from pynamodb_tracker.cli.screen import warn
-from pynamodb_tracker.model import load, stored_row
 from pynamodb_tracker.task import Task
 
-__all__ = ["Unread", "is_bare", "readable", "told_by_commands", "unread_of"]
+__all__ = ["Unread", "is_bare", "told_by_commands", "unread_of"]
 
 _SELDOM = frozenset({"errors", "errors_beside", "creation", "unfinished", "saves"})
 """Attributes of the tracker's own that no table shows."""
@@ -38,7 +37,7 @@ class Unread:
             unread = unread_of(task)
             if unread and (self._own_too or is_bare(task)):
                 self.add(task.task_id, unread)
-            yield readable(task)
+            yield task
 
     def add(self, task_id: str, unread: Mapping[str, Exception]) -> None:
         """Note one, and print what cannot be read of it."""
@@ -55,18 +54,6 @@ class Unread:
 def is_bare(task: Task) -> bool:
     """Tell whether what tables show of a task cannot be read."""
     return not unread_of(task).keys().isdisjoint(task.tracker_attributes - _SELDOM)
-
-
-def readable(task: Task) -> Task:
-    """Return a task with all that can be read of it."""
-    unread = unread_of(task)
-    if not unread:
-        return task
-    attributes = type(task).get_attributes()
-    left_out = {attributes[name].attr_name for name in unread}
-    row = load(type(task), {name: value for name, value in stored_row(task).items() if name not in left_out})
-    vars(row)["_unread"] = unread
-    return row
 
 
 @contextmanager

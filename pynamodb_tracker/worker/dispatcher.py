@@ -8,11 +8,9 @@ from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.worker.backlog import Backlog
+from pynamodb_tracker.worker.rest import LAG
 
 __all__ = ["Dispatcher"]
-
-_LAG = 1.0
-"""Seconds after which the index has heard of what was done."""
 
 
 class Dispatcher:
@@ -35,7 +33,7 @@ class Dispatcher:
         while not self.stopped.is_set():
             chosen = self._choose()
             if chosen is None:
-                clock.sleep(_LAG)
+                clock.sleep(LAG.total_seconds())
                 self._look_again()
             elif isinstance(chosen, Backlog):
                 task_id = chosen.take()

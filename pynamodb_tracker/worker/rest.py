@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from pynamodb_tracker import clock
 
-__all__ = ["Rest"]
+__all__ = ["LAG", "Rest"]
 
-_LAG = timedelta(seconds=1)
-"""How long a task that was tried is left alone: the index may not have heard of it."""
+LAG = timedelta(seconds=1)
+"""How long the index may not have heard of what was done: a task that was tried is left alone for so long."""
 
 _REFUSED = timedelta(seconds=10)
 """About how long one that was refused is left alone; each time twice as long, where a request about it fails."""
@@ -43,7 +43,7 @@ class Rest:
             if failed and self._eager:
                 del self._until[task_id]
             else:
-                self._until[task_id] = clock.now() + _LAG
+                self._until[task_id] = clock.now() + LAG
 
     def refused(self, task_id: str) -> None:
         """Leave one alone that another worker had first, say."""
