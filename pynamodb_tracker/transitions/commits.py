@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model import TaskRow, close
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.atomic import Unapplied, write_together
-from pynamodb_tracker.transitions.beside import next_version, settle
+from pynamodb_tracker.transitions.beside import keep_out, next_version, settle
 from pynamodb_tracker.transitions.landing import finish, landed
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.own import own_values
@@ -56,10 +56,8 @@ def commit(writes: StepWrites[T], lock: Lock[T], actions: Sequence[Action]) -> N
     if unapplied is None:
         return
     try:
-        if (unapplied.refused or unapplied.unheard) and _counted(writes, lock, _row(writes, lock), number):
+        if (unapplied.refused or unapplied.unheard) and _was_applied(writes, lock, number, unheard=unapplied.unheard):
             return
-        if unapplied.unheard:
-            settle(writes, lock)
     except LockLostError as error:
         if unapplied.unheard:
             error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
@@ -179,8 +177,20 @@ def _row(writes: StepWrites[T], lock: Lock[T]) -> T | None:
     return get(writes.model, lock.task.task_id, until=until)
 
 
-def _counted(writes: StepWrites[T], lock: Lock[T], row: T | None, number: int) -> bool:
-    """Tell whether the row has that save of this run; LockLostError where another run has the row."""
+def _was_applied(writes: StepWrites[T], lock: Lock[T], number: int, *, unheard: bool) -> bool:
+    """Tell whether the row has that save of this run; if not, keep out a copy of it that was not heard of.
+
+    The row is fenced as it was seen: a copy that arrives between the look and the fence is found by another look.
+    LockLostError where another run has the row.
+    """
+    saves = _saves(writes, lock)
+    while unheard and saves < number and not keep_out(writes, lock, saves):
+        saves = _saves(writes, lock)
+    return saves == number
+
+
+def _saves(writes: StepWrites[T], lock: Lock[T]) -> int:
+    row = _row(writes, lock)
     if row is None or not is_held_by(row, writes.codes, [lock.token]):
         raise lost(lock.task, writes.codes.step, "commit a transaction of", row)
-    return row.saves >= number
+    return row.saves

@@ -22,6 +22,7 @@ __all__ = [
     "no_later_order",
     "no_later_version",
     "same_life",
+    "saves_seen",
     "seen",
     "stays",
     "under_limit",
@@ -77,6 +78,11 @@ def grows() -> Condition:
 def later_save() -> Condition:
     """Say that no later save of this run was applied: a late copy puts nothing old back."""
     return TaskRow.saves < slot(TaskRow.saves, "saves")
+
+
+def saves_seen() -> Condition:
+    """Say that the row has counted as many saves as when it was read."""
+    return TaskRow.saves == slot(TaskRow.saves, "seen_saves")
 
 
 def no_later_version(version: str) -> Condition:

@@ -134,6 +134,12 @@ class StepWrites(Generic[T]):
         """Count a save that stores nothing: it keeps the late copy of an earlier one out, and tells how the row is."""
         return self._write(when.mine(self.codes) & when.later_save(), fill(TaskRow.saves, "saves"))
 
+    @cached_property
+    def keep_out(self) -> PreparedWrite:
+        """Count a save that stores nothing, unless the row has counted another since it was seen."""
+        condition = when.mine(self.codes) & when.saves_seen()
+        return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
+
     def spend(self, *, beside: bool) -> PreparedWrite:
         """Set a task aside that waits and has no attempt left; `beside` as of `failing`."""
         return self._set_aside("spend", when.seen, beside=beside)

@@ -136,6 +136,7 @@ def settle_nothing(patch: Patch) -> None:
     """Go on after a request without an answer as if it could not be applied any more."""
     patch.setattr(beside, "settle", lambda *_: None)
     patch.setattr(commits, "settle", lambda *_: None)
+    patch.setattr(commits, "keep_out", lambda *_: True)
 
 
 GUARDS = [
@@ -165,6 +166,7 @@ GUARDS = [
     Guard("two slots", beside_rows.half_written, one_slot),
     Guard("SETTLE before pieces", beside_rows.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", beside_rows.late_transaction, settle_nothing),
+    Guard("KEEP OUT as seen", beside_rows.transaction_after_the_look, without("saves_seen")),
     Guard("MINE in a transaction", beside_rows.woken_transaction, without("mine")),
     Guard("DELETE as seen", orders.deleted_while_held, without("seen")),
     Guard("DELETE of the same life", orders.deleted_in_its_next_life, without("same_life")),

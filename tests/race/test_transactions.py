@@ -89,8 +89,9 @@ def test_not_applied_it_raises_and_no_late_copy_of_it_is_applied_while_the_run_g
     assert (amount(rival), rival.get_task("o").state) == (0, rival.confirm.failed)
 
 
+@pytest.mark.parametrize("succeed", [False, True])
 def test_a_copy_that_arrives_between_the_get_and_the_fence_has_committed(
-    order: Any, rival: Any, ledger: Any, proxy: Proxy
+    order: Any, rival: Any, ledger: Any, proxy: Proxy, *, succeed: bool
 ) -> None:
     late = Hold()
     with order.confirm.start("o", lock_for=LOCK) as ctx:
@@ -105,7 +106,7 @@ def test_a_copy_that_arrives_between_the_get_and_the_fence_has_committed(
             return action if action is not PASS else rest(target, body, ordinal)
 
         proxy.rule = rule
-        commit(order, ctx, ledger)
+        commit(order, ctx, ledger, succeed=succeed)
         proxy.rule = pass_everything
 
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)

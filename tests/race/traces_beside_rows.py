@@ -86,6 +86,25 @@ def late_transaction(world: World) -> bool:
     return bool(amount(world) != 0)
 
 
+def transaction_after_the_look(world: World) -> bool:
+    """Tell whether one that arrives while its worker is about to keep it out is told as not applied."""
+    late = Hold()
+
+    def rule(target: str, *_: Any) -> Action:
+        if target == "TransactWriteItems":
+            return DropRequest() if late in (each.action for each in world.proxy.log) else late
+        if target == "UpdateItem" and not late.event.is_set():
+            arrive(world.proxy, late)
+        return PASS
+
+    frozen, ledger = transacting(world)
+    world.proxy.rule = rule
+    with contextlib.suppress(TransactWriteError):
+        commit(world, frozen.ctx, ledger)
+        return False
+    return bool(amount(world) != 0)
+
+
 def woken_transaction(world: World) -> bool:
     """Tell whether that of a worker that was frozen is applied after another one took over."""
     frozen, ledger = transacting(world)
