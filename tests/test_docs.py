@@ -230,6 +230,7 @@ def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
         "save": writes.save({}),
         "check": writes.check,
         "commit": writes.commit({}),
+        "keep out": writes.keep_out,
         "succeed": writes.succeed({}),
         "fail": writes.fail,
         "give up": writes.give_up,
