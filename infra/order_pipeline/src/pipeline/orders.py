@@ -1,0 +1,41 @@
+"""The table, and the orders in it."""
+
+import os
+from datetime import timedelta
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from pipeline.services import RefusedError
+from pynamodb_tracker import Step, Task, UseCase
+
+__all__ = ["Order", "PipelineTable"]
+
+
+def later_each_time(attempt: int) -> timedelta:
+    """Return the pause after a failed attempt: 1, 2, 4, 8 minutes."""
+    return timedelta(minutes=2 ** (attempt - 1))
+
+
+class PipelineTable(Task):
+    """The table; its name comes from the template."""
+
+    class Meta:
+        """The region comes from the environment, where Lambda has set it."""
+
+        table_name = os.environ["TABLE_NAME"]
+
+
+class Order(PipelineTable):
+    """What a customer has bought."""
+
+    use_case_id = UseCase("order", keep_for=timedelta(days=365))
+
+    confirm_payment = Step(10, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    ship = Step(20, max_attempts=5, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    deliver = Step(30, max_attempts=5, retry_delay=later_each_time, give_up_on=(RefusedError,))
+
+    amount = NumberAttribute()
+    address = UnicodeAttribute()
+    receipt = UnicodeAttribute(null=True)
+    tracking_no = UnicodeAttribute(null=True)
+    handed_over = UnicodeAttribute(null=True)

@@ -1,0 +1,43 @@
+"""The other systems: a call carries a key by which they know it when it comes again."""
+
+import json
+import os
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from typing import Any
+
+__all__ = ["RefusedError", "post"]
+
+_TIMEOUT = 5
+"""Seconds for one call; ten of them, a batch, fit into the 60 seconds of a function."""
+
+_TRY_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+"""Refusals that pass; a conflict is the same key, under way at this moment."""
+
+
+class RefusedError(Exception):
+    """The other system will not do it, however often it is asked."""
+
+
+def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Have a service do something once, and return its answer; for the same key it gives the same answer again.
+
+    `service` names the environment variable that has its URL. RefusedError where it refuses for good; what is worth
+    another attempt is a URLError or a timeout.
+    """
+    request = urllib.request.Request(  # noqa: S310 - the URL is the operator's, from the template
+        f"{os.environ[service]}/{path}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json", "Idempotency-Key": key},
+        method="POST",
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310 - as above
+            found: dict[str, Any] = json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            if HTTPStatus(error.code).is_client_error and error.code not in _TRY_AGAIN:
+                raise RefusedError(f"{service} refused {path} for {key}: HTTP {error.code} {error.reason}") from error
+            raise
+    return found
