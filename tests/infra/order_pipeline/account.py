@@ -1,0 +1,173 @@
+"""The account in which the pipeline runs: orders come in, functions are invoked and die, and time passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import boto3
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.sqs.models import sqs_backends
+
+from pynamodb_tracker.clock import StoppedClock
+from tests.infra.order_pipeline.life import KilledError, Life
+from tests.infra.order_pipeline.mapping import Mapping
+from tests.infra.order_pipeline.services import Services
+from tests.infra.order_pipeline.stack import Stack, environment
+from tests.infra.order_pipeline.template import STEPS
+
+__all__ = ["Account"]
+
+DEAD_LETTERS = (*(f"{name}DeadLetters" for name in STEPS), "UndeliveredEvents")
+
+
+@dataclass(frozen=True)
+class Context:
+    """The context of an invocation, by the stopped clock."""
+
+    clock: StoppedClock
+    deadline: datetime
+    aws_request_id: str
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return how long the invocation still has."""
+        return max(0, int((self.deadline - self.clock.now()) / timedelta(milliseconds=1)))
+
+
+class Account:
+    """The pipeline, and what Lambda and EventBridge do for it."""
+
+    def __init__(self, stack: Stack, app: ModuleType, clock: StoppedClock) -> None:
+        self.stack = stack
+        self.app = app
+        self.clock = clock
+        self.life = Life()
+        self.services = Services(self.life.does)
+        self.mappings = {step: Mapping(stack, name, clock) for name, step in STEPS.items()}
+        self.deaths = 0
+        self.dies: Callable[[str], int | None] = lambda _: None
+        """At which moment the next invocation of a function dies, if it does."""
+        self._environments: dict[str, dict[str, str]] = {}
+        self._sqs = boto3.client("sqs")
+        self._events = boto3.client("events")
+
+    @property
+    def order(self) -> Any:
+        """The class of the orders."""
+        return self.app.Order
+
+    @property
+    def refused_error(self) -> type[Exception]:
+        """What the services raise where they refuse for good."""
+        kind: type[Exception] = sys.modules["pipeline.services"].RefusedError
+        return kind
+
+    def announce(self, *details: dict[str, Any]) -> None:
+        """Tell the bus of new orders: the rules that are deployed bring them to their targets.
+
+        Moto's own bus would need a further package for that.
+        """
+        for detail in details:
+            event = {
+                "version": "0",
+                "id": str(uuid.uuid4()),
+                "detail-type": "OrderPlaced",
+                "source": "shop",
+                "account": "123456789012",
+                "time": self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "region": "us-east-1",
+                "resources": [],
+                "detail": detail,
+            }
+            for url in self._targets_of(event):
+                self._sqs.send_message(QueueUrl=url, MessageBody=json.dumps(event))
+
+    def _targets_of(self, event: dict[str, Any]) -> Iterator[str]:
+        """Yield the URLs of the queues to which the bus brings an event."""
+        bus = self.stack.outputs["EntranceName"]
+        for rule in self._events.list_rules(EventBusName=bus)["Rules"]:
+            if all(event[name] in values for name, values in json.loads(rule["EventPattern"]).items()):
+                for target in self._events.list_targets_by_rule(EventBusName=bus, Rule=rule["Name"])["Targets"]:
+                    name = target["Arn"].rpartition(":")[2]
+                    yield self._sqs.get_queue_url(QueueName=name)["QueueUrl"]
+
+    def send(self, step: str, body: str) -> None:
+        """Put a message into the queue of a step."""
+        self._sqs.send_message(QueueUrl=self.mappings[step].url, MessageBody=body)
+
+    def poll(self, step: str) -> int:
+        """Bring one batch of the step's queue to its function, and return how many messages it had."""
+        mapping = self.mappings[step]
+        return mapping.poll(lambda event: self.invoke(mapping.function, event))
+
+    def retry(self, step: str) -> dict[str, Any]:
+        """Invoke the function of the step's schedule, and return its answer; nothing where it died."""
+        name = next(name for name, its in STEPS.items() if its == step)
+        try:
+            answer: dict[str, Any] = self.invoke(f"Retry{name}", {"detail-type": "Scheduled Event"})
+        except KilledError:
+            return {}
+        return answer
+
+    def invoke(self, function: str, event: Any) -> Any:
+        """Invoke a function with the environment and the time that the template gives it."""
+        settings = self.stack.properties(function)
+        handler = getattr(self.app, settings["Handler"].removeprefix("pipeline.app."))
+        deadline = self.clock.now() + timedelta(seconds=settings["Timeout"])
+        context = Context(self.clock, deadline, str(uuid.uuid4()))
+        variables = self._environment(function) | {"RETRY_THREADS": "1"}
+        with mock.patch.dict(os.environ, variables):
+            for absent in {"SHIP_QUEUE_URL", "DELIVER_QUEUE_URL"} - variables.keys():
+                os.environ.pop(absent, None)
+            try:
+                return self.life.live(
+                    lambda: json.loads(json.dumps(handler(event, context))),
+                    ends_at=self.dies(function),
+                    is_over=lambda: self.clock.now() >= deadline,
+                )
+            except KilledError:
+                self.deaths += 1
+                raise
+
+    def _environment(self, function: str) -> dict[str, str]:
+        """Return the environment as CloudFormation has made it."""
+        if function not in self._environments:
+            self._environments[function] = environment(self.stack[function])
+        return self._environments[function]
+
+    def waiting(self, queue: str) -> int:
+        """Return how many messages are in a queue, those in flight included."""
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self._sqs.get_queue_attributes(QueueUrl=self.stack[queue], AttributeNames=names)["Attributes"]
+        return sum(int(found[name]) for name in names)
+
+    def messages(self) -> int:
+        """Return how many messages are in the queues of the steps."""
+        return sum(self.waiting(f"{name}Queue") for name in STEPS)
+
+    def dead_letters(self) -> list[str]:
+        """Return the bodies of all messages in dead-letter queues, each of which is received once."""
+        bodies: list[str] = []
+        for queue in DEAD_LETTERS:
+            while messages := self._sqs.receive_message(
+                QueueUrl=self.stack[queue], MaxNumberOfMessages=10, VisibilityTimeout=3600
+            ).get("Messages"):
+                bodies += [message["Body"] for message in messages]
+        return bodies
+
+    def empty(self) -> None:
+        """Leave nothing to the next test; SQS itself would take a minute between two purges."""
+        self.order.delete_use_case()
+        queues = sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues
+        for queue in (*(f"{name}Queue" for name in STEPS), *DEAD_LETTERS):
+            held = queues[self.stack[queue].rpartition("/")[2]]
+            held._messages.clear()
+            held.pending_messages.clear()

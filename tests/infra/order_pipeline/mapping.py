@@ -1,0 +1,96 @@
+"""What Lambda's event source mapping does with a queue: receive a batch, invoke, delete what is done.
+
+What is not deleted comes again when its visibility timeout is over. Moto's queues look at the time of the machine, and
+the clock of the tests stands, so the mapping ends the timeout itself, when the stopped clock has come to that time: it
+changes it to 0. A message whose timeout has ended and one whose timeout was changed to 0 are the same to a queue: both
+can be received, and the count of receives stays, by which the queue moves it to its dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import boto3
+
+from pynamodb_tracker.clock import StoppedClock
+from tests.infra.order_pipeline.life import KilledError
+from tests.infra.order_pipeline.stack import Stack
+
+__all__ = ["Mapping"]
+
+Event = dict[str, Any]
+
+_MOST_RECEIVED = 10
+
+
+class Mapping:
+    """The mapping of a queue to a function, with the settings of the template."""
+
+    def __init__(self, stack: Stack, name: str, clock: StoppedClock) -> None:
+        settings = stack.properties(f"{name}Messages")
+        assert settings["EventSourceArn"] == {"Fn::GetAtt": [f"{name}Queue", "Arn"]}
+        assert settings["FunctionName"] == {"Ref": name}
+        assert settings["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert settings["BatchSize"] <= _MOST_RECEIVED
+        self._batch_size = settings["BatchSize"]
+        self._visible_after = timedelta(seconds=stack.properties(f"{name}Queue")["VisibilityTimeout"])
+        self._clock = clock
+        self._sqs = boto3.client("sqs")
+        self.url = stack[f"{name}Queue"]
+        self.function = name
+        self._in_flight: list[tuple[datetime, str]] = []
+        attributes = self._sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"]
+        self._arn = attributes["QueueArn"]
+
+    def poll(self, invoke: Callable[[Event], Any]) -> int:
+        """Bring one batch to the function, and return how many messages it had."""
+        self._end_visibility_timeouts()
+        received = self._sqs.receive_message(
+            QueueUrl=self.url, MaxNumberOfMessages=self._batch_size, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        if not received:
+            return 0
+        until = self._clock.now() + self._visible_after
+        try:
+            answer = invoke({"Records": [self._record(message) for message in received]})
+        except (Exception, KilledError):  # whatever an invocation ends with, none of its messages is deleted
+            again = {message["MessageId"] for message in received}
+        else:
+            again = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+        assert again <= {message["MessageId"] for message in received}
+        for message in received:
+            if message["MessageId"] in again:
+                self._in_flight.append((until, message["ReceiptHandle"]))
+            else:
+                self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
+        return len(received)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether messages are to come again."""
+        return bool(self._in_flight)
+
+    def _end_visibility_timeouts(self) -> None:
+        now = self._clock.now()
+        for _, handle in [each for each in self._in_flight if each[0] <= now]:
+            self._sqs.change_message_visibility(QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=0)
+        self._in_flight = [each for each in self._in_flight if each[0] > now]
+
+    def _record(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return a record as Lambda gives it to a function.
+
+        https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
+        """
+        return {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "attributes": message["Attributes"],
+            "messageAttributes": {},
+            "md5OfBody": message["MD5OfBody"],
+            "eventSource": "aws:sqs",
+            "eventSourceARN": self._arn,
+            "awsRegion": "us-east-1",
+        }

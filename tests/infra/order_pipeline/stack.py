@@ -1,0 +1,104 @@
+"""The pipeline deployed to moto, by CloudFormation: its table, its policies, and its own resources."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from cfnlint.decode import cfn_yaml
+
+from tests.infra.order_pipeline.template import CODE, INFRA, UNKNOWN_TO_MOTO, of_type, packaged, transformed
+
+__all__ = ["Stack", "deploy", "environment"]
+
+BUCKET, KEY = "packages", "order-pipeline"
+
+PARAMETERS = {
+    "GatewayUrl": "https://gateway.test",
+    "CarrierUrl": "https://carrier.test",
+    "AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms",
+}
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A deployed stack of CloudFormation."""
+
+    name: str
+    template: dict[str, Any]
+    """As CloudFormation got it, before anything was left out for moto."""
+    ids: dict[str, str]
+    """What each logical id is called in the account; moto has no name for a bus of events."""
+    outputs: dict[str, str]
+
+    def __getitem__(self, logical_id: str) -> str:
+        """Return what a resource is called in the account."""
+        return self.ids[logical_id]
+
+    def properties(self, logical_id: str) -> dict[str, Any]:
+        """Return what the template says of a resource, its functions undone."""
+        properties: dict[str, Any] = self.template["Resources"][logical_id]["Properties"]
+        return properties
+
+
+def deploy() -> Stack:
+    """Deploy the table, its policies and the pipeline, as the how-to does, and return the pipeline."""
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket=BUCKET)
+    s3.put_object(Bucket=BUCKET, Key=KEY, Body=_zipped(CODE))
+    table = _created("order-table", _without_missing_outputs(_read("table.yaml")), TableName="orders")
+    _created("order-policies", _read("policies.yaml"), TableArn=table.outputs["TableArn"])
+    template = transformed(packaged(BUCKET, KEY))
+    return _created("order-pipeline", template, **PARAMETERS)
+
+
+def _created(name: str, template: dict[str, Any], **parameters: str) -> Stack:
+    resources = {key: each for key, each in template["Resources"].items() if each["Type"] not in UNKNOWN_TO_MOTO}
+    body = json.dumps({**template, "Resources": resources})
+    for alarm, _ in of_type(template, "AWS::CloudWatch::Alarm"):  # the dashboard shows them, too
+        body = body.replace(f"${{{alarm}.Arn}}", f"arn:aws:cloudwatch:us-east-1:123456789012:alarm:{alarm}")
+    client = boto3.client("cloudformation")
+    client.create_stack(
+        StackName=name,
+        TemplateBody=body,
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    [about] = client.describe_stacks(StackName=name)["Stacks"]
+    assert about["StackStatus"] == "CREATE_COMPLETE", about.get("StackStatusReason")
+    found = client.describe_stack_resources(StackName=name)["StackResources"]
+    ids = {each["LogicalResourceId"]: each.get("PhysicalResourceId", "") for each in found}
+    assert ids.keys() == resources.keys()
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in about["Outputs"]}
+    return Stack(name, template, ids, outputs)
+
+
+def _read(name: str) -> dict[str, Any]:
+    template: dict[str, Any] = json.loads(json.dumps(cfn_yaml.load(str(INFRA / name))))
+    return template
+
+
+def _without_missing_outputs(template: dict[str, Any]) -> dict[str, Any]:
+    """Leave out outputs with a condition, none of which holds here: moto asks for their values all the same."""
+    outputs = {key: output for key, output in template["Outputs"].items() if "Condition" not in output}
+    return {**template, "Outputs": outputs}
+
+
+def _zipped(folder: Path) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as package:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                package.write(path, path.relative_to(folder))
+    return content.getvalue()
+
+
+def environment(function_name: str) -> dict[str, str]:
+    """Return the environment of a deployed function; its values are text, also where moto has kept numbers."""
+    about = boto3.client("lambda").get_function_configuration(FunctionName=function_name)
+    return {name: str(value) for name, value in about["Environment"]["Variables"].items()}

@@ -1,0 +1,66 @@
+"""The template of the pipeline: as it is written, as SAM makes CloudFormation of it, and what moto takes of that."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cfnlint.decode import cfn_yaml
+from samtranslator.public.translator import ManagedPolicyLoader
+from samtranslator.translator.transform import transform
+
+__all__ = ["CODE", "FOLDER", "INFRA", "STEPS", "UNKNOWN_TO_MOTO", "of_type", "packaged", "transformed", "written"]
+
+INFRA = Path(__file__).parents[3] / "infra"
+FOLDER = INFRA / "order_pipeline"
+CODE = FOLDER / "src"
+
+STEPS = {"ConfirmPayment": "confirm_payment", "Ship": "ship", "Deliver": "deliver"}
+
+UNKNOWN_TO_MOTO = {
+    "AWS::CloudWatch::Alarm": "its CloudFormation does not make alarms",
+    "AWS::Lambda::EventInvokeConfig": "its CloudFormation does not make it",
+    "AWS::Lambda::EventSourceMapping": "it would run the function itself, in Docker, at each message that is sent",
+    "AWS::SQS::QueuePolicy": "its CloudFormation does not make it, and nobody is refused by it",
+}
+"""Types that are left out when the pipeline is deployed to moto, and why."""
+
+
+class _NoPolicies(ManagedPolicyLoader):
+    """What SAM knows of AWS's managed policies: none, for the template names none of them."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def load(self) -> dict[str, str]:
+        """Ask nobody."""
+        return {}
+
+
+def written() -> dict[str, Any]:
+    """Return the template as it is written."""
+    found: dict[str, Any] = json.loads(json.dumps(cfn_yaml.load(str(FOLDER / "template.yaml"))))
+    return found
+
+
+def packaged(bucket: str, key: str) -> dict[str, Any]:
+    """Return the template as `sam package` leaves it: the code lies in a bucket."""
+    template = written()
+    template["Globals"]["Function"]["CodeUri"] = f"s3://{bucket}/{key}"
+    return template
+
+
+def transformed(template: dict[str, Any]) -> dict[str, Any]:
+    """Return what the SAM transform makes of a packaged template."""
+    found: dict[str, Any] = transform(copy.deepcopy(template), {}, _NoPolicies())
+    return found
+
+
+def of_type(template: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the logical id and the properties of each resource of a type."""
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == kind:
+            yield name, resource["Properties"]

@@ -1,0 +1,186 @@
+"""One order, or a few, in the pipeline: through its steps, past what fails, and past invocations that die."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.infra.order_pipeline.account import Account
+from tests.infra.order_pipeline.template import STEPS
+
+ORDER = {"order_id": "o-1", "amount": 4200, "address": "1 Main Street"}
+
+MINUTE = timedelta(minutes=1)
+
+
+def steps_from(step: str) -> list[str]:
+    steps = list(STEPS.values())
+    return steps[steps.index(step) :]
+
+
+def wait_for_messages(account: Account) -> None:
+    """Let the visibility timeouts end, and bring what is there to its functions."""
+    account.clock.advance(6 * MINUTE)
+    for step in STEPS.values():
+        account.poll(step)
+
+
+def refuse(_key: str, _call: int) -> None:
+    raise ConnectionError("it does not answer")
+
+
+def test_an_order_goes_through_all_steps_by_messages(account: Account) -> None:
+    account.announce(ORDER)
+    assert [account.poll(step) for step in STEPS.values()] == [1, 1, 1]
+
+    order = account.order.get_task("o-1")
+    assert order.state == account.order.deliver.succeeded
+    assert order.handed_over == "deliveries of o-1/deliver"
+    assert account.services.bodies == {
+        "o-1/confirm_payment": {"amount": 4200.0},
+        "o-1/ship": {"address": "1 Main Street"},
+        "o-1/deliver": {"tracking_no": "labels of o-1/ship"},
+    }
+    assert account.messages() == 0
+
+
+def test_an_order_that_is_announced_twice_is_one_order(account: Account) -> None:
+    account.announce(ORDER, ORDER)
+    for step in STEPS.values():
+        account.poll(step)
+
+    assert account.order.get_task("o-1").fence == 3
+    assert account.messages() == 0
+
+
+def test_a_failed_order_is_tried_again_by_the_schedule_and_not_by_its_message(account: Account) -> None:
+    account.services.refuses = refuse
+    account.announce(ORDER)
+    account.poll("confirm_payment")
+    assert account.messages() == 0
+    assert account.order.get_task("o-1").state == account.order.confirm_payment.failed
+
+    account.services.refuses = lambda _key, _call: None
+    assert account.retry("confirm_payment")["succeeded"] == 0, "it is due in a minute"
+    account.clock.advance(MINUTE)
+    assert account.retry("confirm_payment")["succeeded"] == 1
+
+    assert account.waiting("ShipQueue") == 1, "a schedule hands on, too"
+
+
+def test_an_order_that_the_gateway_refuses_is_ignored_at_once_and_its_message_is_gone(account: Account) -> None:
+    def declined(key: str, _call: int) -> None:
+        raise account.refused_error(f"{key}: no cover")
+
+    account.services.refuses = declined
+    account.announce(ORDER)
+    account.poll("confirm_payment")
+
+    order = account.order.get_task("o-1")
+    assert (order.state, order.attempt) == (account.order.confirm_payment.ignored, 1)
+    assert account.messages() == 0
+
+
+@pytest.mark.parametrize("step", STEPS.values())
+def test_an_order_that_kills_its_function_ends_in_the_table_and_not_among_the_dead_letters(
+    account: Account, step: str
+) -> None:
+    def kill(key: str, _call: int) -> None:
+        if key.endswith(f"/{step}"):
+            account.clock.advance(2 * MINUTE)  # past the end of the invocation
+
+    account.services.refuses = kill
+    account.announce(ORDER)
+    for _ in range(10):
+        wait_for_messages(account)
+
+    bound = getattr(account.order, step)
+    assert account.order.get_task("o-1").state == bound.ignored
+    assert account.deaths == bound.declared.max_attempts
+    assert account.messages() == 0
+    assert account.dead_letters() == []
+
+
+@pytest.mark.parametrize("step", STEPS.values())
+def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, step: str) -> None:
+    name = next(name for name, its in STEPS.items() if its == step)
+    moment, died = 0, True
+    while died:
+        order_id, deaths = f"o-{moment}", account.deaths
+        account.announce({**ORDER, "order_id": order_id})
+        for before in STEPS.values():
+            if before == step:
+                break
+            account.poll(before)
+        account.dies = lambda function, at=moment: at if function == name else None
+        account.poll(step)
+        account.dies = lambda _function: None
+        died = account.deaths > deaths
+
+        account.clock.advance(2 * MINUTE)  # the lock of the dead invocation is over; its messages are not back yet
+        for its in steps_from(step):
+            account.retry(its)
+            account.poll(its)
+        wait_for_messages(account)
+
+        order = account.order.get_task(order_id)
+        assert order.state == account.order.deliver.succeeded, moment
+        assert account.messages() == 0
+        moment += 1
+
+    assert moment >= 9, "claim, call, success, each before and after; and the message to the next step"
+    assert account.services.bodies.keys() == {f"o-{each}/{its}" for each in range(moment) for its in STEPS.values()}
+    assert max(account.services.calls.values()) == 2, "one that died after the call did it again, with the same key"
+
+
+def test_the_schedule_alone_brings_orders_to_their_end(account: Account) -> None:
+    account.announce(ORDER)
+    account.dies = lambda function: 6 if function == "ConfirmPayment" else None  # registered, and claimed
+    account.poll("confirm_payment")
+    account.clock.advance(2 * MINUTE)
+    for step in STEPS.values():
+        assert account.retry(step)["succeeded"] == 1
+
+    assert account.order.get_task("o-1").state == account.order.deliver.succeeded
+
+
+POISON: dict[str, tuple[str, Any]] = {
+    "no JSON": ("ship", "o-1, please"),
+    "no order id": ("ship", json.dumps({"id": "o-1"})),
+    "an order that nobody knows": ("ship", json.dumps({"order_id": "o-1"})),
+    "a new order without its amount": ("confirm_payment", json.dumps({"detail": {"order_id": "o-1", "address": "?"}})),
+    "an amount that is no number": (
+        "confirm_payment",
+        json.dumps({"detail": {"order_id": "o-1", "address": "?", "amount": "a lot"}}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("step", "body"), POISON.values(), ids=POISON)
+def test_a_message_that_nobody_can_do_anything_with_ends_among_the_dead_letters(
+    account: Account, step: str, body: str
+) -> None:
+    account.announce({**ORDER, "order_id": "o-2"})
+    account.send(step, body)
+    receives = 0
+    while account.messages():
+        assert receives < 20
+        wait_for_messages(account)
+        receives += 1
+
+    assert account.dead_letters() == [body]
+    assert receives == 9, "8 times received, and not a ninth time"
+    assert account.order.get_task("o-2").state == account.order.deliver.succeeded, "others of its batch went on"
+
+
+def test_a_queue_that_takes_no_message_strands_no_order(account: Account) -> None:
+    account.announce(ORDER)
+    account.life.breaks = lambda operation: operation == "SendMessageBatch"
+    account.poll("confirm_payment")
+    assert account.waiting("ShipQueue") == 0
+    account.life.breaks = lambda _operation: False
+
+    assert account.retry("ship")["succeeded"] == 1
