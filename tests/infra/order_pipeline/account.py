@@ -15,6 +15,7 @@ from unittest import mock
 
 import boto3
 from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.models import dynamodb_backends
 from moto.sqs.models import sqs_backends
 
 from pynamodb_tracker.clock import StoppedClock
@@ -163,9 +164,14 @@ class Account:
                 bodies += [message["Body"] for message in messages]
         return bodies
 
+    def dashboard(self) -> str:
+        """Return the body of the dashboard."""
+        body: str = boto3.client("cloudwatch").get_dashboard(DashboardName=self.stack.name)["DashboardBody"]
+        return body
+
     def empty(self) -> None:
-        """Leave nothing to the next test; SQS itself would take a minute between two purges."""
-        self.order.delete_use_case()
+        """Leave nothing to the next test, without requests: SQS itself wants a minute between two purges."""
+        dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables[self.order.Meta.table_name].items.clear()
         queues = sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues
         for queue in (*(f"{name}Queue" for name in STEPS), *DEAD_LETTERS):
             held = queues[self.stack[queue].rpartition("/")[2]]

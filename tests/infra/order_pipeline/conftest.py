@@ -28,7 +28,10 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def app(stack: Stack) -> Iterator[ModuleType]:
     """Import the handlers from CodeUri, with the environment of a function; what was imported is dropped in the end."""
-    with mock.patch.dict(os.environ, environment(stack["Watch"])), mock.patch.object(sys, "path", [str(CODE), *sys.path]):
+    with (
+        mock.patch.dict(os.environ, environment(stack["Watch"])),
+        mock.patch.object(sys, "path", [str(CODE), *sys.path]),
+    ):
         yield importlib.import_module("pipeline.app")
     for name in [name for name in sys.modules if name == "pipeline" or name.startswith("pipeline.")]:
         del sys.modules[name]

@@ -26,6 +26,8 @@ class Life:
     def __init__(self) -> None:
         self.moments = 0
         """Passed by the invocation so far: one before, and one after, each thing that it does outside of itself."""
+        self.requests: list[str] = []
+        """Of the last invocation, to AWS."""
         self.breaks: Callable[[str], bool] = lambda _operation: False
         """Which requests fail, while the invocation lives on."""
         self._ends_at: int | None = None
@@ -36,6 +38,7 @@ class Life:
     def live(self, function: Callable[[], R], *, ends_at: int | None, is_over: Callable[[], bool]) -> R:
         """Call the function as an invocation; KilledError where it dies, at that moment or once its time is over."""
         self.moments, self._ends_at, self._is_over = 0, ends_at, is_over
+        self.requests.clear()
         self._runs, self._dead = True, False
         try:
             answer = function()
@@ -64,6 +67,8 @@ class Life:
         original = BaseClient._make_api_call
 
         def call(client: BaseClient, operation: str, request: dict[str, Any]) -> Any:
+            if self._runs:
+                self.requests.append(operation)
             if self._runs and self.breaks(operation):
                 raise EndpointConnectionError(endpoint_url=client.meta.endpoint_url)
             return self.does(lambda: original(client, operation, request))

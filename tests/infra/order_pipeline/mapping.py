@@ -40,6 +40,8 @@ class Mapping:
         self._sqs = boto3.client("sqs")
         self.url = stack[f"{name}Queue"]
         self.function = name
+        self.ends: list[BaseException] = []
+        """What invocations ended with that did not answer."""
         self._in_flight: list[tuple[datetime, str]] = []
         attributes = self._sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"]
         self._arn = attributes["QueueArn"]
@@ -55,7 +57,8 @@ class Mapping:
         until = self._clock.now() + self._visible_after
         try:
             answer = invoke({"Records": [self._record(message) for message in received]})
-        except (Exception, KilledError):  # whatever an invocation ends with, none of its messages is deleted
+        except (Exception, KilledError) as error:  # noqa: BLE001 - whatever it is, none of its messages is deleted
+            self.ends.append(error)
             again = {message["MessageId"] for message in received}
         else:
             again = {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
@@ -66,11 +69,6 @@ class Mapping:
             else:
                 self._sqs.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
         return len(received)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether messages are to come again."""
-        return bool(self._in_flight)
 
     def _end_visibility_timeouts(self) -> None:
         now = self._clock.now()

@@ -22,7 +22,7 @@ class Services:
     """Both of them."""
 
     def __init__(self, does: Callable[[Callable[[], dict[str, Any]]], dict[str, Any]]) -> None:
-        """`does` is how an invocation does something outside of itself."""
+        """Take how an invocation does something outside of itself."""
         self._does = does
         self.calls: Counter[str] = Counter()
         self.bodies: dict[str, dict[str, Any]] = {}

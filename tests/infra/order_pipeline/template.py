@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from cfnlint.decode import cfn_yaml
-from samtranslator.public.translator import ManagedPolicyLoader
 from samtranslator.translator.transform import transform
 
 __all__ = ["CODE", "FOLDER", "INFRA", "STEPS", "UNKNOWN_TO_MOTO", "of_type", "packaged", "transformed", "written"]
@@ -29,11 +28,8 @@ UNKNOWN_TO_MOTO = {
 """Types that are left out when the pipeline is deployed to moto, and why."""
 
 
-class _NoPolicies(ManagedPolicyLoader):
-    """What SAM knows of AWS's managed policies: none, for the template names none of them."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
+class _NoPolicies:
+    """Stands for SAM's loader of AWS's managed policies, which asks IAM: the template names none of them."""
 
     def load(self) -> dict[str, str]:
         """Ask nobody."""

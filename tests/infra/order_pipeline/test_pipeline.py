@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,11 +17,6 @@ ORDER = {"order_id": "o-1", "amount": 4200, "address": "1 Main Street"}
 MINUTE = timedelta(minutes=1)
 
 
-def steps_from(step: str) -> list[str]:
-    steps = list(STEPS.values())
-    return steps[steps.index(step) :]
-
-
 def wait_for_messages(account: Account) -> None:
     """Let the visibility timeouts end, and bring what is there to its functions."""
     account.clock.advance(6 * MINUTE)
@@ -30,6 +26,15 @@ def wait_for_messages(account: Account) -> None:
 
 def refuse(_key: str, _call: int) -> None:
     raise ConnectionError("it does not answer")
+
+
+def dying(name: str, moment: int) -> Callable[[str], int | None]:
+    """Return what lets one function die at a moment, and all others live."""
+    return lambda function: moment if function == name else None
+
+
+def nobody(_function: str) -> None:
+    """Let all functions live."""
 
 
 def test_an_order_goes_through_all_steps_by_messages(account: Account) -> None:
@@ -106,22 +111,21 @@ def test_an_order_that_kills_its_function_ends_in_the_table_and_not_among_the_de
 
 @pytest.mark.parametrize("step", STEPS.values())
 def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, step: str) -> None:
-    name = next(name for name, its in STEPS.items() if its == step)
-    moment, died = 0, True
+    steps = list(STEPS.values())
+    place = steps.index(step)
+    name, moment, died = list(STEPS)[place], 0, True
     while died:
         order_id, deaths = f"o-{moment}", account.deaths
         account.announce({**ORDER, "order_id": order_id})
-        for before in STEPS.values():
-            if before == step:
-                break
-            account.poll(before)
-        account.dies = lambda function, at=moment: at if function == name else None
+        for earlier in steps[:place]:
+            account.poll(earlier)
+        account.dies = dying(name, moment)
         account.poll(step)
-        account.dies = lambda _function: None
+        account.dies = nobody
         died = account.deaths > deaths
 
         account.clock.advance(2 * MINUTE)  # the lock of the dead invocation is over; its messages are not back yet
-        for its in steps_from(step):
+        for its in steps[place:]:
             account.retry(its)
             account.poll(its)
         wait_for_messages(account)
@@ -132,13 +136,13 @@ def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, 
         moment += 1
 
     assert moment >= 9, "claim, call, success, each before and after; and the message to the next step"
-    assert account.services.bodies.keys() == {f"o-{each}/{its}" for each in range(moment) for its in STEPS.values()}
+    assert account.services.bodies.keys() == {f"o-{each}/{its}" for each in range(moment) for its in steps}
     assert max(account.services.calls.values()) == 2, "one that died after the call did it again, with the same key"
 
 
 def test_the_schedule_alone_brings_orders_to_their_end(account: Account) -> None:
     account.announce(ORDER)
-    account.dies = lambda function: 6 if function == "ConfirmPayment" else None  # registered, and claimed
+    account.dies = dying("ConfirmPayment", 6)  # it is registered and claimed by then
     account.poll("confirm_payment")
     account.clock.advance(2 * MINUTE)
     for step in STEPS.values():

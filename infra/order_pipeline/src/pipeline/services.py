@@ -12,6 +12,8 @@ __all__ = ["RefusedError", "post"]
 _TIMEOUT = 5
 """Seconds for one call; ten of them, a batch, fit into the 60 seconds of a function."""
 
+_BAD_REQUEST, _BROKEN_SERVER = HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR
+
 _TRY_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 """Refusals that pass; a conflict is the same key, under way at this moment."""
 
@@ -37,7 +39,7 @@ def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, A
             found: dict[str, Any] = json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
-            if HTTPStatus(error.code).is_client_error and error.code not in _TRY_AGAIN:
+            if _BAD_REQUEST <= error.code < _BROKEN_SERVER and error.code not in _TRY_AGAIN:
                 raise RefusedError(f"{service} refused {path} for {key}: HTTP {error.code} {error.reason}") from error
             raise
     return found

@@ -1,0 +1,240 @@
+"""What the template says: settings that depend on each other, roles, alarms and the dashboard."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.infra.order_pipeline.stack import PARAMETERS, Stack
+from tests.infra.order_pipeline.template import FOLDER, STEPS, UNKNOWN_TO_MOTO, of_type, packaged, transformed, written
+
+TEMPLATE = transformed(packaged("packages", "key"))
+RESOURCES = TEMPLATE["Resources"]
+FUNCTIONS = dict(of_type(TEMPLATE, "AWS::Lambda::Function"))
+ROLES = dict(of_type(TEMPLATE, "AWS::IAM::Role"))
+ALARMS = dict(of_type(TEMPLATE, "AWS::CloudWatch::Alarm"))
+
+
+def arn_of(resource: str) -> dict[str, list[str]]:
+    return {"Fn::GetAtt": [resource, "Arn"]}
+
+
+def statements(role: str) -> list[dict[str, Any]]:
+    return [each for policy in ROLES[role]["Policies"] for each in policy["PolicyDocument"]["Statement"]]
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_cfn_lint_finds_nothing() -> None:
+    command = [str(Path(sys.executable).parent / "cfn-lint"), "--include-checks", "I", "--", "template.yaml"]
+    run = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert run.stdout + run.stderr == ""
+    assert run.returncode == 0
+
+
+def test_a_handler_exists_for_each_function(app: ModuleType) -> None:
+    names = {function["Handler"] for function in FUNCTIONS.values()}
+    assert len(names) == len(FUNCTIONS) == 7
+    for name in names:
+        module, _, function = name.rpartition(".")
+        assert module == app.__name__
+        assert callable(getattr(app, function))
+    assert {name.rpartition(".")[2] for name in names} == set(app.__all__)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_settings_of_a_queue_fit_its_function_and_its_step(name: str, app: ModuleType) -> None:
+    queue, function = RESOURCES[f"{name}Queue"]["Properties"], FUNCTIONS[name]
+    mapping = RESOURCES[f"{name}Messages"]["Properties"]
+    dead_letters = RESOURCES[f"{name}DeadLetters"]["Properties"]
+    step = getattr(app.Order, STEPS[name])
+
+    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert queue["RedrivePolicy"]["deadLetterTargetArn"] == arn_of(f"{name}DeadLetters")
+    assert queue["RedrivePolicy"]["maxReceiveCount"] > max(step.declared.max_attempts, 5)
+    assert dead_letters["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"]
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaxConcurrency"}}
+    assert mapping["BatchSize"] * sys.modules["pipeline.services"]._TIMEOUT < function["Timeout"]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_schedules_do_not_pile_up(name: str) -> None:
+    assert RESOURCES[f"Retry{name}EachMinute"]["Properties"]["ScheduleExpression"] == "rate(1 minute)"
+    assert FUNCTIONS[f"Retry{name}"]["Timeout"] < 60
+    assert RESOURCES[f"Retry{name}EventInvokeConfig"]["Properties"]["MaximumRetryAttempts"] == 0
+
+
+def test_functions_log_json_to_a_group_that_forgets() -> None:
+    for function in FUNCTIONS.values():
+        assert function["LoggingConfig"]["LogFormat"] == "JSON"
+        assert function["LoggingConfig"]["LogGroup"] == {"Ref": "Logs"}
+    assert RESOURCES["Logs"]["Properties"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
+
+
+def test_each_function_has_a_role_of_its_own() -> None:
+    roles = [function["Role"]["Fn::GetAtt"][0] for function in FUNCTIONS.values()]
+    assert sorted(roles) == sorted(ROLES)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_has_a_wildcard_and_rights_on_the_table_come_from_its_policies(role: str) -> None:
+    policy = "Reader" if role == "WatchRole" else "Worker"
+    export = {"Fn::ImportValue": {"Fn::Sub": f"${{PolicyStack}}-{policy}PolicyArn"}}
+    assert ROLES[role]["ManagedPolicyArns"] == [export]
+    for statement in statements(role):
+        actions = as_list(statement["Action"])
+        assert not [action for action in actions if "*" in action or action.startswith("dynamodb:")]
+        assert "*" not in as_list(statement["Resource"])
+
+
+def queues_allowed(role: str, action: str) -> list[str]:
+    found = [each["Resource"] for each in statements(role) if action in as_list(each["Action"])]
+    return [resource["Fn::GetAtt"][0] for resources in found for resource in as_list(resources)]
+
+
+def test_a_role_receives_from_its_queue_and_sends_to_the_queues_in_its_environment() -> None:
+    for name, function in FUNCTIONS.items():
+        role = function["Role"]["Fn::GetAtt"][0]
+        variables = function["Environment"]["Variables"]
+        sent_to = [value["Ref"] for key, value in variables.items() if key.endswith("_QUEUE_URL")]
+        assert queues_allowed(role, "sqs:SendMessage") == sent_to
+        assert queues_allowed(role, "sqs:ReceiveMessage") == ([f"{name}Queue"] if name in STEPS else [])
+    assert queues_allowed("ShipRole", "sqs:SendMessage") == ["DeliverQueue"]
+    assert queues_allowed("DeliverRole", "sqs:SendMessage") == []
+
+
+def test_only_the_entrance_may_send_to_the_first_queue_from_outside() -> None:
+    policy = RESOURCES["EntranceToQueues"]["Properties"]
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": arn_of("OrderPlaced")}}
+    [target] = RESOURCES["OrderPlaced"]["Properties"]["Targets"]
+    assert [target["Arn"], target["DeadLetterConfig"]["Arn"]] == statement["Resource"]
+
+
+def test_what_moto_does_not_make_is_listed_and_used() -> None:
+    types = {resource["Type"] for resource in RESOURCES.values()}
+    assert types >= UNKNOWN_TO_MOTO.keys()
+
+
+def test_the_table_that_is_deployed_is_the_one_that_functions_use(app: ModuleType) -> None:
+    assert app.Order.Meta.table_name == "orders"
+    app.Order.create("o-1", amount=1, address="1 Main Street")
+    assert app.Order.get_task("o-1").state == app.Order.confirm_payment.pending
+    assert boto3.client("dynamodb").describe_table(TableName="orders")["Table"]["ItemCount"] == 1
+    app.Order.delete_task("o-1")
+
+
+def metrics_of(alarm: dict[str, Any]) -> Iterator[tuple[Any, str, frozenset[str]]]:
+    """Yield namespace, name and names of dimensions of each metric of an alarm."""
+    plain = [alarm] if "MetricName" in alarm else []
+    for metric in [
+        *plain,
+        *(each["MetricStat"]["Metric"] for each in alarm.get("Metrics", []) if "MetricStat" in each),
+    ]:
+        names = frozenset(dimension["Name"] for dimension in metric["Dimensions"])
+        yield json.dumps(metric["Namespace"]), metric["MetricName"], names
+
+
+def test_every_alarm_goes_to_the_topic_and_comes_back() -> None:
+    assert set(ALARMS) == {"OrdersIgnored", "OrdersOverdue", "MessagesDead", "TableThrottled", "FunctionsFailing"}
+    for alarm in ALARMS.values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": "AlarmTopicArn"}]
+        assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_cloudwatch_takes_each_alarm(name: str, stack: Stack) -> None:
+    values: dict[str, Any] = {**stack.ids, **PARAMETERS, "AWS::StackName": stack.name, "OverdueAfterSeconds": 900}
+
+    def resolved(node: Any) -> Any:
+        if isinstance(node, list):
+            return [resolved(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        match node:
+            case {"Ref": reference}:
+                return values[reference]
+            case {"Fn::GetAtt": [resource, "QueueName"]}:
+                return values[resource].rpartition("/")[2]
+            case {"Fn::ImportValue": {"Fn::Sub": "${TableStack}-TableName"}}:
+                return "orders"
+            case _:
+                assert not any(key.startswith("Fn::") for key in node), node
+                return {key: resolved(each) for key, each in node.items()}
+
+    client = boto3.client("cloudwatch")
+    client.put_metric_alarm(AlarmName=name, **resolved(ALARMS[name]))
+    [alarm] = client.describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    assert alarm["AlarmActions"] == [PARAMETERS["AlarmTopicArn"]]
+
+
+def test_alarms_see_every_dead_letter_queue_every_function_and_the_index() -> None:
+    def values(alarm: str, dimension: str) -> list[Any]:
+        metrics = [each["MetricStat"]["Metric"] for each in ALARMS[alarm]["Metrics"] if "MetricStat" in each]
+        return [each["Value"] for metric in metrics for each in metric["Dimensions"] if each["Name"] == dimension]
+
+    queues = {value["Fn::GetAtt"][0] for value in values("MessagesDead", "QueueName")}
+    assert queues == {name for name, _ in of_type(TEMPLATE, "AWS::SQS::Queue") if not name.endswith("Queue")}
+    assert {value["Ref"] for value in values("FunctionsFailing", "FunctionName")} == set(FUNCTIONS)
+    throttles = [(metric, names) for _, metric, names in metrics_of(ALARMS["TableThrottled"])]
+    table, index = frozenset({"TableName"}), frozenset({"TableName", "GlobalSecondaryIndexName"})
+    events = ("ReadThrottleEvents", "WriteThrottleEvents")
+    assert sorted(throttles, key=str) == sorted(
+        [(event, names) for event in events for names in (table, index)], key=str
+    )
+    assert set(values("TableThrottled", "GlobalSecondaryIndexName")) == {"status-index"}
+    assert set(values("OrdersIgnored", "step")) == set(STEPS.values())
+
+
+def test_the_dashboard_shows_metrics_of_what_is_deployed(stack: Stack) -> None:
+    client = boto3.client("cloudwatch")
+    body = client.get_dashboard(DashboardName="order-pipeline")["DashboardBody"]
+    assert "${" not in body
+    widgets = json.loads(body)["widgets"]
+    alarms = [
+        arn.rpartition(":")[2] for each in widgets if each["type"] == "alarm" for arn in each["properties"]["alarms"]
+    ]
+    assert set(alarms) == set(ALARMS)
+
+    metrics = [metric for each in widgets if each["type"] == "metric" for metric in each["properties"]["metrics"]]
+    by_namespace: dict[str, set[str]] = {}
+    for namespace, _, *dimensions in metrics:
+        by_namespace.setdefault(namespace, set()).update(dimensions[1::2])
+    assert by_namespace["AWS/Lambda"] == {stack[name] for name in FUNCTIONS}
+    assert by_namespace["AWS/SQS"] == {
+        stack[name].rpartition("/")[2] for name, _ in of_type(TEMPLATE, "AWS::SQS::Queue")
+    }
+    assert by_namespace["AWS/DynamoDB"] == {"orders", "status-index"}
+    assert by_namespace["order-pipeline"] == {"order", *STEPS.values()}
+    assert set(by_namespace) == {"AWS/Lambda", "AWS/SQS", "AWS/DynamoDB", "order-pipeline"}
+
+
+def test_widgets_do_not_lie_on_each_other(stack: Stack) -> None:  # noqa: ARG001 - it is deployed
+    body = boto3.client("cloudwatch").get_dashboard(DashboardName="order-pipeline")["DashboardBody"]
+    taken: set[tuple[int, int]] = set()
+    for widget in json.loads(body)["widgets"]:
+        xs, ys = range(widget["x"], widget["x"] + widget["width"]), range(widget["y"], widget["y"] + widget["height"])
+        cells = {(x, y) for x in xs for y in ys}
+        assert max(xs) < 24
+        assert not cells & taken, widget["properties"]["title"]
+        taken |= cells
+
+
+def test_parameters_say_what_they_are_and_refuse_what_cannot_be() -> None:
+    parameters = written()["Parameters"]
+    assert all(parameter.get("Description") for parameter in parameters.values())
+    for name, value in PARAMETERS.items():
+        assert re.fullmatch(parameters[name]["AllowedPattern"], value)
+    assert not re.fullmatch(parameters["GatewayUrl"]["AllowedPattern"], "https://gateway.test/")
