@@ -83,7 +83,7 @@ class Runtime:
     def __exit__(self, *_: object) -> None:
         """End it, and keep the lines of its log that are JSON."""
         self.process.kill()
-        told, _ = self.process.communicate(timeout=_PATIENCE)
+        told = self.process.communicate(timeout=_PATIENCE)[0]
         self.logged = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
         self._server.over.set()
         self._server.shutdown()
