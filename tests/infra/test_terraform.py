@@ -20,6 +20,7 @@ from tests.infra.declared import ALL, comparable, declared, typed
 from tests.infra.shop import ShopTask
 from tests.infra.template import Template
 from tests.infra.terraform import MODULE, Module
+from tests.pages import ROOT, Page
 
 NAME = ShopTask.Meta.table_name
 
@@ -129,6 +130,12 @@ def test_a_variable_is_there_for_each_parameter_with_the_same_default() -> None:
     for parameter, declaration in parameters.items():
         absent = declaration["Default"] in {"", "NONE"}
         assert variables[variable(parameter)]["default"] == (None if absent else typed(declaration["Default"]))
+
+
+def test_the_page_tells_of_every_parameter_and_variable() -> None:
+    page = Page(ROOT / "docs" / "how-to" / "deploy-the-table.md")
+    told = {line.split("|")[1].strip() for line in page.prose() if line.startswith("| `")}
+    assert {f"`{parameter}`, `{variable(parameter)}`" for parameter in Template("table.yaml").parameters} <= told
 
 
 def test_it_says_of_each_variable_and_output_what_it_is() -> None:
