@@ -12,12 +12,22 @@ from pynamodb_tracker.aws_lambda.attempt import Attempt
 from pynamodb_tracker.aws_lambda.event import Record, UnreadableEventError
 from pynamodb_tracker.aws_lambda.invocation import Invocation
 from pynamodb_tracker.aws_lambda.metrics import Metrics
+from pynamodb_tracker.aws_lambda.replies import Reason
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.exceptions import TrackerError
 
 __all__ = ["Journal"]
 
 log = logging.getLogger("pynamodb_tracker")
+
+_LEVELS: dict[Reason | None, int] = {
+    "succeeded": logging.INFO,
+    "locked": logging.INFO,
+    "not_ready": logging.INFO,
+    "not_found": logging.WARNING,
+    "ignored": logging.WARNING,
+}
+"""How much it matters why a task was not started."""
 
 
 class Journal(AbstractContextManager["Journal", None]):
@@ -83,12 +93,9 @@ def _told(attempt: Attempt) -> tuple[int, str]:
     if attempt.set_aside:
         return logging.ERROR, f"was set aside, and waits for a person to reopen it: {task.last_error}"
     if attempt.ctx is None:
-        matters = attempt.reason not in ("succeeded", "locked", "not_ready")
-        return logging.WARNING if matters else logging.INFO, f"was not started: {error}"
+        return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
     if attempt.outcome == "succeeded":
-        if error is None:
-            return logging.INFO, "succeeded"
-        return logging.WARNING, f"succeeded by a transaction; then its function raised {type(error).__name__}"
+        return logging.INFO, "succeeded"
     if attempt.outcome == "failed":
         return logging.WARNING, f"failed: {task.last_error}"
     # The message of another error is the function's own, and may hold a secret.

@@ -1,4 +1,4 @@
-"""What a schedule does with the due tasks of a step, as long as there is time: it runs them, or sends them to a queue."""
+"""What a schedule does with the due tasks of a step while there is time: it runs them, or sends them to a queue."""
 
 from __future__ import annotations
 

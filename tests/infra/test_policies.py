@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any, get_args
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from pynamodb_tracker import ExecutionContext, State, Task
@@ -16,16 +19,18 @@ from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.guarded import GuardedRow
 from pynamodb_tracker.testing import local_table
+from tests.contract.recorder import recorded
 from tests.infra import operator_operations, reader_operations, worker_operations
 from tests.infra.operations import Act, Role, acts_of, rows_of
 from tests.infra.permissions import Permission, Record, allowed, listed
-from tests.infra.shop import ShopTask, Stock
+from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
 from tests.infra.template import Template
 from tests.pages import ROOT, Page
+from tests.through import Dispatch, through
 
 ARN = f"arn:aws:dynamodb:us-east-1:123456789012:table/{ShopTask.Meta.table_name}"
 ROLES: tuple[Role, ...] = get_args(Role)
-ACTS = {act for role in ROLES for act in acts_of(role)}
+ACTS = acts_of("Operator")
 TOLD = Page(ROOT / "docs" / "how-to" / "grant-permissions.md")
 
 MODULES = [worker_operations, reader_operations, operator_operations]
@@ -33,7 +38,7 @@ MODULES = [worker_operations, reader_operations, operator_operations]
 
 ASK_NOBODY = {
     *("redact", "save", "batch_write", "from_dynamodb_dict", "from_simple_dict"),  # no request, or always an error
-    *("allow_from", "codes_to_do", "codes_to_start_from", "feed", "attempt"),  # of the library among its own modules
+    *("allow_from", "codes_to_do", "codes_to_start_from", "feed"),  # of the library among its own modules
     *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
     "DoesNotExist",  # an error
     "demo",  # in memory
@@ -121,8 +126,51 @@ def test_the_page_tells_what_each_call_needs(permissions: dict[Act, set[Permissi
                 sorted(each.action.removeprefix("dynamodb:") for each in of_row if each.on == place)
                 for place in ("table", "index")
             )
-    rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in TOLD.prose() if line.startswith("| `"))
-    assert {row[0]: tuple(sorted(re.findall(r"\w+", cell)) for cell in row[1:]) for row in rows} == expected
+    lines = TOLD.prose()
+    first = lines.index("| call | on the table | on its index |") + 2
+    rows = takewhile(lambda cells: len(cells) == 5, ([*map(str.strip, line.split("|"))] for line in lines[first:]))
+    told = {row: tuple(sorted(re.findall(r"\w+", cell)) for cell in cells) for _, row, *cells, _ in rows}
+    assert told == expected
+
+
+@pytest.fixture
+def shop() -> Iterator[None]:
+    with local_table(ShopTask):
+        yield
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_count_of_a_state_asks_for_nothing_but_a_number() -> None:
+    Letter.create("l-1")
+    with recorded(ShopTask) as requests:
+        assert Letter.post.pending.count() == 1
+    assert {(request.operation, request.body["Select"]) for request in requests} == {("Query", "COUNT")}
+
+
+@pytest.mark.usefixtures("shop")
+def test_queries_of_the_index_name_the_use_case_first() -> None:
+    Letter.create("l-1")
+    with recorded(ShopTask) as requests:
+        assert list(Letter.post.todo())
+        assert list(Letter.post.pending.query())
+        assert Letter.post.next_due()
+    keys = [request.body["ExpressionAttributeValues"] for request in requests if "IndexName" in request.body]
+    assert keys
+    assert all(any(value.get("S", "").startswith("letter#") for value in each.values()) for each in keys)
+
+
+@pytest.mark.usefixtures("shop")
+def test_without_query_of_the_table_a_task_succeeds_and_the_log_says_what_stays(caplog: Any) -> None:
+    def deny(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "Query":
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, operation)
+        return send(operation, request)
+
+    Parcel.create("p-1", state=Parcel.send.pending)
+    with through(ShopTask, deny):
+        Parcel.send.run("p-1", pack)
+    assert Parcel.get_task("p-1").state == Parcel.send.succeeded
+    assert "stays after its end" in caplog.text
 
 
 def test_the_policies_are_made_on_a_stack_which_exports_their_arns() -> None:
