@@ -51,8 +51,8 @@ def deploy() -> Stack:
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key=KEY, Body=_zipped(CODE))
-    table = _created("order-table", _without_missing_outputs(_read("table.yaml")), TableName="orders")
-    _created("order-policies", _read("policies.yaml"), TableArn=table.outputs["TableArn"])
+    table = _created("shop-tasks", _without_missing_outputs(_read("table.yaml")), TableName="orders")
+    _created("shop-access", _read("policies.yaml"), TableArn=table.outputs["TableArn"])
     template = transformed(packaged(BUCKET, KEY))
     return _created("order-pipeline", template, **PARAMETERS)
 

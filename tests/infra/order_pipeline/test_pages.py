@@ -1,0 +1,131 @@
+"""The pages about the pipeline say what its template says, and their commands and queries work on it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.command import run
+from tests.infra.order_pipeline.account import Account
+from tests.infra.order_pipeline.template import STEPS, of_type, written
+from tests.pages import ROOT, Page
+
+DEPLOY = Page(ROOT / "docs" / "how-to" / "deploy-a-pipeline.md")
+WATCH = Page(ROOT / "docs" / "how-to" / "watch-and-alarm.md")
+
+APP = "pipeline.orders:Order"
+
+
+def rows(page: Page, heading: str) -> Iterator[list[str]]:
+    """Yield the cells of the table whose first column has that heading."""
+    lines = iter(page.prose())
+    for line in lines:
+        if line.startswith(f"| {heading} |"):
+            next(lines)
+            for row in lines:
+                if not row.startswith("|"):
+                    return
+                yield [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def quoted(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_the_parameters_are_those_of_the_template() -> None:
+    told = {name: cells[1].strip("`") for cells in rows(DEPLOY, "parameter") for name in quoted(cells[0])}
+    parameters = written()["Parameters"]
+    assert told == {name: str(parameter.get("Default", "")) for name, parameter in parameters.items()}
+
+
+def test_the_files_are_those_of_the_application() -> None:
+    folder = ROOT / "infra" / "order_pipeline"
+    told = {name for cells in rows(DEPLOY, "file") for name in quoted(cells[0])}
+    modules = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if path.name != "__init__.py"}
+    assert told == modules | {"template.yaml"}
+
+
+def test_each_alarm_of_the_template_has_its_section() -> None:
+    told = [name for cells in rows(WATCH, "alarm") for name in quoted(cells[0])]
+    assert told == [name for name, _ in of_type(written(), "AWS::CloudWatch::Alarm")]
+    assert {name.lower() for name in told} <= WATCH.anchors()
+
+
+def commands(page: Page) -> Iterator[list[str]]:
+    """Yield the commands of the library on a page, as words."""
+    for block in page.blocks():
+        if block.language == "sh":
+            for line in block.lines:
+                if line.startswith("pynamodb-tracker "):
+                    yield shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize("command", [*commands(DEPLOY), *commands(WATCH)], ids=" ".join)
+def test_every_command_runs_on_the_pipeline(command: list[str], account: Account) -> None:
+    order = account.order
+    order.create("o-1", amount=1, address="?", state=order.ship.ignored)
+    order.create("o-2", amount=1, address="?", state=order.ship.pending)
+    threads = ["--threads", "1"] if command[0] in {"run", "retry"} else []
+    given = [word for word in command if word not in {"--threads", "16"}]
+
+    ended = run(*given, *threads, of=APP, GATEWAY_URL="http://gateway.test", CARRIER_URL="http://carrier.test")
+
+    found = {"errors", "stuck"}  # they exit with 1 where they have found something
+    assert ended.code == 0 or (command[0] in found and ended.code == 1), ended.err
+    if "--reopen-ignored" in command:
+        assert account.services.calls["o-1/ship"] == 0, "its error is another one"
+    if command[0] == "run":
+        assert order.get_task("o-2").state == order.deliver.pending
+
+
+def fields(query: str) -> set[str]:
+    """Return the fields that a query asks for, but for those that CloudWatch or the query itself makes."""
+    text = re.sub(r'"[^"]*"', "", query)
+    made = set(re.findall(r"\bas (\w+)", text))
+    words = set(re.findall(r"(?<![@.\w])[a-z_]+\b(?![.(\w])", text))
+    grammar = {"fields", "filter", "sort", "stats", "parse", "by", "as", "and", "in", "desc", "count", "bin", "h"}
+    return words - made - grammar
+
+
+def queries() -> list[str]:
+    return [block.text for block in WATCH.blocks() if block.language == "text"]
+
+
+def test_queries_ask_for_fields_that_are_logged(account: Account, caplog: pytest.LogCaptureFixture) -> None:
+    def declined(key: str, _call: int) -> None:
+        raise account.refused_error(key)
+
+    caplog.set_level(logging.INFO, "pynamodb_tracker")
+    account.services.refuses = declined
+    account.announce({"order_id": "o-1", "amount": 1, "address": "?"})
+    account.send("confirm_payment", "no JSON")
+    account.poll("confirm_payment")
+
+    formatter = pytest.importorskip("awslambdaric.lambda_runtime_log_utils").JsonFormatter()  # Lambda's own, on Linux
+    logged = {name for record in caplog.records for name in json.loads(formatter.format(record))}
+    of_attempts = [query for query in queries() if "platform.report" not in query]
+    assert len(of_attempts) == len(queries()) - 1 == 6
+    for query in of_attempts:
+        assert fields(query), query
+        assert fields(query) <= logged, query
+    assert set(STEPS.values()) >= {record.__dict__["step"] for record in caplog.records}
+
+
+def test_failures_are_logged_in_the_words_that_a_query_looks_for(
+    account: Account, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_key: str, _call: int) -> None:
+        raise ConnectionError("HTTP 503")
+
+    caplog.set_level(logging.INFO, "pynamodb_tracker")
+    account.services.refuses = broken
+    account.announce({"order_id": "o-1", "amount": 1, "address": "?"})
+    account.poll("confirm_payment")
+
+    [failure] = [record.getMessage() for record in caplog.records if record.__dict__["outcome"] == "failed"]
+    assert failure.partition("failed: ")[2] == "ConnectionError: HTTP 503"
