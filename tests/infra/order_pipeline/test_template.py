@@ -24,6 +24,9 @@ ROLES = dict(of_type(TEMPLATE, "AWS::IAM::Role"))
 ALARMS = dict(of_type(TEMPLATE, "AWS::CloudWatch::Alarm"))
 
 
+LONGEST_RETENTION = 14 * 24 * 3600
+
+
 def arn_of(resource: str) -> dict[str, list[str]]:
     return {"Fn::GetAtt": [resource, "Arn"]}
 
@@ -63,10 +66,15 @@ def test_the_settings_of_a_queue_fit_its_function_and_its_step(name: str, app: M
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert queue["RedrivePolicy"]["deadLetterTargetArn"] == arn_of(f"{name}DeadLetters")
     assert queue["RedrivePolicy"]["maxReceiveCount"] > max(step.declared.max_attempts, 5)
-    assert dead_letters["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"]
+    assert dead_letters["MessageRetentionPeriod"] == LONGEST_RETENTION >= queue["MessageRetentionPeriod"]
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaxConcurrency"}}
     assert mapping["BatchSize"] * sys.modules["pipeline.services"]._TIMEOUT < function["Timeout"]
+
+
+def test_an_order_that_only_its_message_knows_is_kept_as_long_as_can_be() -> None:
+    for name in ("ConfirmPaymentQueue", "UndeliveredEvents"):
+        assert RESOURCES[name]["Properties"]["MessageRetentionPeriod"] == LONGEST_RETENTION
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -148,7 +156,8 @@ def metrics_of(alarm: dict[str, Any]) -> Iterator[tuple[Any, str, frozenset[str]
 
 
 def test_every_alarm_goes_to_the_topic_and_comes_back() -> None:
-    assert set(ALARMS) == {"OrdersIgnored", "OrdersOverdue", "MessagesDead", "TableThrottled", "FunctionsFailing"}
+    orders = {"OrdersIgnored", "OrdersOverdue", "OrdersUnregistered"}
+    assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing"}
     for alarm in ALARMS.values():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": "AlarmTopicArn"}]
         assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
