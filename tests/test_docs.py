@@ -10,17 +10,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import pynamodb_tracker
-from pynamodb_tracker import Step, Task, UseCase, testing
-from pynamodb_tracker.transitions import StepWrites, deletion
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from tests.pages import ROOT, Page
+from tests.reference import INTERNAL, OBJECTS, REFERENCE, members
+from tests.writes import as_told, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
@@ -75,37 +72,14 @@ def test_every_link_leads_somewhere(page: Page) -> None:
         assert not anchor or anchor in Page(file).anchors(), target
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    readme = PAGES[0]
-    linked = {(ROOT / target.partition("#")[0]).resolve() for target in readme.links() if "://" not in target}
+def test_every_page_is_linked_from_the_readme_or_from_the_index_of_the_reference() -> None:
+    linked = {
+        (page.path.parent / target.partition("#")[0]).resolve()
+        for page in (PAGES[0], REFERENCE)
+        for target in page.links()
+        if "://" not in target
+    }
     assert {page.path for page in PAGES[1:]} <= linked
-
-
-# The reference has a section per object, and in the first column of its tables a member with its parameters.
-
-REFERENCE = Page(ROOT / "docs" / "reference.md")
-OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
-OBJECTS |= {name: getattr(testing, name) for name in testing.__all__}
-INTERNAL = {
-    *("allow_from", "codes_to_do", "codes_to_start_from", "feed", "of"),  # of the library among its own modules
-    *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
-    *(
-        "get_delete_kwargs_from_instance",
-        "get_save_kwargs_from_instance",
-        "get_update_kwargs_from_instance",
-    ),  # PynamoDB's
-}
-
-
-def members() -> Iterator[tuple[Any, str]]:
-    """Yield the rows of the reference's tables: the object of its section, and what its first column quotes."""
-    about: Any = None
-    for line in REFERENCE.prose():
-        if line.startswith("#"):
-            heading = re.match(r"#+ `(\w+)`", line)
-            about = OBJECTS[heading[1]] if heading else None
-        elif about is not None and (row := re.match(r"\| `([^`]+)`", line)):
-            yield about, row[1]
 
 
 def parameters(function: Any) -> str:
@@ -158,13 +132,6 @@ LOCK = Page(ROOT / "docs" / "explanation" / "lock.md")
 MOVE = "status = {}, status_key = :status_key, due_time = :due, update_time = :now"
 
 
-class Named(dict[str, Any]):
-    """Values for a prepared write that are their own names."""
-
-    def __missing__(self, name: str) -> str:
-        return f":{name}"
-
-
 class Flat(ast.NodeTransformer):
     """Makes `a and (b and c)` and `a and b and c` one."""
 
@@ -195,54 +162,8 @@ def told_writes() -> dict[str, dict[str, Any]]:
     return writes
 
 
-def as_told(write: PreparedWrite) -> dict[str, Any]:
-    """Return a prepared write in the same form."""
-    request = write.request({}, Named())
-    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
-    filled = {
-        key: re.sub(
-            r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
-        )
-        for key in ("ConditionExpression", "UpdateExpression")
-    }
-    update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
-    assert update is not None
-    return {"IF": filled["ConditionExpression"], **{key: text for key, text in update.groupdict().items() if text}}
-
-
 def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
-    class Table(Task):
-        class Meta:
-            table_name = "tasks"
-            region = "us-east-1"
-
-    class Order(Table):
-        use_case_id = UseCase("order")
-        confirm_payment = Step(10)
-        ship = Step(20)
-        deliver = Step(30)
-
-    writes = StepWrites(Order, Order.ship.codes, 3)
-    sent = {
-        "claim": writes.claim,
-        "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
-        "extend": writes.extend,
-        "save": writes.save({}),
-        "check": writes.check,
-        "commit": writes.commit({}),
-        "keep out": writes.keep_out,
-        "succeed": writes.succeed({}),
-        "fail": writes.fail,
-        "give up": writes.give_up,
-        "release": writes.release,
-        "spend": writes.spend(beside=False),
-        "spend abandoned": writes.spend_abandoned(beside=False),
-        "reopen": writes.reopen,
-        "reopen ended": writes.reopen_ended,
-        "ignore": writes.ignore(beside=False),
-        "delete": deletion(Order, held=False),
-        "delete abandoned": deletion(Order, held=True),
-    }
+    sent = writes_of_ship()
     told = told_writes()
     assert set(told) == set(sent)
     for name, write in sent.items():
