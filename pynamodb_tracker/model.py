@@ -72,7 +72,7 @@ class TaskRow(Model):
     lock_expire_time = TimeAttribute(null=True)
     """When the last claim's lock ends, extensions included."""
     worker = UnicodeAttribute(null=True)
-    """Who claimed last: host:pid."""
+    """Who claimed last: host:pid, or the id of a request to Lambda."""
     unfinished = FencesAttribute(null=True)
     """Fences of claims that never finished: how a finish finds out whether it landed."""
     saves = IntegerAttribute(null=True)

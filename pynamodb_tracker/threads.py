@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from itertools import takewhile
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Call the function on each item, taken when a thread is free for it.
+    """Call the function on each item, taken when a thread is free for it, as if it were called here.
 
     An exception stops the feeding, and leaves when all have ended.
     """
@@ -28,7 +29,7 @@ def in_threads(function: Callable[[Item], None], items: Iterable[Item], threads:
         running: set[Future[None]] = set()
         try:
             for item in takewhile(lambda _: not failed.is_set(), items):
-                running.add(pool.submit(_watched, function, item, failed))
+                running.add(pool.submit(copy_context().run, _watched, function, item, failed))
                 if len(running) >= threads:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in done:

@@ -8,8 +8,11 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-__all__ = ["new_token", "this_worker"]
+__all__ = ["new_token", "this_worker", "working_as"]
 
 _guard = threading.Lock()
 _last = 0
@@ -43,6 +46,19 @@ def _host() -> str:
     return socket.gethostname()
 
 
+_name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=None)
+
+
 def this_worker() -> str:
-    """Return who claims: `host:pid`, read anew each time because processes fork."""
-    return f"{_host()}:{os.getpid()}"
+    """Return who claims: by `working_as`, or else `host:pid`, read anew each time because processes fork."""
+    return _name.get() or f"{_host()}:{os.getpid()}"
+
+
+@contextmanager
+def working_as(name: str | None) -> Iterator[None]:
+    """Let what is claimed in this block be claimed under that name; None changes nothing."""
+    before = _name.set(name or _name.get())
+    try:
+        yield
+    finally:
+        _name.reset(before)

@@ -1,0 +1,131 @@
+"""One task in the hands of an invocation: it is claimed, the function is called, and it is known what became of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.aws_lambda.event import UnreadableEventError
+from pynamodb_tracker.aws_lambda.invocation import Invocation
+from pynamodb_tracker.aws_lambda.replies import Reason
+from pynamodb_tracker.batch import Outcome, met_another, outcome_of
+from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.context import ExecutionContext
+from pynamodb_tracker.exceptions import (
+    TaskAlreadyExistsError,
+    TaskAlreadySucceededError,
+    TaskIgnoredError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+)
+
+__all__ = ["Attempt"]
+
+log = logging.getLogger("pynamodb_tracker")
+
+Function = Callable[[ExecutionContext[Any]], Any]
+Attributes = Callable[[], Mapping[str, Any]]
+
+_REASONS: dict[type[TaskNotStartableError], Reason] = {
+    TaskAlreadySucceededError: "succeeded",
+    TaskLockedError: "locked",
+    TaskNotReadyError: "not_ready",
+    TaskNotFoundError: "not_found",
+    TaskIgnoredError: "ignored",
+}
+
+
+class Attempt:
+    """A task that an invocation tries."""
+
+    def __init__(self, step: BoundStep[Any], task_id: str, invocation: Invocation) -> None:
+        self.step = step
+        self.task_id = task_id
+        self.ctx: ExecutionContext[Any] | None = None
+        """None where the task was not started."""
+        self.outcome: Outcome = "refused"
+        """What became of the task."""
+        self.value: Any = None
+        """What the function returned."""
+        self.error: Exception | None = None
+        """What the task failed with, or why it was not started."""
+        self._invocation = invocation
+        self._begun = clock.now()
+
+    def run(self, function: Function, attributes: Attributes | None = None) -> None:
+        """Run the function on the task; what it raises is kept here, and only an order to end leaves.
+
+        With `attributes` a task that is not there is created with them first; UnreadableEventError where there are
+        none to be had.
+        """
+        try:
+            self._run(function, attributes)
+        except UnreadableEventError as error:
+            if self.ctx is None:
+                raise
+            self.error = error
+        except Exception as error:  # noqa: BLE001 - of the function, on record; whatever it is, other records go on
+            self.error = error
+        if self.ctx is not None:
+            self._invocation.took(self.duration)
+            self.outcome = outcome_of(self.step.codes, self.ctx, self.error)
+        elif isinstance(self.error, TaskIgnoredError):
+            self.outcome = "ignored"
+
+    def _run(self, function: Function, attributes: Attributes | None) -> None:
+        try:
+            self._start(function)
+        except TaskNotFoundError:
+            if self.ctx is not None or attributes is None:
+                raise
+            try:
+                self.step.model.create(self.task_id, state=self.step.pending, **attributes())
+            except TaskAlreadyExistsError:
+                log.debug("%s: another event has created it", self)
+            self._start(function)
+
+    def _start(self, function: Function) -> None:
+        with self.step.start(self.task_id, lock_for=self._invocation.lock_for) as ctx:
+            self.ctx = ctx
+            self.value = function(ctx)
+
+    @property
+    def duration(self) -> timedelta:
+        """How long it took so far."""
+        return clock.now() - self._begun
+
+    @property
+    def task(self) -> Any:
+        """The row as it was seen last; None where none was."""
+        return getattr(self.error, "task", None) if self.ctx is None else self.ctx.task
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the task did not succeed in this invocation, as a reply is chosen by it."""
+        if self.ctx is None:
+            return next((reason for kind, reason in _REASONS.items() if isinstance(self.error, kind)), None)
+        return self.outcome if self.outcome in ("failed", "ignored") else None
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether the task was ignored by this attempt: its last one, or the claim that found none left."""
+        return self.outcome == "ignored" and (self.ctx is not None or self.task.update_time >= self._begun)
+
+    @property
+    def met_another(self) -> bool:
+        """Whether another worker had the task first."""
+        return met_another(self.ctx, self.error)
+
+    @property
+    def took_over(self) -> bool:
+        """Whether the worker of the attempt before died, or lost the lock."""
+        return self.ctx is not None and self.ctx.attempt > 1 and self.ctx.fence - 1 in (self.ctx.task.unfinished or ())
+
+    def __str__(self) -> str:
+        attempt = "" if self.ctx is None else f" (attempt {self.ctx.attempt})"
+        return f"{self.step.name} of {self.step.model.__name__} {self.task_id!r}{attempt}"

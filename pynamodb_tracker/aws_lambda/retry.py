@@ -1,0 +1,85 @@
+"""A scheduled handler: what is left of a step is run in place, or sent to a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import (
+    check_duration,
+    check_function,
+    check_limit,
+    check_rate,
+    check_text,
+    check_threads,
+)
+from pynamodb_tracker.aws_lambda.handler import Handler
+from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
+from pynamodb_tracker.aws_lambda.job import check_step
+from pynamodb_tracker.aws_lambda.journal import Journal
+from pynamodb_tracker.aws_lambda.metrics import check_namespace
+from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.aws_lambda.sweep import RunInPlace, SendToQueue, Sweep, swept
+from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.context import ExecutionContext
+from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.step import States
+from pynamodb_tracker.token import working_as
+
+__all__ = ["retry_handler"]
+
+T = TypeVar("T", bound=TaskRow)
+
+
+def retry_handler(
+    step: BoundStep[T],
+    function: Callable[[ExecutionContext[T]], object] | None = None,
+    *,
+    queue_url: str | None = None,
+    threads: int = 1,
+    limit: int | None = None,
+    since: timedelta | None = None,
+    only: States = (),
+    error_like: str | None = None,
+    rate: float | None = None,
+    time_per_task: timedelta = timedelta(seconds=10),
+    metrics: bool | str = False,
+) -> Handler:
+    """Make a Lambda handler for a schedule, which runs what is left of a step: pending, failed and abandoned tasks.
+
+    With a function of the context it runs them in place, as `run_all` does; the locks last as long as the invocation
+    can, and a second. It begins none when the invocation has less than `time_per_task` left, or less than the longest
+    took so far. With `queue_url` it sends `{"task_id": ...}` for each to that queue of SQS instead, for a function that
+    `handles` the step; in a FIFO queue each task is a group of its own. `since` looks at tasks that came to their state
+    within that time; all else is as of `run_all` and `handles`. The event does not matter. Returns how many
+    `succeeded`, `failed`, were `ignored` or `refused`, or `sent`, and whether it was `out_of_time`.
+    """
+    check_step(step)
+    if (function is None) == (queue_url is None):
+        raise TypeError("retry_handler takes a function of the context, or queue_url: one of both")
+    check_threads(threads)
+    check_limit("limit", limit)
+    step.codes_to_do(only)
+    check_text("error_like", error_like)
+    if since is not None:
+        check_duration("since", since)
+    rate, time_per_task = check_rate("rate", rate), check_duration("time_per_task", time_per_task)
+    namespace = check_namespace(metrics)
+    sweep: Sweep
+    if function is None:
+        sweep = SendToQueue(step=step, queue=Queue(queue_url))
+    else:
+        check_function(function)
+        sweep = RunInPlace(step=step, function=function, threads=threads, rate=rate, time_per_task=time_per_task)
+
+    def handler(event: Any, context: LambdaContext | None) -> Any:  # noqa: ARG001 - the schedule's event says nothing
+        invocation = Invocation(context)
+        with working_as(invocation.request_id), Journal(step, invocation, "schedule", namespace) as journal:
+            which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
+            done = swept(sweep, which, limit, invocation, journal)
+            journal.tell(", ".join(f"{count} {name}" for name, count in done.items()), **done)
+            return done
+
+    return handler

@@ -1,0 +1,118 @@
+"""Events as Lambda delivers them, by the shapes that AWS documents."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+__all__ = ["bare", "eventbridge", "fifo", "kinesis", "names", "sqs", "stream"]
+
+_ARN = "arn:aws:{}:us-east-1:123456789012:{}"
+
+
+def bare(task_id: str, **more: Any) -> dict[str, Any]:
+    return {"order_id": task_id, **more}
+
+
+def eventbridge(task_id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": "17793124-05d4-b198-2fde-7ededc63b103",
+        "detail-type": "order placed",
+        "source": "shop",
+        "account": "123456789012",
+        "time": "2026-11-21T12:00:00Z",
+        "region": "us-east-1",
+        "resources": [],
+        "detail": {"order_id": task_id, **more},
+    }
+
+
+def sqs(*bodies: Any, **attributes: str) -> dict[str, Any]:
+    """Return messages of a standard queue; a body that is no text is sent as JSON."""
+    return {"Records": [_message(number, body, "orders", attributes) for number, body in enumerate(bodies, 1)]}
+
+
+def fifo(*messages: tuple[str, Any]) -> dict[str, Any]:
+    """Return messages of a FIFO queue, each with its group."""
+    records = [
+        _message(number, body, "orders.fifo", {"MessageGroupId": group, "SequenceNumber": f"1884949675{number:010}"})
+        for number, (group, body) in enumerate(messages, 1)
+    ]
+    return {"Records": records}
+
+
+def _message(number: int, body: Any, queue: str, attributes: dict[str, str]) -> dict[str, Any]:
+    return {
+        "messageId": f"m-{number}",
+        "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
+        "body": body if isinstance(body, str) else json.dumps(body),
+        "attributes": {
+            "ApproximateReceiveCount": "1",
+            "SentTimestamp": "1795262400000",
+            "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+            "ApproximateFirstReceiveTimestamp": "1795262400001",
+            **attributes,
+        },
+        "messageAttributes": {},
+        "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": _ARN.format("sqs", queue),
+        "awsRegion": "us-east-1",
+    }
+
+
+def kinesis(*data: Any) -> dict[str, Any]:
+    """Return records of a data stream; what is no bytes is put as JSON."""
+    records = [
+        {
+            "kinesis": {
+                "kinesisSchemaVersion": "1.0",
+                "partitionKey": "1",
+                "sequenceNumber": f"s-{number}",
+                "data": base64.b64encode(each if isinstance(each, bytes) else json.dumps(each).encode()).decode(),
+                "approximateArrivalTimestamp": 1795262400.1,
+            },
+            "eventSource": "aws:kinesis",
+            "eventVersion": "1.0",
+            "eventID": f"shardId-000000000006:s-{number}",
+            "eventName": "aws:kinesis:record",
+            "invokeIdentityArn": "arn:aws:iam::123456789012:role/lambda-role",
+            "awsRegion": "us-east-1",
+            "eventSourceARN": _ARN.format("kinesis", "stream/orders"),
+        }
+        for number, each in enumerate(data, 1)
+    ]
+    return {"Records": records}
+
+
+def stream(*task_ids: str) -> dict[str, Any]:
+    """Return records of the stream of another table, whose items are orders."""
+    records = [
+        {
+            "eventID": f"{number:032x}",
+            "eventVersion": "1.1",
+            "eventName": "INSERT",
+            "eventSource": "aws:dynamodb",
+            "awsRegion": "us-east-1",
+            "eventSourceARN": _ARN.format("dynamodb", "table/orders/stream/2026-11-21T12:00:00.000"),
+            "dynamodb": {
+                "ApproximateCreationDateTime": 1795262400,
+                "Keys": {"order_id": {"S": task_id}},
+                "NewImage": {"order_id": {"S": task_id}, "amount": {"N": "4200"}},
+                "SequenceNumber": f"s-{number}",
+                "SizeBytes": 26,
+                "StreamViewType": "NEW_AND_OLD_IMAGES",
+            },
+        }
+        for number, task_id in enumerate(task_ids, 1)
+    ]
+    return {"Records": records}
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    """Return which records a batch reports as failed."""
+    assert set(answer) == {"batchItemFailures"}
+    assert all(set(each) == {"itemIdentifier"} for each in answer["batchItemFailures"])
+    return [each["itemIdentifier"] for each in answer["batchItemFailures"]]

@@ -1,0 +1,55 @@
+"""A use case whose steps run in Lambda functions, and the context that Lambda gives them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker.testing import StoppedClock
+
+__all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "ship"]
+
+REQUEST = "8f507cfc-xmpl-4697-b07a-ac58fc914c95"
+
+
+class ShopTask(Task):
+    class Meta:
+        table_name = "shop"
+        region = "us-east-1"
+
+
+class Order(ShopTask):
+    use_case_id = UseCase("order")
+
+    confirm = Step(10)
+    ship = Step(20, max_attempts=2)
+    deliver = Step(30, retry_delay=timedelta(minutes=10))
+
+    amount = NumberAttribute(null=True)
+    label = UnicodeAttribute(null=True)
+
+
+class Broken(Exception):  # noqa: N818 - what users raise has any name
+    """The printer is broken."""
+
+
+class Context:
+    """Lambda's context, of an invocation that began now by a stopped clock."""
+
+    def __init__(self, clock: StoppedClock, seconds: float = 30, request_id: str = REQUEST) -> None:
+        self._clock = clock
+        self._end = clock.now() + timedelta(seconds=seconds)
+        self.aws_request_id = request_id
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self._end - self._clock.now()) / timedelta(milliseconds=1))
+
+
+def ship(ctx: ExecutionContext[Order], event: Any) -> None:
+    """Ship, unless the event says what goes wrong."""
+    if event.get("broken"):
+        raise Broken(event["broken"])
+    ctx.task.label = f"label of {ctx.task.task_id}"

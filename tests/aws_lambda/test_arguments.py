@@ -1,0 +1,89 @@
+"""What cannot work is refused where the handler is made, before the first event comes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import Step
+from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
+from tests.aws_lambda.shop import Order, ship
+
+URL = "https://sqs.us-east-1.amazonaws.com/123456789012/orders"
+
+
+async def later(_ctx: object, _event: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"step": Step(10)}, "a step of a use case, such as Order.ship"),
+        ({"step": "ship"}, "a step of a use case, such as Order.ship"),
+        ({"task_id": None}, "task_id is keys with dots"),
+        ({"task_id": ""}, "task_id is keys with dots"),
+        ({"task_id": "detail..order_id"}, "task_id is keys with dots"),
+        ({"payload": "detail"}, "payload is a function"),
+        ({"answer": {}}, "answer is a function"),
+        ({"create_if_missing": "yes"}, "create_if_missing is True, False, or a function"),
+        ({"replies": {"locked": "done"}}, r"replies are Replies\(...\)"),
+    ],
+)
+def test_a_handler_of_the_wrong_kind_is_a_type_error(arguments: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"step": Order.ship, "task_id": "order_id"}
+
+    with pytest.raises(TypeError, match=message):
+        handles(**{**good, **arguments})(ship)
+
+
+@pytest.mark.parametrize("function", [None, "ship", later])
+def test_what_is_handled_is_by_a_function_that_is_done_when_it_returns(function: Any) -> None:
+    with pytest.raises(TypeError, match="function"):
+        handles(Order.ship, task_id="order_id")(function)
+
+
+def test_a_trigger_is_one_of_six() -> None:
+    with pytest.raises(ValueError, match=r"trigger is one of 'direct', 'async', 'eventbridge', .*, not 's3'"):
+        handles(Order.ship, task_id="order_id", trigger="s3")  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize("metrics", ["", "n" * 257, None, 1])
+def test_metrics_are_on_off_or_a_namespace(metrics: Any) -> None:
+    with pytest.raises(ValueError, match="metrics is True, False, or a namespace of 1 to 256 characters"):
+        handles(Order.ship, task_id="order_id", metrics=metrics)
+
+
+def test_a_reply_is_done_or_error() -> None:
+    with pytest.raises(ValueError, match="""locked is answered with "done" or "error", not 'retry'"""):
+        Replies(locked="retry")  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"step": "ship"}, TypeError, "a step of a use case"),
+        ({"function": None}, TypeError, "one of both"),
+        ({"queue_url": URL}, TypeError, "one of both"),
+        ({"function": "ship"}, TypeError, "takes a function of the context"),
+        ({"threads": 0}, ValueError, "threads"),
+        ({"limit": 0}, ValueError, "limit"),
+        ({"since": 3600}, TypeError, "since is a timedelta"),
+        ({"since": timedelta(0)}, ValueError, "since is above zero"),
+        ({"only": (Order.confirm.pending,)}, ValueError, "only has"),
+        ({"error_like": 5}, TypeError, "error_like is text"),
+        ({"rate": 0}, ValueError, "rate is between"),
+        ({"time_per_task": 10}, TypeError, "time_per_task is a timedelta"),
+        ({"metrics": ""}, ValueError, "metrics is True"),
+        ({"function": None, "queue_url": "orders"}, ValueError, "queue_url is the URL of a queue"),
+        ({"function": None, "queue_url": ""}, ValueError, "queue_url is the URL of a queue"),
+    ],
+)
+def test_a_schedule_of_the_wrong_kind_is_refused(
+    arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    good: dict[str, Any] = {"step": Order.ship, "function": lambda _: None}
+
+    with pytest.raises(error, match=message):
+        retry_handler(**{**good, **arguments})

@@ -1,0 +1,196 @@
+"""Batches of SQS: each message is about one task, and those that are to come again are named."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, TaskAlreadySucceededError
+from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.events import bare, fifo, names, sqs
+from tests.aws_lambda.shop import Context, Order, ship
+
+handler = handles(Order.ship, task_id="order_id")(ship)
+
+BROKEN = {"broken": "no paper"}
+
+
+def ready(*task_ids: str) -> None:
+    for task_id in task_ids:
+        Order.create(task_id, state=Order.ship.pending)
+
+
+def states(*task_ids: str) -> list[str]:
+    return [str(Order.get_task(task_id).state) for task_id in task_ids]
+
+
+def test_every_message_runs_its_task(context: Context) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    assert names(handler(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)) == []
+    assert states("o-1", "o-2", "o-3") == ["deliver pending"] * 3
+
+
+def test_only_what_failed_comes_again(context: Context) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    answer = handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)
+
+    assert names(answer) == ["m-2"]
+    assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
+
+
+def test_a_message_that_came_twice_is_done_with(context: Context) -> None:
+    ready("o-1")
+
+    assert names(handler(sqs(bare("o-1"), bare("o-1")), context)) == []
+
+
+def test_what_another_worker_holds_or_is_not_due_comes_again(context: Context) -> None:
+    ready("o-1", "o-3")
+    Order.create("o-2")
+
+    with Order.ship.start("o-1"):
+        answer = handler(sqs(bare("o-1"), bare("o-2"), bare("o-3"), bare("o-4")), context)
+
+    assert names(answer) == ["m-1", "m-2", "m-4"]
+
+
+def test_what_is_or_becomes_ignored_is_done_with_for_the_table_keeps_it(context: Context) -> None:
+    ready("o-1", "o-2")
+    Order.ship.ignore("o-1", reason="cancelled")
+    first = handler(sqs(bare("o-1"), bare("o-2", **BROKEN)), context)
+    last = handler(sqs(bare("o-2", **BROKEN)), context)
+
+    assert (names(first), names(last)) == (["m-2"], [])
+    assert states("o-1", "o-2") == ["ship ignored"] * 2
+
+
+def test_what_is_ignored_may_be_for_the_dead_letter_queue(context: Context) -> None:
+    ready("o-1")
+    Order.ship.ignore("o-1", reason="cancelled")
+    careful = handles(Order.ship, task_id="order_id", replies=Replies(ignored="error"))(ship)
+
+    assert names(careful(sqs(bare("o-1")), context)) == ["m-1"]
+
+
+@pytest.mark.parametrize("body", ["", "{", "o-1", "[]", "null", '"o-1"', "{}", '{"order_id": 1}', '{"order_id": ""}'])
+def test_a_message_that_cannot_be_read_comes_again_until_the_queue_gives_it_up(body: str, context: Context) -> None:
+    ready("o-1")
+
+    assert names(handler(sqs(body, bare("o-1")), context)) == ["m-1"]
+    assert states("o-1") == ["deliver pending"]
+
+
+def test_a_body_of_text_is_read_by_a_payload_of_ones_own(context: Context) -> None:
+    ready("o-1")
+    by_text = handles(Order.ship, task_id=str, payload=lambda record: record["body"])(lambda _ctx, _text: None)
+
+    assert names(by_text(sqs("o-1"), context)) == []
+
+
+def test_a_batch_of_another_kind_is_none_of_its_records_fault(context: Context) -> None:
+    only_sqs = handles(Order.ship, task_id="order_id", trigger="sqs")(ship)
+    broken = sqs(bare("o-1"))
+    del broken["Records"][0]["messageId"]
+
+    for event in (bare("o-1"), {"Records": [{"eventSource": "aws:s3"}]}, broken, {"Records": [1]}):
+        with pytest.raises(UnreadableEventError, match="no event of the trigger 'sqs'"):
+            only_sqs(event, context)
+    assert names(only_sqs({"Records": []}, context)) == []
+
+
+def test_after_the_first_failure_of_a_group_the_rest_of_it_is_left_in_its_order(context: Context) -> None:
+    ready("a-1", "a-2", "b-1", "b-2")
+    event = fifo(
+        ("a", bare("a-1", **BROKEN)), ("b", bare("b-1")), ("a", bare("a-2")), ("c", "{"), ("b", bare("b-2")), ("c", "{")
+    )
+
+    answer = handler(event, context)
+
+    assert names(answer) == ["m-1", "m-3", "m-4", "m-6"]
+    assert states("a-1", "a-2", "b-1", "b-2") == ["ship failed", "ship pending", "deliver pending", "deliver pending"]
+
+
+def test_a_group_goes_on_after_what_is_done_with(context: Context) -> None:
+    ready("a-1", "a-2")
+    Order.ship.ignore("a-1", reason="cancelled")
+
+    assert names(handler(fifo(("a", bare("a-1")), ("a", bare("a-2"))), context)) == []
+    assert states("a-2") == ["deliver pending"]
+
+
+def test_groups_of_a_standard_queue_keep_no_order(context: Context) -> None:
+    ready("o-1", "o-2")
+    event = sqs(bare("o-1", **BROKEN), bare("o-2"), MessageGroupId="tenant")
+
+    assert names(handler(event, context)) == ["m-1"]
+
+
+def test_no_message_is_begun_when_the_invocation_is_about_to_end(clock: StoppedClock) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    @handles(Order.ship, task_id="order_id")
+    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
+        ship(ctx, event)
+        clock.advance(timedelta(seconds=2.2))
+
+    answer = slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 3))
+
+    assert names(answer) == ["m-2", "m-3"]
+    assert states("o-2", "o-3") == ["ship pending"] * 2
+    assert Order.get_task("o-2").attempt == 0
+
+
+def test_no_message_is_begun_that_would_not_end_if_it_takes_as_long_as_the_longest(clock: StoppedClock) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    @handles(Order.ship, task_id="order_id")
+    def slow(ctx: ExecutionContext[Order], event: Any) -> None:
+        ship(ctx, event)
+        clock.advance(timedelta(seconds=10))
+
+    assert names(slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 25))) == ["m-3"]
+
+
+def test_the_lock_of_each_message_ends_with_the_invocation(clock: StoppedClock) -> None:
+    ready("o-1", "o-2")
+    begun, ends = clock.now(), []
+
+    @handles(Order.ship, task_id="order_id")
+    def slow(ctx: ExecutionContext[Order], _event: Any) -> None:
+        ends.append(ctx.lock_expire_time - begun)
+        clock.advance(timedelta(seconds=5))
+
+    slow(sqs(bare("o-1"), bare("o-2")), Context(clock, 30))
+
+    assert ends == [timedelta(seconds=31)] * 2
+
+
+def test_an_error_of_the_table_leaves_the_other_messages_alone(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1", "o-2")
+    start = Order.ship.start
+
+    def starts(task_id: str, **more: Any) -> Any:
+        if task_id == "o-1":
+            raise OSError("no such host")
+        return start(task_id, **more)
+
+    monkeypatch.setattr(Order.ship, "start", starts)
+
+    assert names(handler(sqs(bare("o-1"), bare("o-2")), context)) == ["m-1"]
+    assert states("o-2") == ["deliver pending"]
+
+
+def test_a_batch_may_report_what_succeeded_before(context: Context) -> None:
+    Order.create("o-1", state=Order.ship.succeeded)
+    strict = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="error"))(ship)
+
+    assert names(strict(sqs(bare("o-1")), context)) == ["m-1"]
+    with pytest.raises(TaskAlreadySucceededError):
+        strict(bare("o-1"), context)

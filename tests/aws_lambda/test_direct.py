@@ -1,0 +1,371 @@
+"""One task per event: what the caller is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    ExecutionContext,
+    GiveUp,
+    LockLostError,
+    TaskIgnoredError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+)
+from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.events import bare, eventbridge
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
+
+DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
+
+direct = handles(Order.ship, task_id="order_id")(ship)
+asynchronous = handles(Order.ship, task_id="order_id", trigger="async")(ship)
+by_bus = handles(Order.ship, task_id="detail.order_id")(lambda ctx, event: ship(ctx, event["detail"]))
+
+
+def ready(task_id: str = "o-1") -> None:
+    Order.create(task_id, state=Order.ship.pending)
+
+
+def succeeded() -> None:
+    Order.create("o-1", state=Order.ship.succeeded)
+
+
+def locked() -> None:
+    ready()
+    Order.ship.start("o-1").__enter__()
+
+
+def not_ready() -> None:
+    Order.create("o-1")
+
+
+def ignored() -> None:
+    ready()
+    Order.ship.ignore("o-1", reason="cancelled")
+
+
+def missing() -> None:
+    pass
+
+
+def test_an_event_runs_its_task_and_its_state_is_the_answer(context: Context) -> None:
+    ready()
+
+    assert direct(bare("o-1"), context) == DONE
+    task = Order.get_task("o-1")
+    assert (task.state, task.label, task.worker) == (Order.ship.succeeded, "label of o-1", REQUEST)
+
+
+def test_what_the_function_returns_is_the_answer(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id")
+    def handler(ctx: ExecutionContext[Order], event: Any) -> dict[str, Any]:
+        return {"label": f"{ctx.task.task_id} {event['size']}"}
+
+    assert handler(bare("o-1", size="XL"), context) == {"label": "o-1 XL"}
+    assert handler(bare("o-1", size="XL"), context) == DONE
+
+
+def test_an_answer_of_the_task_is_the_same_whether_it_succeeded_now_or_before(context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", answer=lambda task: {"label": task.label})(ship)
+
+    answers = [handler(bare("o-1"), context) for _ in range(2)]
+
+    assert answers == [{"label": "label of o-1"}] * 2
+
+
+def test_the_function_stays_at_hand_for_tests_of_its_own(context: Context) -> None:
+    ready()
+
+    with Order.ship.start("o-1") as ctx:
+        direct.__wrapped__(ctx, {})  # type: ignore[attr-defined]  # functools sets it
+
+    assert (direct.__name__, Order.get_task("o-1").label) == ("ship", "label of o-1")
+    assert context.get_remaining_time_in_millis() == 30_000
+
+
+@pytest.mark.parametrize(("handler", "event"), [(direct, bare), (asynchronous, bare), (by_bus, eventbridge)])
+@pytest.mark.parametrize(
+    ("prepare", "error"), [(locked, TaskLockedError), (not_ready, TaskNotReadyError), (missing, TaskNotFoundError)]
+)
+@pytest.mark.usefixtures("clock")
+def test_what_may_start_later_is_an_error_to_every_caller(
+    handler: Callable[..., Any],
+    event: Callable[..., Any],
+    prepare: Callable[[], None],
+    error: type[TaskNotStartableError],
+    context: Context,
+) -> None:
+    prepare()
+
+    with pytest.raises(error) as refused:
+        handler(event("o-1"), context)
+
+    assert type(refused.value) is error
+
+
+@pytest.mark.parametrize(("handler", "event"), [(direct, bare), (asynchronous, bare), (by_bus, eventbridge)])
+def test_what_succeeded_before_is_no_error(
+    handler: Callable[..., Any], event: Callable[..., Any], context: Context
+) -> None:
+    succeeded()
+
+    assert handler(event("o-1"), context) == DONE
+
+
+def test_what_is_ignored_is_an_error_to_who_listens_and_none_to_who_would_only_repeat(context: Context) -> None:
+    ignored()
+    answer = {**DONE, "state": "ship ignored"}
+
+    with pytest.raises(TaskIgnoredError):
+        direct(bare("o-1"), context)
+    assert asynchronous(bare("o-1"), context) == answer
+    assert by_bus(eventbridge("o-1"), context) == answer
+
+
+def test_a_failure_leaves_and_the_next_event_is_the_next_attempt(context: Context) -> None:
+    ready()
+
+    for handler in (direct, asynchronous):
+        with pytest.raises(Broken):
+            handler(bare("o-1", broken="no paper"), context)
+        Order.ship.reopen("o-1")
+    with pytest.raises(Broken):
+        by_bus(eventbridge("o-1", broken="no ink"), context)
+
+    task = Order.get_task("o-1")
+    assert (task.state, task.last_error) == (Order.ship.failed, "Broken: no ink")
+
+
+def test_the_last_failure_leaves_to_who_listens_and_is_done_for_who_would_only_repeat(context: Context) -> None:
+    for task_id, handler in (("o-1", direct), ("o-2", asynchronous)):
+        ready(task_id)
+        with pytest.raises(Broken):
+            handler(bare(task_id, broken="no paper"), context)
+
+    with pytest.raises(Broken):
+        direct(bare("o-1", broken="no ink"), context)
+    assert asynchronous(bare("o-2", broken="no ink"), context)["state"] == "ship ignored"
+    assert Order.get_task("o-1").state == Order.get_task("o-2").state == Order.ship.ignored
+
+
+def test_who_gives_up_has_set_the_task_aside(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id", trigger="async")
+    def handler(_ctx: object, _event: object) -> None:
+        raise GiveUp("no such street")
+
+    assert handler(bare("o-1"), context)["state"] == "ship ignored"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "replies", "state"),
+    [
+        (locked, Replies(locked="done"), "ship in_progress"),
+        (not_ready, Replies(not_ready="done"), "confirm pending"),
+        (missing, Replies(not_found="done"), None),
+        (ignored, Replies(ignored="done"), "ship ignored"),
+    ],
+)
+@pytest.mark.usefixtures("clock")
+def test_what_is_no_error_is_a_choice(
+    prepare: Callable[[], None], replies: Replies, state: str | None, context: Context
+) -> None:
+    prepare()
+    handler = handles(Order.ship, task_id="order_id", replies=replies)(ship)
+
+    assert handler(bare("o-1"), context) == {**DONE, "state": state}
+
+
+def test_what_is_an_error_is_a_choice_too(context: Context) -> None:
+    succeeded()
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="error"))(ship)
+
+    with pytest.raises(TaskNotStartableError, match="done"):
+        handler(bare("o-1"), context)
+
+
+def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(failed="done"))(ship)
+
+    assert handler(bare("o-1", broken="no paper"), context)["state"] == "ship failed"
+
+
+def test_an_answer_to_what_is_not_there_has_no_state(context: Context) -> None:
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(not_found="done"), answer=str)(ship)
+
+    assert handler(bare("o-1"), context) == {**DONE, "state": None}
+
+
+def test_the_lock_ends_a_second_after_the_invocation(clock: StoppedClock) -> None:
+    ready()
+    seen = []
+
+    @handles(Order.ship, task_id="order_id")
+    def handler(ctx: ExecutionContext[Order], _event: object) -> None:
+        seen.append(ctx.lock_expire_time - clock.now())
+
+    handler(bare("o-1"), Context(clock, 7.5))
+
+    assert seen == [timedelta(seconds=8.5)]
+
+
+def test_a_task_whose_invocation_was_ended_is_free_once_that_would_be_over(clock: StoppedClock) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id")
+    def dies(_ctx: object, _event: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:  # nothing of the run is recorded
+        patch.setattr("pynamodb_tracker.run.Run.__exit__", lambda *_: False)
+        with pytest.raises(Killed):
+            dies(bare("o-1"), Context(clock, 30))
+
+    clock.advance(timedelta(seconds=31))
+    with pytest.raises(TaskLockedError):
+        direct(bare("o-1"), Context(clock, 30))
+    clock.advance(timedelta(seconds=2.1))  # the margin for clocks that differ
+    assert direct(bare("o-1"), Context(clock, 30)) == DONE
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+def test_a_run_that_lost_its_lock_is_an_error_whatever_the_trigger(clock: StoppedClock) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id", trigger="async")
+    def freezes(ctx: ExecutionContext[Order], _event: object) -> None:
+        ctx.task.label = "too late"
+        clock.advance(timedelta(minutes=2))
+        Order.ship.run("o-1", lambda _: None)
+
+    with pytest.raises(LockLostError):
+        freezes(bare("o-1"), Context(clock, 30))
+    assert Order.get_task("o-1").label is None
+
+
+def test_without_a_context_the_lock_lasts_as_the_step_says(clock: StoppedClock) -> None:
+    ready()
+    seen = []
+
+    @handles(Order.ship, task_id="order_id")
+    def handler(ctx: ExecutionContext[Order], _event: object) -> None:
+        seen.append((ctx.lock_expire_time - clock.now(), ctx.task.worker))
+
+    handler(bare("o-1"), None)
+
+    [(lasts, worker)] = seen
+    assert lasts == timedelta(minutes=5)
+    assert worker != REQUEST
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        None,
+        [],
+        "o-1",
+        {"id": "o-1"},
+        {"order_id": None},
+        {"order_id": 1001},
+        {"order_id": ""},
+        {"order_id": "o" * 1025},
+        {"Records": [{"s3": {}}]},
+        {"Records": "o-1"},
+    ],
+    ids=str,
+)
+def test_an_event_without_a_task_id_is_refused(event: Any, context: Context) -> None:
+    with pytest.raises(UnreadableEventError):
+        direct(event, context)
+
+
+def test_a_path_leads_through_objects_only(context: Context) -> None:
+    handler = handles(Order.ship, task_id="detail.order_id")(ship)
+
+    with pytest.raises(UnreadableEventError, match="'order_id' is looked for in a str of length 3"):
+        handler({"detail": "o-1"}, context)
+
+
+def test_what_a_function_for_the_task_id_raises_is_told(context: Context) -> None:
+    handler = handles(Order.ship, task_id=lambda event: event["a"]["b"])(ship)
+
+    with pytest.raises(UnreadableEventError, match=r"by the function task_id in an object with .*: KeyError: 'b'"):
+        handler({"a": {}}, context)
+
+
+def test_an_error_tells_the_shape_of_an_event_and_none_of_its_values(context: Context) -> None:
+    with pytest.raises(UnreadableEventError) as refused:
+        direct({"card": "4111 1111"}, context)
+
+    assert "'card'" in str(refused.value)
+    assert "4111" not in str(refused.value)
+
+
+def test_a_handler_of_one_trigger_refuses_the_others(context: Context) -> None:
+    handler = handles(Order.ship, task_id="detail.order_id", trigger="eventbridge")(ship)
+
+    with pytest.raises(UnreadableEventError, match="no event of the trigger 'eventbridge'"):
+        handler({"detail": {"order_id": "o-1"}}, context)
+
+
+def test_a_payload_of_ones_own_is_what_the_function_gets(context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", payload=lambda event: event["detail"])(ship)
+
+    with pytest.raises(Broken, match="no paper"):
+        handler(eventbridge("o-1", broken="no paper"), context)
+
+
+def test_the_function_may_raise_the_error_of_unreadable_events_itself(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id")
+    def handler(_ctx: object, _event: object) -> None:
+        raise UnreadableEventError("no size in it")
+
+    with pytest.raises(UnreadableEventError, match="no size in it"):
+        handler(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.failed
+
+
+def test_a_function_that_starts_a_task_itself_fails_with_its_refusal(context: Context) -> None:
+    ready()
+    ready("o-2")
+
+    @handles(Order.ship, task_id="order_id", trigger="async")
+    def handler(_ctx: object, _event: object) -> None:
+        with Order.ship.start("o-2"), Order.ship.start("o-2"):
+            pass
+
+    with pytest.raises(TaskLockedError):
+        handler(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.failed
+
+
+def test_an_order_to_end_gives_the_task_back_and_leaves(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id")
+    def handler(_ctx: object, _event: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        handler(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.pending

@@ -1,0 +1,153 @@
+"""A schedule that sends what is left of a step to a queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.client import BaseClient
+
+from pynamodb_tracker import TrackerError
+from pynamodb_tracker.aws_lambda import handles, retry_handler
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.events import fifo, sqs
+from tests.aws_lambda.shop import Context, Order, ship
+from tests.aws_lambda.test_batches import ready, states
+from tests.aws_lambda.test_retry import NOTHING, SCHEDULE
+
+takes = handles(Order.ship, task_id="task_id")(ship)
+
+
+@pytest.fixture
+def client(clock: StoppedClock) -> Iterator[Any]:  # noqa: ARG001 - moto is on while the shop is open
+    client = boto3.client("sqs", region_name="us-east-1")
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def url(client: Any) -> str:
+    found: str = client.create_queue(QueueName="orders")["QueueUrl"]
+    return found
+
+
+def received(client: Any, url: str) -> list[dict[str, Any]]:
+    messages = []
+    while more := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, AttributeNames=["All"]).get("Messages"):
+        messages += more
+    return messages
+
+
+def bodies(messages: list[dict[str, Any]]) -> list[Any]:
+    return [json.loads(message["Body"]) for message in messages]
+
+
+def test_each_due_task_is_a_message_that_a_handler_of_the_step_takes(
+    clock: StoppedClock, client: Any, url: str
+) -> None:
+    ids = [f"o-{number:02}" for number in range(23)]
+    ready(*ids)
+    Order.create("early")
+
+    done = retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+
+    assert done == {**NOTHING, "sent": 23}
+    sent = bodies(received(client, url))
+    assert sorted(each["task_id"] for each in sent) == ids
+    takes(sqs(*sent), Context(clock))
+    assert states(*ids) == ["deliver pending"] * 23
+
+
+def test_ten_messages_go_with_one_request(clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready(*(f"o-{number:02}" for number in range(23)))
+    requests = []
+    call = BaseClient._make_api_call
+
+    def note(self: Any, operation: str, arguments: Any) -> Any:
+        requests.append((operation, len(arguments.get("Entries", ()))))
+        return call(self, operation, arguments)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", note)
+    retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+
+    assert [each for each in requests if each[0] == "SendMessageBatch"] == [
+        ("SendMessageBatch", 10),
+        ("SendMessageBatch", 10),
+        ("SendMessageBatch", 3),
+    ]
+
+
+def test_a_limit_and_the_time_bound_what_is_sent(clock: StoppedClock, url: str) -> None:
+    ready(*(f"o-{number:02}" for number in range(23)))
+
+    assert retry_handler(Order.ship, queue_url=url, limit=12)(SCHEDULE, Context(clock))["sent"] == 12
+    late = retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock, 0.9))
+    assert late == {**NOTHING, "out_of_time": True}
+
+
+@pytest.mark.parametrize("task_id", ["o-1", "Bestellung äöü", "o" * 1024, "a b"])
+def test_in_a_fifo_queue_each_task_is_a_group_and_one_invocation_sends_it_once(
+    clock: StoppedClock, client: Any, task_id: str
+) -> None:
+    url = client.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    ready(task_id)
+    again = retry_handler(Order.ship, queue_url=url)
+
+    for _ in range(2):  # Lambda tries an invocation again under the same id
+        again(SCHEDULE, Context(clock, request_id="first"))
+    [message] = received(client, url)
+    assert json.loads(message["Body"]) == {"task_id": task_id}
+    group = message["Attributes"]["MessageGroupId"]
+    assert group == task_id or len(group) == 64
+    client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+    again(SCHEDULE, Context(clock, request_id="second"))
+    [message] = received(client, url)
+    takes(fifo((group, json.loads(message["Body"]))), Context(clock))
+    assert states(task_id) == ["deliver pending"]
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *failures: dict[str, Any]) -> list[list[str]]:
+    """Let requests to send fail in turn; return the list of what they sent."""
+    sent: list[list[str]] = []
+    left = list(failures)
+    call = BaseClient._make_api_call
+
+    def answer(self: Any, operation: str, arguments: Any) -> Any:
+        if operation != "SendMessageBatch":
+            return call(self, operation, arguments)
+        sent.append([json.loads(entry["MessageBody"])["task_id"] for entry in arguments["Entries"]])
+        return left.pop(0) if left else {}
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", answer)
+    return sent
+
+
+def failed(name: str, *, by_sender: bool) -> dict[str, Any]:
+    return {"Failed": [{"Id": name, "SenderFault": by_sender, "Code": "InternalError", "Message": "try again"}]}
+
+
+def test_what_the_queue_could_not_take_is_sent_again_alone(
+    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1", "o-2")
+    sent = answers(monkeypatch, failed("1", by_sender=False))
+
+    assert retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))["sent"] == 2
+    assert [sorted(each) for each in sent] == [["o-1", "o-2"], sent[1]]
+    assert len(sent[1]) == 1
+
+
+@pytest.mark.parametrize(("by_sender", "tries"), [(True, 1), (False, 4)])
+def test_what_the_queue_never_takes_is_an_error(
+    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch, *, by_sender: bool, tries: int
+) -> None:
+    ready("o-1")
+    sent = answers(monkeypatch, *[failed("0", by_sender=by_sender)] * 9)
+
+    with pytest.raises(TrackerError, match=r"1 messages could not be sent to .*: InternalError: try again"):
+        retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+    assert len(sent) == tries

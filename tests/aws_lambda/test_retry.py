@@ -1,0 +1,188 @@
+"""A schedule that runs what is left of a step, in place."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker.aws_lambda import retry_handler
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order
+from tests.aws_lambda.test_batches import ready, states
+
+NOTHING = {"succeeded": 0, "failed": 0, "ignored": 0, "refused": 0, "sent": 0, "out_of_time": False}
+SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
+
+
+def label(ctx: ExecutionContext[Order]) -> None:
+    if ctx.task.task_id.startswith("broken"):
+        raise Broken("no paper")
+    ctx.task.label = f"label of {ctx.task.task_id}"
+
+
+def test_it_runs_what_is_pending_failed_and_abandoned(clock: StoppedClock) -> None:
+    ready("abandoned", "failed", "pending", "broken-1", "broken-2")
+    Order.create("early")
+    Order.ship.start("abandoned").__enter__()
+    for task_id in ("failed", "broken-2"):
+        with pytest.raises(Broken):
+            Order.ship.run(task_id, broken)
+    clock.advance(timedelta(minutes=6))
+
+    done = retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
+
+    assert done == {**NOTHING, "succeeded": 3, "failed": 1, "ignored": 1}
+    assert states("abandoned", "failed", "pending") == ["deliver pending"] * 3
+    assert states("broken-1", "broken-2", "early") == ["ship failed", "ship ignored", "confirm pending"]
+    assert Order.get_task("pending").worker == REQUEST
+
+
+def broken(_ctx: object) -> None:
+    raise Broken("no paper")
+
+
+def test_what_is_not_due_waits(clock: StoppedClock) -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    with pytest.raises(Broken):
+        Order.deliver.run("o-1", broken)
+    again = retry_handler(Order.deliver, label)
+
+    assert again(SCHEDULE, Context(clock)) == NOTHING
+    clock.advance(timedelta(minutes=11))
+    assert again(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1}
+
+
+def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    def slow(_ctx: object) -> None:
+        clock.advance(timedelta(seconds=9))
+
+    done = retry_handler(Order.ship, slow)(SCHEDULE, Context(clock, 25))
+
+    assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
+    assert sorted(states("o-1", "o-2", "o-3")) == ["deliver pending", "deliver pending", "ship pending"]
+
+
+def test_what_took_longer_than_expected_is_expected_to_take_that(clock: StoppedClock) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    def slow(_ctx: object) -> None:
+        clock.advance(timedelta(seconds=30))
+
+    done = retry_handler(Order.ship, slow)(SCHEDULE, Context(clock, 80))
+
+    assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
+
+
+def test_a_timeout_that_is_too_short_for_any_task_is_told(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ready("o-1")
+
+    assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 3)) == {**NOTHING, "out_of_time": True}
+    assert "nothing was begun, for the invocation had only 0:00:03 left" in caplog.text
+
+
+def test_the_locks_end_with_the_invocation(clock: StoppedClock) -> None:
+    ready("o-1")
+    ends = []
+
+    def look(ctx: ExecutionContext[Order]) -> None:
+        ends.append(ctx.lock_expire_time - clock.now())
+
+    retry_handler(Order.ship, look)(SCHEDULE, Context(clock, 42))
+
+    assert ends == [timedelta(seconds=43)]
+
+
+def test_a_limit_a_window_states_and_errors_say_which(clock: StoppedClock) -> None:
+    ready("old")
+    clock.advance(timedelta(days=2))
+    ready("o-1", "o-2")
+    for task_id, error in (("paper", "no paper"), ("ink", "no ink")):
+        ready(task_id)
+        with pytest.raises(Broken):
+            Order.ship.run(task_id, partial(fail, error))
+
+    def tried(**which: Any) -> set[str]:
+        seen = set()
+
+        def note(ctx: ExecutionContext[Order]) -> None:
+            seen.add(ctx.task.task_id)
+            raise KeyError
+
+        retry_handler(Order.ship, note, **which)(SCHEDULE, Context(clock))
+        for task_id in seen:
+            Order.ship.reopen(task_id)
+        return seen
+
+    assert tried(only=(Order.ship.failed,), error_like="INK") == {"ink"}
+    assert tried(since=timedelta(days=1)) == {"o-1", "o-2", "paper", "ink"}
+    assert tried(limit=1) == {"old"}
+
+
+def fail(error: str, _ctx: object) -> None:
+    raise Broken(error)
+
+
+def test_threads_work_at_once_under_the_name_of_the_request(clock: StoppedClock) -> None:
+    ready("o-1", "o-2")
+    both, workers = threading.Barrier(2, timeout=10), []
+
+    def meet(ctx: ExecutionContext[Order]) -> None:
+        workers.append(ctx.task.worker)
+        both.wait()
+
+    done = retry_handler(Order.ship, meet, threads=2)(SCHEDULE, Context(clock))
+
+    assert done == {**NOTHING, "succeeded": 2}
+    assert workers == [REQUEST] * 2
+
+
+def test_a_rate_spreads_the_starts_and_the_wait_is_a_part_of_the_time(clock: StoppedClock) -> None:
+    ready("o-1", "o-2", "o-3")
+    begun = clock.now()
+    starts = []
+
+    def look(_ctx: object) -> None:
+        starts.append((clock.now() - begun).total_seconds())
+
+    done = retry_handler(Order.ship, look, rate=0.1)(SCHEDULE, Context(clock, 25))
+
+    assert starts == [0, 10]
+    assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
+
+
+def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready("o-1", "o-2")
+    held = Order.ship.start("o-1")
+    monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2"]))  # the index lags
+    with held:
+        assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
+
+
+def test_it_tells_of_each_task_and_of_the_whole(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level("INFO", "pynamodb_tracker")
+    ready("o-1", "broken-1")
+
+    retry_handler(Order.ship, label, metrics="Shop")(SCHEDULE, Context(clock))
+
+    *each, last = caplog.records
+    assert {record.trigger for record in each} == {"schedule"}  # type: ignore[attr-defined]  # the handler sets it
+    assert sorted(record.getMessage() for record in each) == [
+        "ship of Order 'broken-1' (attempt 1) failed: Broken: no paper",
+        "ship of Order 'o-1' (attempt 1) succeeded",
+    ]
+    assert last.getMessage() == "1 succeeded, 1 failed, 0 ignored, 0 refused, 0 sent, False out_of_time"
+    assert (last.succeeded, last.failed) == (1, 1)  # type: ignore[attr-defined]  # the handler sets it
+    line = json.loads(capsys.readouterr().out)
+    assert (line["Started"], line["Succeeded"], line["Failed"]) == (2, 1, 1)

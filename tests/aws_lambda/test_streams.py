@@ -1,0 +1,72 @@
+"""Batches of Kinesis and of streams of tables: records come again from the first failed one on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.events import bare, kinesis, names, stream
+from tests.aws_lambda.shop import Broken, Context, Order, ship
+from tests.aws_lambda.test_batches import BROKEN, ready, states
+
+by_data = handles(Order.ship, task_id="order_id")(ship)
+
+
+def test_the_data_of_kinesis_is_read_as_json(context: Context) -> None:
+    ready("o-1", "o-2")
+
+    assert names(by_data(kinesis(bare("o-1"), bare("o-2")), context)) == []
+    assert states("o-1", "o-2") == ["deliver pending"] * 2
+
+
+def test_the_first_failure_ends_the_batch_and_is_where_it_goes_on(context: Context) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    assert names(by_data(kinesis(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["s-2"]
+    assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "ship pending"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"{}"])
+def test_data_that_cannot_be_read_is_where_a_batch_goes_on(data: bytes, context: Context) -> None:
+    ready("o-1")
+
+    assert names(by_data(kinesis(bare("o-1"), data), context)) == ["s-2"]
+    assert states("o-1") == ["deliver pending"]
+
+
+def test_data_that_is_no_base64_cannot_be_read(context: Context) -> None:
+    event = kinesis(bare("o-1"))
+    event["Records"][0]["kinesis"]["data"] = "!"
+
+    assert names(by_data(event, context)) == ["s-1"]
+
+
+def test_the_function_gets_the_record_of_a_table(context: Context) -> None:
+    ready("o-1", "o-2")
+
+    @handles(Order.ship, task_id="dynamodb.Keys.order_id.S")
+    def by_change(ctx: ExecutionContext[Order], record: Any) -> None:
+        ctx.task.amount = int(record["dynamodb"]["NewImage"]["amount"]["N"])
+        if ctx.task.task_id == "o-2":
+            raise Broken("no paper")
+
+    assert names(by_change(stream("o-1", "o-2", "o-3"), context)) == ["s-2"]
+    assert Order.get_task("o-1").amount == 4200
+
+
+def test_records_for_which_there_is_no_time_come_again_from_the_first_of_them_on(clock: StoppedClock) -> None:
+    ready("o-1")
+
+    assert names(by_data(kinesis(bare("o-1"), bare("o-2")), Context(clock, 0.9)))[0] == "s-1"
+    assert states("o-1") == ["ship pending"]
+
+
+def test_a_stream_of_one_kind_is_none_of_the_other(context: Context) -> None:
+    handler = handles(Order.ship, task_id="order_id", trigger="kinesis")(ship)
+
+    with pytest.raises(UnreadableEventError, match="no event of the trigger 'kinesis'"):
+        handler(stream("o-1"), context)
