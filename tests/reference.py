@@ -10,16 +10,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pynamodb_tracker
-from pynamodb_tracker import testing
+from pynamodb_tracker import aws_lambda, testing
 from tests.pages import ROOT, Page
 
 __all__ = ["INTERNAL", "OBJECTS", "REFERENCE", "members"]
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
-OBJECTS |= {name: getattr(testing, name) for name in testing.__all__}
+OBJECTS |= {name: getattr(module, name) for module in (aws_lambda, testing) for name in module.__all__}
 INTERNAL = {
-    *("allow_from", "codes_to_do", "codes_to_start_from", "feed", "of"),  # of the library among its own modules
+    *(
+        "allow_from",
+        "codes_to_do",
+        "codes_to_start_from",
+        "feed",
+        "of",
+        "over",
+        "to",
+    ),  # of the library among its own modules
     *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
     *(
         "get_delete_kwargs_from_instance",

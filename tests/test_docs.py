@@ -10,11 +10,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from pynamodb_tracker.aws_lambda import TriggerName
+from pynamodb_tracker.aws_lambda.trigger import named
 from tests.pages import ROOT, Page
 from tests.reference import INTERNAL, OBJECTS, REFERENCE, members
 from tests.writes import as_told, writes_of_ship
@@ -117,13 +120,28 @@ def test_the_reference_names_every_public_object() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["BoundStep", "ExecutionContext", "Failure", "Page", "Report", "State", "Tally", "Task", "Worker"]
+    "name",
+    ["BoundStep", "ExecutionContext", "Failure", "Page", "Replies", "Report", "State", "Tally", "Task", "Worker"],
 )
 def test_the_reference_has_every_public_member(name: str) -> None:
     about = OBJECTS[name]
     ours = [vars(kind) for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]
     public = {member for names in ours for member in names if not member.startswith("_")} - INTERNAL
     assert public <= {told.partition("(")[0] for kind, told in members() if kind is about}
+
+
+def test_the_reference_tells_what_each_trigger_replies() -> None:
+    rows = [line.strip("| ").split(" | ") for line in REFERENCE.prose()]
+    [columns] = [row[1:] for row in rows if row[0] == "the task is"]
+    told = {
+        (name, re.findall(r"`(\w+)`", row[0])[0]): reply
+        for row in rows
+        if row[1:] and set(row[1:]) <= {"done", "error"}
+        for names, reply in zip(columns, row[1:], strict=True)
+        for name in names.split(", ")
+    }
+    replies = {name: asdict(named(name).replies) for name in get_args(TriggerName)}
+    assert told == {(name, reason): reply for name, each in replies.items() for reason, reply in each.items()}
 
 
 # What lock.md shows of the protocol is compared with what is sent.
