@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 import pytest
 
+from pynamodb_tracker import Status
 from pynamodb_tracker.aws_lambda import TriggerName
 from pynamodb_tracker.aws_lambda.trigger import named
 from tests.pages import ROOT, Page
@@ -35,8 +36,9 @@ def blocks_of(page: Page, *languages: str) -> list[str]:
 
 def test_every_example_runs(tmp_path: Path) -> None:
     for page in PAGES:
-        module = tmp_path / page.path.relative_to(ROOT).with_suffix(".py")
-        module.parent.mkdir(parents=True, exist_ok=True)
+        module = tmp_path / page.name.replace("/", "-").replace(
+            ".md", ".py"
+        )  # side by side: a page may be a folder, too
         module.write_text(page.module(), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), "-o", "python_files=*.py", str(tmp_path)]
@@ -142,6 +144,20 @@ def test_the_reference_tells_what_each_trigger_replies() -> None:
     }
     replies = {name: asdict(named(name).replies) for name in get_args(TriggerName)}
     assert told == {(name, reason): reply for name, each in replies.items() for reason, reply in each.items()}
+
+
+def test_the_glossary_has_every_word_in_order_each_with_the_page_that_explains_it() -> None:
+    page = Page(ROOT / "docs" / "glossary.md")
+    parts = [part for part in "\n".join(page.prose()).split("\n## ")[1:] if "- **" in part]
+    for part in parts:
+        entries = re.findall(r"^- \*\*([^*]+)\*\*: ((?:.|\n  )+)", part, re.MULTILINE)
+        words = [word for word, _ in entries]
+        assert words == sorted(words)
+        assert [word for word, told in entries if "](" not in told] == []
+        assert len(words) == part.count("\n- ")
+    said = {word for part in parts for word in re.findall(r"^- \*\*([^*]+)\*\*", part, re.MULTILINE)}
+    assert {*Status, "attempt", "code", "due", "fence", "lock", "state", "status", "step", "task"} <= said
+    assert {"use case", "worker"} <= said
 
 
 # What lock.md shows of the protocol is compared with what is sent.
