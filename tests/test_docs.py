@@ -77,14 +77,18 @@ def test_every_link_leads_somewhere(page: Page) -> None:
         assert not anchor or anchor in Page(file).anchors(), target
 
 
-def test_every_page_is_linked_from_the_readme_or_from_the_index_of_the_reference() -> None:
-    linked = {
-        (page.path.parent / target.partition("#")[0]).resolve()
-        for page in (PAGES[0], REFERENCE)
-        for target in page.links()
-        if "://" not in target
-    }
-    assert {page.path for page in PAGES[1:]} <= linked
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    listed = re.findall(r"^ +- [^:]+: ([\w/-]+\.md)", (ROOT / ".mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    home, changelog, *pages = [page.name.removeprefix("docs/") for page in PAGES]
+    assert (home, changelog) == ("README.md", "CHANGELOG.md")
+    assert sorted(listed) == sorted(["index.md", "changelog.md", *pages])
+
+
+def test_the_readme_leads_to_each_kind_of_page() -> None:
+    linked = {target.partition("#")[0] for target in PAGES[0].links()}
+    kinds = {str(Path(page.name).parent) for page in PAGES[2:]} - {"docs/reference"}  # to which the overview leads
+    assert {str(Path(target).parent) for target in linked} >= kinds
+    assert {page.name for page in PAGES if page.path.parent.name in {"docs", "explanation"}} <= linked
 
 
 def parameters(function: Any) -> str:

@@ -22,7 +22,18 @@ PLACES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "LICENSE": "l
 
 _FENCED = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(`[^`]*`)|(?<=\]\()([^)\s]+)(?=\))")
-_LANGUAGES = {".py": "python", ".json": "json", ".tf": "hcl", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+_LANGUAGES = {
+    ".json": "json",
+    ".md": "markdown",
+    ".py": "python",
+    ".sh": "sh",
+    ".tf": "hcl",
+    ".toml": "toml",
+    ".txt": "text",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
+"""Of the files that are shown where a page links to a folder, and of others."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -71,10 +82,12 @@ def _path(target: str, uri: str) -> str | None:
 
 
 def _with_files_of(path: str) -> Iterator[str]:
-    """Yield a path, and where it is a folder, the files in it."""
+    """Yield a path, and where it is a folder, the files below it."""
     yield path
     if (ROOT / path).is_dir():
-        yield from (each.relative_to(ROOT).as_posix() for each in sorted((ROOT / path).glob("*.*")) if each.is_file())
+        below = sorted(file for file in (ROOT / path).rglob("*.*") if file.suffix in _LANGUAGES)
+        files = (file.relative_to(ROOT) for file in below)
+        yield from (file.as_posix() for file in files if not any(part.startswith(".") for part in file.parts))
 
 
 def _place(path: str) -> str:
@@ -88,7 +101,7 @@ def _shown(path: str) -> str:
     """Return a page that shows a file, or names what is in a folder."""
     head = f"---\nsearch:\n  exclude: true\n---\n\n# `{path}`\n\n"
     if (ROOT / path).is_dir():
-        names = [Path(each).name for each in _with_files_of(path) if each != path]
+        names = [each.removeprefix(f"{path}/") for each in _with_files_of(path) if each != path]
         return head + "".join(f"- [{name}]({Path(path).name}/{name}.md)\n" for name in names)
     text = (ROOT / path).read_text(encoding="utf-8")
     return f"{head}````{_LANGUAGES.get(Path(path).suffix, 'text')}\n{text.rstrip()}\n````\n"
