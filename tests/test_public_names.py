@@ -5,7 +5,7 @@ import re
 from importlib import metadata, resources
 
 import pynamodb_tracker
-from pynamodb_tracker import exceptions
+from pynamodb_tracker import aws_lambda, exceptions
 
 NAMES = [
     "BoundStep",
@@ -38,6 +38,15 @@ NAMES = [
 
 def test_the_public_names_are_exactly_these() -> None:
     assert sorted(NAMES) == sorted(pynamodb_tracker.__all__)
+
+
+def test_the_public_names_for_lambda_are_exactly_these() -> None:
+    names = ["LambdaContext", "Replies", "Reply", "TriggerName", "UnreadableEventError", "handles", "retry_handler"]
+
+    assert sorted(aws_lambda.__all__) == names
+    objects = [getattr(aws_lambda, name) for name in names if name not in {"Reply", "TriggerName"}]
+    assert [each for each in objects if not inspect.getdoc(each)] == []
+    assert issubclass(aws_lambda.UnreadableEventError, exceptions.TrackerError)
 
 
 def test_every_public_name_is_there_and_explains_itself() -> None:

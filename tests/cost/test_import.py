@@ -8,8 +8,12 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 MOST_MS = 15.0
-MOST_SHARE = 0.15
+MOST_MS_FOR_LAMBDA = 10.0
+"""And so much more for handlers."""
+MOST_SHARE = 0.2
 RUNS = 11
 """A busy machine makes any one run slow; what the import itself takes shows in the fastest of enough."""
 
@@ -20,7 +24,10 @@ import pynamodb.models
 between = time.perf_counter()
 import pynamodb_tracker
 ended = time.perf_counter()
-print(json.dumps({"pynamodb": 1000 * (between - began), "tracker": 1000 * (ended - between)}))
+import pynamodb_tracker.aws_lambda
+handled = time.perf_counter()
+times = {"pynamodb": between - began, "tracker": ended - between, "aws_lambda": handled - ended}
+print(json.dumps({name: 1000 * seconds for name, seconds in times.items()}))
 """
 
 LOADED = """
@@ -41,13 +48,19 @@ def told(script: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_the_import_takes_at_most_15_ms_more_than_that_of_pynamodb() -> None:
+@pytest.fixture(scope="module")
+def runs() -> list[dict[str, float]]:
     told(MEASURE)  # writes what Python compiles, once
-    runs = [told(MEASURE) for _ in range(RUNS)]
+    return [told(MEASURE) for _ in range(RUNS)]
 
-    # A machine that is busy for all of the runs is slow for both imports.
-    bound = max(MOST_MS, MOST_SHARE * least(runs, "pynamodb"))
-    assert least(runs, "tracker") <= bound, f"beside {least(runs, 'pynamodb'):.1f} ms for PynamoDB"
+
+@pytest.mark.parametrize(("what", "most"), [("tracker", MOST_MS), ("aws_lambda", MOST_MS_FOR_LAMBDA)])
+def test_the_import_takes_some_milliseconds_more_than_that_of_pynamodb(
+    runs: list[dict[str, float]], what: str, most: float
+) -> None:
+    # A machine that is busy for all of the runs is slow for all imports.
+    bound = max(most, most / MOST_MS * MOST_SHARE * least(runs, "pynamodb"))
+    assert least(runs, what) <= bound, f"beside {least(runs, 'pynamodb'):.1f} ms for PynamoDB"
 
 
 def least(runs: list[dict[str, float]], what: str) -> float:

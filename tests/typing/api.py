@@ -21,6 +21,7 @@ from pynamodb_tracker import (
     UseCase,
     Worker,
 )
+from pynamodb_tracker.aws_lambda import LambdaContext, Replies, handles, retry_handler
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 
 
@@ -141,3 +142,35 @@ Order.ship.start("o-1001", lock_for=5)  # type: ignore[call-overload]
 Order.ship.start("o-1001", heartbeat=timedelta(seconds=10))  # type: ignore[call-overload]
 Order.ship.run("o-1001", lambda: 1)  # type: ignore[arg-type, misc]
 Step("10")  # type: ignore[arg-type]
+
+
+class Invoked:
+    aws_request_id = "r-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+def ship(ctx: ExecutionContext[Order], event: dict[str, str]) -> str:
+    assert_type(ctx.task, Order)
+    return event["order_id"]
+
+
+def lambda_handlers(context: LambdaContext) -> None:
+    handler = handles(
+        Order.ship,
+        task_id=lambda event: event["order_id"],
+        trigger="sqs",
+        create_if_missing=lambda event: {"amount": event["amount"]},
+        replies=Replies(locked="done"),
+        answer=lambda order: order.amount,
+        metrics="Shop",
+    )(ship)
+    handler({"order_id": "o-1"}, context)
+    handler({"order_id": "o-1"}, Invoked())
+    handler({"order_id": "o-1"}, None)
+    handler({"order_id": "o-1"}, "context")  # type: ignore[arg-type]
+    handles(Order.ship, task_id="order_id", trigger="s3")  # type: ignore[arg-type]
+    handles(Order.ship, task_id="order_id", answer=lambda order: order.amont)  # type: ignore[attr-defined]
+    retry_handler(Order.ship, print_label, since=timedelta(days=1), only=(Order.ship.failed,))(None, None)
+    retry_handler(Order.ship, queue_url="https://sqs.us-east-1.amazonaws.com/123456789012/orders")

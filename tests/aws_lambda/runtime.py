@@ -1,0 +1,137 @@
+"""Lambda's runtime interface on loopback: gives events to the client that AWS ships, and hears its answers.
+
+https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+
+__all__ = ["Answer", "Runtime"]
+
+_ROOT = Path(__file__).parents[2]
+_PATH = "/2018-06-01/runtime/invocation/"
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a handler returned, or how it failed."""
+
+    kind: str
+    """response, or error."""
+    body: Any
+
+
+class Runtime:
+    """A function that is deployed: one process of the client, with one handler."""
+
+    def __init__(self, handler: str, environment: Mapping[str, str]) -> None:
+        self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
+        self.answers: queue.Queue[Answer] = queue.Queue()
+        self.logged: list[dict[str, Any]] = []
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
+        self._thread.start()
+        host, port = self._server.server_address[:2]
+        self.process = subprocess.Popen(  # noqa: S603 - a program of these tests, through no shell
+            [sys.executable, "-m", "awslambdaric", f"tests.aws_lambda.program.{handler}"],
+            cwd=_ROOT,
+            env={
+                **os.environ,
+                **environment,
+                "AWS_LAMBDA_RUNTIME_API": f"{host!s}:{port}",
+                "AWS_LAMBDA_FUNCTION_NAME": handler,
+                "AWS_LAMBDA_LOG_FORMAT": "JSON",
+                "AWS_LAMBDA_LOG_LEVEL": "INFO",
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def invoke(self, event: Any, *, seconds: float = 30, request_id: str = "r-1") -> Answer:
+        """Give the function an event, and return its answer."""
+        self.events.put((request_id, time.time() + seconds, event))
+        return self.answers.get(timeout=_PATIENCE)
+
+    def invoke_until_killed(self, event: Any, *, seconds: float, begun: Any) -> None:
+        """Give the function an event, and end it at its time limit, as Lambda does."""
+        deadline = time.time() + seconds
+        self.events.put(("killed", deadline, event))
+        while not begun():
+            assert time.time() < deadline, "it did not begin in time"
+            time.sleep(0.01)
+        time.sleep(max(0.0, deadline - time.time()))
+        self.process.kill()
+        self.process.wait(_PATIENCE)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and keep the lines of its log that are JSON."""
+        self.process.kill()
+        told = self.process.communicate(timeout=_PATIENCE)[0]
+        self.logged = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+        self._server.over.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.over = threading.Event()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        while not self.server.over.is_set():
+            try:
+                request_id, deadline, event = self.server.runtime.events.get(timeout=0.05)
+            except queue.Empty:
+                continue
+            headers = {
+                "Content-Type": "application/json",  # the client crashes without
+                "Lambda-Runtime-Aws-Request-Id": request_id,
+                "Lambda-Runtime-Deadline-Ms": str(int(deadline * 1000)),
+                "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:us-east-1:123456789012:function:test",
+                "Lambda-Runtime-Trace-Id": "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700",
+            }
+            self._answer(200, json.dumps(event).encode(), headers)
+            return
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        kind = self.path.rpartition("/")[2]
+        self._answer(202, b"{}", {})
+        self.server.runtime.answers.put(Answer(kind, body))
+
+    def _answer(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

@@ -1,0 +1,162 @@
+"""Handlers in the client that runs them on AWS, on DynamoDB Local: every trigger, errors, logs, and a time limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.aws_lambda.events import bare, eventbridge, fifo, kinesis, sqs, stream
+from tests.aws_lambda.runtime import Answer, Runtime
+from tests.aws_lambda.shop import Order, ShopTask
+from tests.aws_lambda.test_batches import BROKEN, ready
+from tests.contract.engines import DynamoDBLocal
+from tests.contract.engines import Engine as Tables
+from tests.engine.dynamodb_local import Engine
+
+pytest.importorskip("awslambdaric", reason="Lambda's client is built for Linux only")
+
+pytestmark = pytest.mark.engine
+
+SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
+
+
+@pytest.fixture(scope="module")
+def tables(dynamodb_local: Engine) -> Iterator[Tables]:
+    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint) as tables:
+        yield tables
+
+
+@pytest.fixture
+def deployed(tables: Tables, dynamodb_local: Engine) -> Iterator[Callable[[str], Runtime]]:
+    """Return a function that deploys a handler."""
+    environment = {
+        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint,
+        "SHOP_TABLE": ShopTask.Meta.table_name,
+    }
+    yield lambda handler: Runtime(handler, environment)
+    tables.empty()
+
+
+def states(*task_ids: str) -> list[str]:
+    return [str(Order.get_task(task_id).state) for task_id in task_ids]
+
+
+def test_a_direct_caller_is_answered_and_its_errors_have_the_names_of_the_classes(
+    deployed: Callable[[str], Runtime],
+) -> None:
+    ready("o-1")
+    done = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
+
+    with deployed("direct") as function:
+        failed = function.invoke(bare("o-1", **BROKEN), request_id="r-1")
+        answers = [function.invoke(bare("o-1"), request_id="r-2"), function.invoke(bare("o-1"))]
+        missing = function.invoke(bare("o-2"))
+        unreadable = function.invoke({"order": "o-1"})
+
+    assert (failed.kind, failed.body["errorType"], failed.body["errorMessage"]) == ("error", "Broken", "no paper")
+    assert answers == [Answer("response", done)] * 2
+    assert (missing.kind, missing.body["errorType"]) == ("error", "TaskNotFoundError")
+    assert (unreadable.kind, unreadable.body["errorType"]) == ("error", "UnreadableEventError")
+    assert Order.get_task("o-1").worker == "r-2"
+
+
+def test_the_log_in_json_has_the_fields_and_the_metrics_are_lines_of_their_own(
+    deployed: Callable[[str], Runtime],
+) -> None:
+    ready("o-1")
+
+    with deployed("direct") as function:
+        function.invoke(bare("o-1"), request_id="r-7")
+
+    [line] = [line for line in function.logged if line.get("logger") == "pynamodb_tracker"]
+    assert {name: line[name] for name in ("level", "message", "task_id", "step", "outcome", "request_id")} == {
+        "level": "INFO",
+        "message": "ship of Order 'o-1' (attempt 1) succeeded",
+        "task_id": "o-1",
+        "step": "ship",
+        "outcome": "succeeded",
+        "request_id": "r-7",
+    }
+    [metrics] = [line for line in function.logged if "_aws" in line]
+    assert (metrics["Started"], metrics["Succeeded"]) == (1, 1)
+
+
+def test_an_event_of_a_bus_registers_its_task(deployed: Callable[[str], Runtime]) -> None:
+    with deployed("by_bus") as function:
+        answers = [function.invoke(eventbridge("o-1", task={"amount": 4200})) for _ in range(2)]
+
+    assert [(answer.kind, answer.body["state"]) for answer in answers] == [("response", "ship pending")] * 2
+    assert Order.get_task("o-1").amount == 4200
+
+
+@pytest.mark.parametrize(
+    ("handler", "event", "failed"),
+    [
+        ("by_queue", sqs(bare("o-1"), bare("o-2", **BROKEN), "{", bare("o-3")), ["m-2", "m-3"]),
+        ("by_queue", fifo(("a", bare("o-1")), ("b", bare("o-2", **BROKEN)), ("b", bare("o-3"))), ["m-2", "m-3"]),
+        ("by_stream", kinesis(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), ["s-2"]),
+        ("by_change", stream("o-1", "missing", "o-3"), ["s-2"]),
+    ],
+    ids=["sqs", "fifo", "kinesis", "dynamodb"],
+)
+def test_a_batch_is_answered_with_what_failed(
+    deployed: Callable[[str], Runtime], handler: str, event: Any, failed: list[str]
+) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    with deployed(handler) as function:
+        answer = function.invoke(event)
+
+    assert answer == Answer("response", {"batchItemFailures": [{"itemIdentifier": name} for name in failed]})
+    assert states("o-1") == ["deliver pending"]
+
+
+def test_a_schedule_runs_what_is_left(deployed: Callable[[str], Runtime]) -> None:
+    ready("o-1", "o-2")
+
+    with deployed("again") as function:
+        answer = function.invoke(SCHEDULE)
+
+    assert (answer.kind, answer.body["succeeded"]) == ("response", 2)
+    assert states("o-1", "o-2") == ["deliver pending"] * 2
+
+
+def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(deployed: Callable[[str], Runtime]) -> None:
+    ready("o-1")
+
+    with deployed("hangs") as function:
+        function.invoke_until_killed(bare("o-1"), seconds=2, begun=lambda: Order.get_task("o-1").label == "half done")
+    ended = time.monotonic()
+    with deployed("direct") as function:
+        early = function.invoke(bare("o-1"))
+        answer = early
+        while answer.kind == "error" and time.monotonic() < ended + 20:
+            answer = function.invoke(bare("o-1"))
+
+    assert early.body["errorType"] == "TaskLockedError"
+    assert answer.body["state"] == "deliver pending"
+    assert time.monotonic() - ended < 10, "the lock outlasted the invocation by more than a second and the margin"
+    assert (Order.get_task("o-1").fence, Order.get_task("o-1").label) == (2, "label of o-1")
+
+
+def test_of_many_events_at_once_one_creates_the_task_and_one_runs_it(deployed: Callable[[str], Runtime]) -> None:
+    with ExitStack() as stack:
+        functions = [stack.enter_context(deployed("by_bus")) for _ in range(4)]
+        for function in functions:  # warm, so that they meet
+            function.invoke(eventbridge("warm", task={"amount": 0}))
+        for round_ in range(10):
+            task_id = f"o-{round_}"
+            with ThreadPoolExecutor(len(functions)) as pool:
+                events = [eventbridge(task_id, task={"amount": number}) for number in range(len(functions))]
+                answers = list(pool.map(lambda pair: pair[0].invoke(pair[1]), zip(functions, events, strict=True)))
+            task = Order.get_task(task_id)
+            assert (str(task.state), task.fence) == ("ship pending", 1)
+            assert {a.body.get("errorType", a.body.get("state")) for a in answers} <= {
+                "TaskLockedError",
+                "ship pending",
+            }
