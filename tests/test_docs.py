@@ -6,6 +6,7 @@ A table that a block declares is in memory for the blocks after it.
 
 import ast
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
+import cfnlint.decode
+import hcl2
 import pytest
 
 from pynamodb_tracker import Status
@@ -25,7 +28,7 @@ from tests.writes import as_told, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
-LANGUAGES = {"python", "console", "sh", "text", "mermaid"}
+LANGUAGES = {"python", "console", "sh", "text", "mermaid", "yaml", "json", "hcl"}
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
@@ -55,6 +58,18 @@ def test_every_example_runs(tmp_path: Path) -> None:
 def test_every_block_has_a_language_and_stands_at_the_margin(page: Page) -> None:
     assert {block.language for block in page.blocks()} <= LANGUAGES
     assert not [line for line in page.lines if re.match(r"\s+(```|~~~)|~~~", line)]
+
+
+@every_page
+def test_every_block_of_settings_can_be_read(page: Page) -> None:
+    for text in blocks_of(page, "json"):
+        assert json.loads(text)
+    for text in blocks_of(page, "hcl"):
+        assert hcl2.loads(text)
+    for text in blocks_of(page, "yaml"):
+        template, problems = cfnlint.decode.decode_str(text)  # it knows the functions of CloudFormation
+        assert template
+        assert not problems
 
 
 @every_page

@@ -28,7 +28,7 @@ Handler = Callable[[Any, LambdaContext | None], Any]
 """What Lambda calls: with the event, and its context; in a test None will do for that."""
 
 _TOO_LATE = timedelta(seconds=1)
-"""A record is not begun when the invocation has less time left, for it would only cost an attempt."""
+"""A further record is not begun when the invocation has less time left, for it would only cost an attempt."""
 
 
 def handles(
@@ -111,19 +111,20 @@ class _Delivery:
         failing: list[Record] = []
         groups: set[str] = set()
         for place, record in enumerate(records):
-            if not self._invocation.has_time_for(_TOO_LATE):
+            if place and not self._invocation.has_time_for(_TOO_LATE):
                 self._journal.leave(records[place:])
-                return [*failing, *records[place:]]
+                failing += records[place:]
+                break
             if record.group in groups:
                 self._journal.leave([record])
             elif self._is_done(record):
                 continue
             failing.append(record)
             if self._trigger.is_stream:
-                return failing  # from this one on, records come again
+                break
             if record.group is not None:
                 groups.add(record.group)
-        return failing
+        return failing[:1] if self._trigger.is_stream else failing  # from that one on, records of a stream come again
 
     def _is_done(self, record: Record) -> bool:
         try:

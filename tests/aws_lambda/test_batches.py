@@ -145,6 +145,12 @@ def test_no_message_is_begun_when_the_invocation_is_about_to_end(clock: StoppedC
     assert Order.get_task("o-2").attempt == 0
 
 
+def test_the_first_message_is_begun_however_short_the_invocation_is(clock: StoppedClock) -> None:
+    ready("o-1", "o-2")
+
+    assert names(handler(sqs(bare("o-1"), bare("o-2")), Context(clock, 0.9))) == ["m-2"]
+
+
 def test_no_message_is_begun_that_would_not_end_if_it_takes_as_long_as_the_longest(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3")
 

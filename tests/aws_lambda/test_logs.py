@@ -107,11 +107,11 @@ def test_an_event_that_cannot_be_read_is_told_once(context: Context, caplog: pyt
 
 def test_what_is_left_for_later_is_told(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     handler(fifo(("a", "{"), ("a", "{")), Context(clock))
-    handler(sqs(bare("o-1")), Context(clock, 0.5))
+    handler(sqs("{", bare("o-1")), Context(clock, 0.5))
 
     assert [message for level, message in told(caplog) if level == "INFO"] == [
         "record m-2 is left for later",
-        "record m-1 is left for later",
+        "record m-2 is left for later",
     ]
 
 

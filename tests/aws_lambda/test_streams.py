@@ -59,10 +59,10 @@ def test_the_function_gets_the_record_of_a_table(context: Context) -> None:
 
 
 def test_records_for_which_there_is_no_time_come_again_from_the_first_of_them_on(clock: StoppedClock) -> None:
-    ready("o-1")
+    ready("o-1", "o-2", "o-3")
 
-    assert names(by_data(kinesis(bare("o-1"), bare("o-2")), Context(clock, 0.9)))[0] == "s-1"
-    assert states("o-1") == ["ship pending"]
+    assert names(by_data(kinesis(*map(bare, ("o-1", "o-2", "o-3"))), Context(clock, 0.9))) == ["s-2"]
+    assert states("o-1", "o-2") == ["deliver pending", "ship pending"]
 
 
 def test_a_stream_of_one_kind_is_none_of_the_other(context: Context) -> None:

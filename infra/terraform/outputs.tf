@@ -1,0 +1,19 @@
+output "table_name" {
+  description = "The name of the table."
+  value       = aws_dynamodb_table.tasks.name
+}
+
+output "table_arn" {
+  description = "The ARN of the table."
+  value       = aws_dynamodb_table.tasks.arn
+}
+
+output "index_arn" {
+  description = "The ARN of its index, which permissions name beside that of the table."
+  value       = "${aws_dynamodb_table.tasks.arn}/index/status-index"
+}
+
+output "stream_arn" {
+  description = "The ARN of its stream, null where it has none."
+  value       = var.stream_view_type == null ? null : aws_dynamodb_table.tasks.stream_arn
+}

@@ -1,0 +1,38 @@
+"""What each role does with the library: a row of the page about permissions, and functions that do what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from tests.infra.permissions import Record
+
+__all__ = ["Act", "Role", "acts_of", "row", "rows_of"]
+
+Role = Literal["Worker", "Reader", "Operator"]
+
+Act = Callable[[Record], None]
+"""Prepares what it needs, and does what is recorded while the record is entered."""
+
+_ACTS: dict[Role, dict[str, list[Act]]] = {"Worker": {}, "Reader": {}, "Operator": {}}
+
+
+def row(role: Role, name: str) -> Callable[[Act], Act]:
+    """Register an act of a role, under the row of the page that tells its permissions."""
+
+    def register(act: Act) -> Act:
+        _ACTS[role].setdefault(name, []).append(act)
+        return act
+
+    return register
+
+
+def rows_of(role: Role) -> dict[str, list[Act]]:
+    """Return the acts by row that are this role's own."""
+    return _ACTS[role]
+
+
+def acts_of(role: Role) -> list[Act]:
+    """Return all acts of a role; an operator does what the others do, too."""
+    roles: list[Role] = ["Worker", "Reader", "Operator"] if role == "Operator" else [role]
+    return [act for each in roles for acts in _ACTS[each].values() for act in acts]

@@ -1,0 +1,77 @@
+"""What an operator does beside what workers and readers do."""
+
+from __future__ import annotations
+
+import pytest
+
+from pynamodb_tracker import TaskNotFoundError
+from tests.cli.command import run
+from tests.contract.rows import client
+from tests.infra.operations import row
+from tests.infra.permissions import Record
+from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, refuse
+from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
+
+MOVED = "`reopen`, `ignore`; `pynamodb-tracker reopen`, `ignore`"
+DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
+
+
+@row("Operator", MOVED)
+def set_aside_and_reopen(record: Record) -> None:
+    Parcel.create("o-1", data=LARGE)
+    Letter.create("o-2")
+    Letter.post.run_all(refuse)
+    with record:
+        Letter.post.reopen("o-2")
+        Parcel.pack.ignore("o-1", reason="cancelled " * 200)
+        Parcel.pack.reopen("o-1")  # what lies beside its row loses its time to live
+
+
+@row("Operator", MOVED)
+def find_that_the_data_of_an_ignored_task_has_gone(record: Record) -> None:
+    Parcel.create("o-3", data=IN_TWO_PIECES)
+    Parcel.pack.ignore("o-3", reason="cancelled")
+    piece = {"task_id": {"S": "o-3"}, "use_case_id": {"S": "parcel#data#A#0"}}
+    client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=piece)  # as time to live does
+    with record, pytest.raises(TaskNotFoundError, match="its data is gone"):
+        Parcel.pack.reopen("o-3")
+
+
+@row("Operator", MOVED)
+def set_aside_and_reopen_from_the_terminal(record: Record) -> None:
+    Letter.create("o-4")
+    with record:
+        assert run("ignore", "post", "o-4", "--reason", "cancelled", of=LETTERS).code == 0
+        assert run("reopen", "post", "o-4", of=LETTERS).code == 0
+
+
+@row("Operator", DELETED)
+def delete_some(record: Record) -> None:
+    Parcel.create("o-5", data=LARGE)
+    Parcel.create("o-6")
+    with record:
+        Parcel.delete_task("o-5")
+        Parcel.get_task("o-6").delete()
+        with pytest.raises(TaskNotFoundError):
+            Parcel.delete_task("o-6")
+
+
+@row("Operator", DELETED)
+def delete_from_the_terminal(record: Record) -> None:
+    Letter.create("o-7", data=LARGE)
+    with record:
+        assert run("delete", "o-7", "--yes", of=LETTERS).code == 0
+
+
+@row("Operator", "`delete_use_case`")
+def delete_all(record: Record) -> None:
+    Letter.create("o-8", data=LARGE)
+    with record:
+        assert Letter.delete_use_case().succeeded == ["o-8"]
+
+
+@row("Operator", "`pynamodb-tracker load`")
+def load(record: Record) -> None:
+    with record:
+        assert run("load", "-", "--format", "jsonl", of=LETTERS, text='{"task_id": "o-9"}\n').code == 0
+    assert Letter.get_task("o-9").state == Letter.post.pending

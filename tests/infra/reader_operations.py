@@ -1,0 +1,113 @@
+"""What a reader does."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pynamodb_tracker.testing import stopped_clock
+from tests.cli.command import run
+from tests.infra.operations import row
+from tests.infra.permissions import Record
+from tests.infra.shop import LETTERS, Letter, ShopTask, refuse
+from tests.infra.worker_operations import LARGE
+
+ONE = "`get_task`, `get`, `refresh`; `pynamodb-tracker show`"
+STATE = "`query`, `page`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
+COUNTS = "`counts`; `pynamodb-tracker status`"
+WHOLE = "`Task.scan`; `pynamodb-tracker export` without a state"
+
+
+@row("Reader", ONE)
+def read_one(record: Record) -> None:
+    Letter.create("r-1", data=LARGE)
+    for _ in range(2):
+        Letter.post.run_all(refuse)
+    with record:
+        letter = Letter.get_task("r-1")
+        assert letter.data == LARGE
+        assert letter.errors
+        Letter.get("r-1").refresh()
+
+
+@row("Reader", STATE)
+def query_a_state(record: Record) -> None:
+    Letter.create("r-2", data=LARGE)
+    with record:
+        assert [letter.data for letter in Letter.post.pending.query()]
+        assert Letter.post.pending.page(limit=1).tasks
+        assert Letter.post.pending.count()
+
+
+@row("Reader", COUNTS)
+def count_all_states(record: Record) -> None:
+    Letter.create("r-9")
+    with record:
+        assert Letter.counts()[Letter.post.pending] == 1
+
+
+@row("Reader", "`Task.query`")
+def query_as_pynamodb_does(record: Record) -> None:
+    Letter.create("r-3")
+    with record:
+        assert [letter.task_id for letter in Letter.query("r-3")] == ["r-3"]
+
+
+@row("Reader", WHOLE)
+def scan_as_pynamodb_does(record: Record) -> None:
+    Letter.create("r-10")
+    with record:
+        assert [letter.task_id for letter in ShopTask.scan()] == ["r-10"]
+
+
+@row("Reader", "`Task.count`, `Task.exists`")
+def ask_how_many_there_are(record: Record) -> None:
+    with record:
+        assert ShopTask.exists()
+        assert ShopTask.count() >= 0
+
+
+@row("Reader", COUNTS)
+def show_the_status(record: Record) -> None:
+    with record:
+        assert "pending" in run("status", of=LETTERS).out
+
+
+@row("Reader", STATE)
+def list_tasks(record: Record) -> None:
+    with stopped_clock() as clock:
+        Letter.create("r-4")
+        Letter.post.run_all(refuse)
+        Letter.create("r-5", data=LARGE)
+        Letter.post.start("r-5").__enter__()
+        clock.advance(timedelta(hours=1))
+        with record:
+            assert "r-4" in run("list", "post.failed", of=LETTERS).out
+            assert "ConnectionError" in run("errors", of=LETTERS).out
+            assert "r-5" in run("stuck", of=LETTERS).out
+
+
+@row("Reader", ONE)
+def show_a_task(record: Record) -> None:
+    Letter.create("r-6", data=LARGE)
+    with record:
+        assert "r-6" in run("show", "r-6", of=LETTERS).out
+
+
+@row("Reader", STATE)
+def export_a_state(record: Record) -> None:
+    Letter.create("r-7", data=LARGE)
+    with record:
+        assert "r-7" in run("export", "post.pending", of=LETTERS).out
+
+
+@row("Reader", WHOLE)
+def export_all(record: Record) -> None:
+    Letter.create("r-8", data=LARGE)
+    with record:
+        assert "r-8" in run("export", of=LETTERS).out
+
+
+@row("Reader", "`pynamodb-tracker doctor`")
+def examine_the_table(record: Record) -> None:
+    with record:
+        assert "shop-tasks" in run("doctor", of=LETTERS).out

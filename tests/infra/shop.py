@@ -1,0 +1,68 @@
+"""The table of these tests, its use cases, and what is run on them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.models import Model
+
+from pynamodb_tracker import Step, Task, UseCase
+
+__all__ = ["LETTERS", "Letter", "Parcel", "ShopTask", "Stock", "pack", "refuse"]
+
+LETTERS = "tests.infra.shop:Letter"
+"""What commands are told."""
+
+
+class ShopTask(Task):
+    """The table."""
+
+    class Meta:
+        """The name that the templates are given."""
+
+        table_name = "shop-tasks"
+        region = "us-east-1"
+
+    weight = NumberAttribute(null=True)
+
+
+class Parcel(ShopTask):
+    """Kept for a month after its end, so that what lies beside its row has a time to live as well."""
+
+    use_case_id = UseCase("parcel", keep_for=timedelta(days=30))
+
+    pack = Step(10)
+    send = Step(20)
+
+
+class Letter(ShopTask):
+    """Kept for good."""
+
+    use_case_id = UseCase("letter", status_shards=2)
+
+    post = Step(10)
+
+
+class Stock(Model):
+    """A table of the shop's own, which transactions of a run write to."""
+
+    class Meta:
+        """Another table: its permissions are given elsewhere."""
+
+        table_name = "stocks"
+        region = "us-east-1"
+
+    sku = UnicodeAttribute(hash_key=True)
+    left = NumberAttribute(default=0)
+
+
+def pack(ctx: Any) -> None:
+    """Do the work of a run."""
+    ctx.task.weight = 3
+
+
+def refuse(_ctx: Any) -> None:
+    """Fail, with an error that the row has no room for."""
+    raise ConnectionError("the printer does not answer " * 100)

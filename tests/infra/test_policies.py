@@ -1,0 +1,203 @@
+"""The policies allow what each role does, no more and no less; what it does is recorded while it is done."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Any, get_args
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from pynamodb_tracker import ExecutionContext, State, Task
+from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.cli import app
+from pynamodb_tracker.guarded import GuardedRow
+from pynamodb_tracker.testing import local_table
+from tests.contract.recorder import recorded
+from tests.infra import operator_operations, reader_operations, worker_operations
+from tests.infra.operations import Act, Role, acts_of, rows_of
+from tests.infra.permissions import Permission, Record, allowed, listed
+from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
+from tests.infra.template import Template
+from tests.pages import ROOT, Page
+from tests.through import Dispatch, through
+
+ARN = f"arn:aws:dynamodb:us-east-1:123456789012:table/{ShopTask.Meta.table_name}"
+ROLES: tuple[Role, ...] = get_args(Role)
+ACTS = acts_of("Operator")
+TOLD = Page(ROOT / "docs" / "how-to" / "grant-permissions.md")
+
+MODULES = [worker_operations, reader_operations, operator_operations]
+"""They register their acts when they are imported."""
+
+ASK_NOBODY = {
+    *("redact", "save", "batch_write", "from_dynamodb_dict", "from_simple_dict"),  # no request, or always an error
+    *("allow_from", "codes_to_do", "codes_to_start_from", "feed"),  # of the library among its own modules
+    *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
+    "DoesNotExist",  # an error
+    "demo",  # in memory
+    "create-table",  # by whoever deploys, who needs what a template needs
+}
+
+every_role = pytest.mark.parametrize("role", ROLES)
+
+
+def document_of(role: Role) -> dict[str, Any]:
+    document: dict[str, Any] = Template("policies.yaml", TableArn=ARN).properties(role)["PolicyDocument"]
+    return document
+
+
+@pytest.fixture(scope="module")
+def permissions() -> dict[Act, set[Permission]]:
+    """Do everything once, each on an empty table, and tell what it needed."""
+    found = {}
+    for act in ACTS:
+        record = Record(ShopTask.Meta.table_name)
+        with local_table(ShopTask):
+            Stock.create_table(billing_mode="PAY_PER_REQUEST")
+            act(record)
+        found[act] = record.permissions
+    return found
+
+
+@every_role
+def test_a_policy_allows_what_its_role_does_and_nothing_else(
+    role: Role, permissions: dict[Act, set[Permission]]
+) -> None:
+    assert allowed(document_of(role), ARN) == {each for act in acts_of(role) for each in permissions[act]}
+
+
+@every_role
+def test_a_policy_with_one_action_more_or_less_is_told_apart(
+    role: Role, permissions: dict[Act, set[Permission]]
+) -> None:
+    expected = {each for act in acts_of(role) for each in permissions[act]}
+    statements = document_of(role)["Statement"]
+    for number, statement in enumerate(statements):
+        actions = statement["Action"]
+        others = [[each for each in actions if each != action] for action in actions]
+        others.append([*actions, "dynamodb:DeleteTable"])
+        for other in others:
+            changed = [*statements[:number], {**statement, "Action": other}, *statements[number + 1 :]]
+            assert allowed({"Statement": changed}, ARN) != expected
+
+
+@every_role
+def test_a_policy_names_each_action_once_in_full_and_asks_for_tls(role: Role) -> None:
+    document = document_of(role)
+    assert "*" not in json.dumps(document)
+    named = Counter(
+        (action, resource)
+        for statement in document["Statement"]
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    )
+    assert set(named.values()) == {1}
+    for statement in document["Statement"]:
+        assert statement["Effect"] == "Allow"
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "true"}}
+
+
+def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() -> None:
+    kinds: list[type] = [BoundStep, ExecutionContext, GuardedRow, State, Task]
+    methods = {
+        name
+        for kind in kinds
+        for name, member in vars(kind).items()
+        if callable(getattr(member, "__func__", member)) and not name.startswith("_")
+    }
+    commands = {str(command.name) for command in app.registered_commands}
+    told = {word for role in ROLES for row in rows_of(role) for word in re.findall(r"[\w-]+", row)}
+    assert methods | commands <= told | ASK_NOBODY
+
+
+def test_the_page_tells_what_each_call_needs(permissions: dict[Act, set[Permission]]) -> None:
+    expected = {}
+    for role in ROLES:
+        for row, acts in rows_of(role).items():
+            of_row = {each for act in acts for each in permissions[act]}
+            expected[row] = tuple(
+                sorted(each.action.removeprefix("dynamodb:") for each in of_row if each.on == place)
+                for place in ("table", "index")
+            )
+    lines = TOLD.prose()
+    first = lines.index("| call | on the table | on its index |") + 2
+    rows = takewhile(lambda cells: len(cells) == 5, ([*map(str.strip, line.split("|"))] for line in lines[first:]))
+    told = {row: tuple(sorted(re.findall(r"\w+", cell)) for cell in cells) for _, row, *cells, _ in rows}
+    assert told == expected
+
+
+@pytest.fixture
+def shop() -> Iterator[None]:
+    with local_table(ShopTask):
+        yield
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_count_of_a_state_asks_for_nothing_but_a_number() -> None:
+    Letter.create("l-1")
+    with recorded(ShopTask) as requests:
+        assert Letter.post.pending.count() == 1
+    assert {(request.operation, request.body["Select"]) for request in requests} == {("Query", "COUNT")}
+
+
+@pytest.mark.usefixtures("shop")
+def test_queries_of_the_index_name_the_use_case_first() -> None:
+    Letter.create("l-1")
+    with recorded(ShopTask) as requests:
+        assert list(Letter.post.todo())
+        assert list(Letter.post.pending.query())
+        assert Letter.post.next_due()
+    keys = [request.body["ExpressionAttributeValues"] for request in requests if "IndexName" in request.body]
+    assert keys
+    assert all(any(value.get("S", "").startswith("letter#") for value in each.values()) for each in keys)
+
+
+@pytest.mark.usefixtures("shop")
+def test_without_query_of_the_table_a_task_succeeds_and_the_log_says_what_stays(caplog: Any) -> None:
+    def deny(send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "Query":
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, operation)
+        return send(operation, request)
+
+    Parcel.create("p-1", state=Parcel.send.pending)
+    with through(ShopTask, deny):
+        Parcel.send.run("p-1", pack)
+    assert Parcel.get_task("p-1").state == Parcel.send.succeeded
+    assert "stays after its end" in caplog.text
+
+
+def test_the_policies_are_made_on_a_stack_which_exports_their_arns() -> None:
+    with mock_aws():
+        stacks = boto3.client("cloudformation", region_name="us-east-1")
+        parameters = [{"ParameterKey": "TableArn", "ParameterValue": ARN}]
+        body = Template("policies.yaml", TableArn=ARN).body()
+        stacks.create_stack(
+            StackName="shop-access", TemplateBody=body, Parameters=parameters, Capabilities=["CAPABILITY_IAM"]
+        )
+        exported = {export["Name"]: export["Value"] for export in stacks.list_exports()["Exports"]}
+        assert set(exported) == {f"shop-access-{role}PolicyArn" for role in ROLES}
+        for role in ROLES:
+            assert made(exported[f"shop-access-{role}PolicyArn"]) == allowed(document_of(role), ARN)
+
+
+def made(policy_arn: str) -> set[Permission]:
+    """Return what a policy allows that IAM has."""
+    policies = boto3.client("iam", region_name="us-east-1")
+    version = policies.get_policy(PolicyArn=policy_arn)["Policy"]["DefaultVersionId"]
+    document = policies.get_policy_version(PolicyArn=policy_arn, VersionId=version)["PolicyVersion"]["Document"]
+    return allowed(document, ARN)
+
+
+@pytest.mark.parametrize(
+    "arn", [f"{ARN}/index/status-index", "tasks", "arn:aws:dynamodb:us-east-1:123456789012:table/*"]
+)
+def test_what_is_not_the_arn_of_a_table_is_refused(arn: str) -> None:
+    with pytest.raises(AssertionError, match="cannot be"):
+        Template("policies.yaml", TableArn=arn)

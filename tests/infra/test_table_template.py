@@ -1,0 +1,103 @@
+"""The template asks for the table that the model declares, nothing missing and nothing more."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cfnlint.api import lint
+
+from pynamodb_tracker.model import StatusIndex
+from tests.infra.declared import ALL, comparable, declared
+from tests.infra.shop import ShopTask
+from tests.infra.template import INFRA, Template
+
+NAME = ShopTask.Meta.table_name
+
+
+def asked_for(**parameters: str) -> dict[str, Any]:
+    return Template("table.yaml", TableName=NAME, **parameters).properties("Table")
+
+
+@pytest.mark.parametrize("name", ["table.yaml", "policies.yaml"])
+def test_a_template_has_nothing_that_cfn_lint_finds(name: str) -> None:
+    assert lint((INFRA / name).read_text(encoding="utf-8")) == []
+
+
+def test_without_parameters_it_is_the_declared_table_and_protected() -> None:
+    assert comparable(asked_for()) == declared()
+
+
+@pytest.mark.parametrize("parameter", ALL)
+def test_a_parameter_adds_what_it_names_and_nothing_else(parameter: str) -> None:
+    assert comparable(asked_for(**{parameter: ALL[parameter]})) == declared(parameter)
+
+
+def test_parameters_do_not_get_into_each_others_way() -> None:
+    assert comparable(asked_for(**ALL)) == declared(*ALL)
+
+
+def test_deletion_protection_can_be_turned_off() -> None:
+    assert comparable(asked_for(DeletionProtection="false")) == {**declared(), "DeletionProtectionEnabled": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TableName", "a table"),
+        ("DeletionProtection", "maybe"),
+        ("KmsKeyArn", "alias/mine"),
+        ("StreamViewType", "EVERYTHING"),
+        ("WarmUnits", "24000"),
+        ("MaxUnits", "0,1"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(name: str, value: str) -> None:
+    with pytest.raises(AssertionError, match="cannot be"):
+        Template("table.yaml", **{name: value})
+
+
+def test_a_table_outlives_its_stack() -> None:
+    resource = Template("table.yaml").source["Resources"]["Table"]
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+
+
+@pytest.mark.parametrize(("parameters", "stream"), [({}, set()), ({"StreamViewType": "KEYS_ONLY"}, {"StreamArn"})])
+def test_it_exports_what_other_stacks_need(parameters: dict[str, str], stream: set[str]) -> None:
+    outputs = Template("table.yaml", **parameters).outputs()
+    assert set(outputs) == {"TableName", "TableArn", "IndexArn"} | stream
+    for name, output in outputs.items():
+        assert output["Export"] == {"Name": {"Fn::Sub": f"${{AWS::StackName}}-{name}"}}
+
+
+CHANGES = {
+    "a projected attribute less": ('"attempt", ', ""),
+    "a projected attribute more": ('"last_error"', '"last_error", "data"'),
+    "the whole row projected": ('"INCLUDE"', '"ALL"'),
+    "a key of another type": ('"due_time", "AttributeType": "S"', '"due_time", "AttributeType": "N"'),
+    "keys of the table swapped": (
+        '"task_id", "KeyType": "HASH"}, {"AttributeName": "use_case_id", "KeyType": "RANGE"',
+        '"task_id", "KeyType": "RANGE"}, {"AttributeName": "use_case_id", "KeyType": "HASH"',
+    ),
+    "another range key of the index": ('"due_time", "KeyType"', '"update_time", "KeyType"'),
+    "another name of the index": ('"status-index"', '"by-status"'),
+    "another time to live": ('"expire_time"', '"due_time"'),
+    "time to live off": ('"expire_time", "Enabled": true', '"expire_time", "Enabled": false'),
+    "no point-in-time recovery": ('"PointInTimeRecoveryEnabled": true', '"PointInTimeRecoveryEnabled": false'),
+    "provisioned": ('"PAY_PER_REQUEST"', '"PROVISIONED"'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_template_that_differs_is_told_apart(change: str) -> None:
+    text = json.dumps(asked_for())
+    before, after = CHANGES[change]
+    assert text.count(before) == 1
+    assert comparable(json.loads(text.replace(before, after))) != declared()
+
+
+def test_the_index_is_named_as_the_model_names_it() -> None:
+    for name in ("table.yaml", "policies.yaml"):
+        text = (INFRA / name).read_text(encoding="utf-8")
+        assert f"/index/{StatusIndex.Meta.index_name}" in text

@@ -1,0 +1,173 @@
+"""What a worker does."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+import pytest
+from pynamodb.connection import Connection
+from pynamodb.transactions import TransactWrite
+
+from pynamodb_tracker import (
+    TaskAlreadyExistsError,
+    TaskAlreadySucceededError,
+    TaskIgnoredError,
+    TaskNotFoundError,
+    Worker,
+)
+from pynamodb_tracker.testing import stopped_clock
+from tests.cli.command import run
+from tests.contract.rows import client
+from tests.infra.operations import row
+from tests.infra.permissions import Record
+from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, Stock, pack, refuse
+
+LARGE = {"text": [str(number) for number in range(1_000)]}
+IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}
+
+RUN = (
+    "`start`, `run`, `run_all`, `Worker`, and in a run `save`, `extend_lock`, `transaction`, `check_in`, heartbeats; "
+    "`pynamodb-tracker run`, `retry`, `worker`"
+)
+PACK = "tests.infra.shop:pack"
+
+
+@row("Worker", RUN)
+def run_to_the_end(record: Record) -> None:
+    Parcel.create("p-1")
+    with record:
+        Parcel.pack.run("p-1", pack)
+        Parcel.send.run("p-1", pack)
+
+
+@row("Worker", RUN)
+def be_refused(record: Record) -> None:
+    Parcel.create("p-2", state=Parcel.send.pending)
+    with record, pytest.raises(TaskAlreadySucceededError):
+        Parcel.pack.run("p-2", pack)
+
+
+@row("Worker", RUN)
+def read_and_change_large_data(record: Record) -> None:
+    Parcel.create("p-3", data=LARGE)
+    with record, Parcel.pack.start("p-3") as ctx:
+        ctx.task.data["more"] = 1
+    with record:
+        Parcel.send.run("p-3", pack)  # its end gives the data a time to live
+
+
+@row("Worker", RUN)
+def fail_until_it_is_ignored(record: Record) -> None:
+    Letter.create("l-1")
+    with record:
+        for _ in range(3):
+            with pytest.raises(ConnectionError):
+                Letter.post.run("l-1", refuse)
+        with pytest.raises(TaskIgnoredError):
+            Letter.post.run("l-1", pack)
+
+
+@row("Worker", RUN)
+def set_aside_what_killed_its_workers(record: Record) -> None:
+    with stopped_clock() as clock:
+        Letter.create("l-2")
+        with record:
+            for _ in range(3):
+                Letter.post.start("l-2").__enter__()  # a worker that dies
+                clock.advance(timedelta(hours=1))
+            with pytest.raises(TaskIgnoredError):
+                Letter.post.run("l-2", pack)
+
+
+@row("Worker", RUN)
+def run_a_finished_step_again(record: Record) -> None:
+    Parcel.create("p-4", data=LARGE, state=Parcel.send.pending)
+    Parcel.send.run("p-4", pack)
+    with record:
+        Parcel.send.run("p-4", pack, also_from=(Parcel.send.succeeded,))
+
+
+@row("Worker", RUN)
+def find_that_the_data_of_a_finished_task_has_gone(record: Record) -> None:
+    Parcel.create("p-5", data=IN_TWO_PIECES, state=Parcel.send.pending)
+    Parcel.send.run("p-5", pack)
+    piece = {"task_id": {"S": "p-5"}, "use_case_id": {"S": "parcel#data#A#0"}}
+    client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=piece)  # as time to live does
+    with record, pytest.raises(TaskNotFoundError, match="its data is gone"):
+        Parcel.send.run("p-5", pack, also_from=(Parcel.send.succeeded,))
+
+
+@row("Worker", RUN)
+def run_what_is_due(record: Record) -> None:
+    Parcel.create_many(f"due-{number}" for number in range(3))
+    with record:
+        assert len(Parcel.pack.run_all(pack).succeeded) == 3
+        Worker({Parcel.send: pack}).run(until_idle=True)
+    assert Parcel.get_task("due-0").state == Parcel.send.succeeded
+
+
+@row("Worker", RUN)
+def run_from_the_terminal(record: Record) -> None:
+    Letter.create("l-3")
+    Letter.post.run_all(refuse)
+    Letter.create("l-4", data=LARGE)
+    Letter.post.ignore("l-4", reason="later")
+    with record:
+        assert run("retry", "post", PACK, "--reopen-ignored", of=LETTERS).code == 0
+    Letter.create_many(["l-5", "l-6"])
+    with record:
+        assert run("run", "post", PACK, "--limit", "1", of=LETTERS).code == 0
+        assert run("worker", f"post={PACK}", "--until-idle", of=LETTERS).code == 0
+    assert Letter.post.succeeded.count() == 4
+
+
+@row("Worker", "`todo`, `due_ids`, `next_due`")
+def look_at_what_is_due(record: Record) -> None:
+    Parcel.create("due-3", data=LARGE)
+    with record:
+        assert list(Parcel.pack.due_ids()) == ["due-3"]
+        assert [parcel.data for parcel in Parcel.pack.todo()] == [LARGE]
+        assert list(Parcel.pack.next_due()) == [Parcel.pack.pending]
+
+
+@row("Worker", RUN)
+def save_in_the_middle(record: Record) -> None:
+    Parcel.create("p-6")
+    with Parcel.pack.start("p-6", heartbeat=True) as ctx, record:
+        ctx.task.weight = 1
+        ctx.save()
+        ctx.task.data = dict(LARGE)
+        ctx.save()
+        ctx.extend_lock(timedelta(hours=1))
+
+
+@row("Worker", RUN)
+def write_rows_of_its_own_in_a_transaction(record: Record) -> None:
+    Parcel.create("p-7")
+    with Parcel.pack.start("p-7") as ctx, record:
+        with ctx.transaction() as transaction:
+            transaction.save(Stock("tea", left=100))
+        with TransactWrite(connection=Connection(region="us-east-1")) as transaction:
+            ctx.check_in(transaction)
+            transaction.update(Stock("tea"), [Stock.left.add(-1)])
+        with ctx.transaction(succeed=True) as transaction:
+            transaction.update(Stock("tea"), [Stock.left.add(-1)])
+    assert Stock.get("tea").left == 98
+
+
+@row("Worker", "`create`, `create_many`")
+def create_what_an_event_names(record: Record) -> None:
+    with record:
+        Parcel.create("new-1", weight=1)
+        assert list(Parcel.create_many(["new-1", "new-2"]).refused) == ["new-1"]
+        Parcel.create("new-3", data=LARGE)
+        with pytest.raises(TaskAlreadyExistsError):
+            Parcel.create("new-3", data=LARGE)
+
+
+@row("Worker", "`update`")
+def update_attributes_of_its_own(record: Record) -> None:
+    parcel = Parcel.create("p-8")
+    with record:
+        parcel.update([Parcel.weight.set(5)])
