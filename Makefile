@@ -9,7 +9,7 @@ BIN := .venv/bin
 ARGS ?=
 SECONDS ?= 600
 
-.PHONY: help demo test check bench chaos clean
+.PHONY: help demo test check docs bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ check: $(READY) ## check format, lint, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(READY) ## build the documentation site into build/site; a broken link or anchor is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file .mkdocs.yml --strict
+	@echo "build/site/index.html"
 
 bench: $(BENCH) ## run the benchmarks, a quarter of an hour; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -27,6 +27,7 @@ class Page(Generic[T_co]):
     """Some tasks of a state, and where the next page begins."""
 
     tasks: list[T_co]
+    """Up to `limit` tasks, whole, in the order of the query."""
     cursor: str | None
     """Text to be given to the next `page`; None where this page is the last one."""
 

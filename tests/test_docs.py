@@ -11,19 +11,20 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import cfnlint.decode
 import hcl2
 import pytest
 
-import pynamodb_tracker
-from pynamodb_tracker import Step, Task, UseCase, testing
-from pynamodb_tracker.transitions import StepWrites, deletion
-from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker import Status
+from pynamodb_tracker.aws_lambda import TriggerName
+from pynamodb_tracker.aws_lambda.trigger import named
 from tests.pages import ROOT, Page
+from tests.reference import INTERNAL, OBJECTS, REFERENCE, members
+from tests.writes import as_told, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
@@ -38,8 +39,9 @@ def blocks_of(page: Page, *languages: str) -> list[str]:
 
 def test_every_example_runs(tmp_path: Path) -> None:
     for page in PAGES:
-        module = tmp_path / page.path.relative_to(ROOT).with_suffix(".py")
-        module.parent.mkdir(parents=True, exist_ok=True)
+        module = tmp_path / page.name.replace("/", "-").replace(
+            ".md", ".py"
+        )  # side by side: a page may be a folder, too
         module.write_text(page.module(), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), "-o", "python_files=*.py", str(tmp_path)]
@@ -90,37 +92,18 @@ def test_every_link_leads_somewhere(page: Page) -> None:
         assert not anchor or anchor in Page(file).anchors(), target
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    readme = PAGES[0]
-    linked = {(ROOT / target.partition("#")[0]).resolve() for target in readme.links() if "://" not in target}
-    assert {page.path for page in PAGES[1:]} <= linked
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    listed = re.findall(r"^ +- [^:]+: ([\w/-]+\.md)", (ROOT / ".mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    home, changelog, *pages = [page.name.removeprefix("docs/") for page in PAGES]
+    assert (home, changelog) == ("README.md", "CHANGELOG.md")
+    assert sorted(listed) == sorted(["index.md", "changelog.md", *pages])
 
 
-# The reference has a section per object, and in the first column of its tables a member with its parameters.
-
-REFERENCE = Page(ROOT / "docs" / "reference.md")
-OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
-OBJECTS |= {name: getattr(testing, name) for name in testing.__all__}
-INTERNAL = {
-    *("allow_from", "codes_to_do", "codes_to_start_from", "feed", "of"),  # of the library among its own modules
-    *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
-    *(
-        "get_delete_kwargs_from_instance",
-        "get_save_kwargs_from_instance",
-        "get_update_kwargs_from_instance",
-    ),  # PynamoDB's
-}
-
-
-def members() -> Iterator[tuple[Any, str]]:
-    """Yield the rows of the reference's tables: the object of its section, and what its first column quotes."""
-    about: Any = None
-    for line in REFERENCE.prose():
-        if line.startswith("#"):
-            heading = re.match(r"#+ `(\w+)`", line)
-            about = OBJECTS[heading[1]] if heading else None
-        elif about is not None and (row := re.match(r"\| `([^`]+)`", line)):
-            yield about, row[1]
+def test_the_readme_leads_to_each_kind_of_page() -> None:
+    linked = {target.partition("#")[0] for target in PAGES[0].links()}
+    kinds = {str(Path(page.name).parent) for page in PAGES[2:]} - {"docs/reference"}  # to which the overview leads
+    assert {str(Path(target).parent) for target in linked} >= kinds
+    assert {page.name for page in PAGES if page.path.parent.name in {"docs", "explanation"}} <= linked
 
 
 def parameters(function: Any) -> str:
@@ -158,7 +141,8 @@ def test_the_reference_names_every_public_object() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["BoundStep", "ExecutionContext", "Failure", "Page", "Report", "State", "Tally", "Task", "Worker"]
+    "name",
+    ["BoundStep", "ExecutionContext", "Failure", "Page", "Replies", "Report", "State", "Tally", "Task", "Worker"],
 )
 def test_the_reference_has_every_public_member(name: str) -> None:
     about = OBJECTS[name]
@@ -167,17 +151,38 @@ def test_the_reference_has_every_public_member(name: str) -> None:
     assert public <= {told.partition("(")[0] for kind, told in members() if kind is about}
 
 
+def test_the_reference_tells_what_each_trigger_replies() -> None:
+    rows = [line.strip("| ").split(" | ") for line in REFERENCE.prose()]
+    [columns] = [row[1:] for row in rows if row[0] == "the task is"]
+    told = {
+        (name, re.findall(r"`(\w+)`", row[0])[0]): reply
+        for row in rows
+        if row[1:] and set(row[1:]) <= {"done", "error"}
+        for names, reply in zip(columns, row[1:], strict=True)
+        for name in names.split(", ")
+    }
+    replies = {name: asdict(named(name).replies) for name in get_args(TriggerName)}
+    assert told == {(name, reason): reply for name, each in replies.items() for reason, reply in each.items()}
+
+
+def test_the_glossary_has_every_word_in_order_each_with_the_page_that_explains_it() -> None:
+    page = Page(ROOT / "docs" / "glossary.md")
+    parts = [part for part in "\n".join(page.prose()).split("\n## ")[1:] if "- **" in part]
+    for part in parts:
+        entries = re.findall(r"^- \*\*([^*]+)\*\*: ((?:.|\n  )+)", part, re.MULTILINE)
+        words = [word for word, _ in entries]
+        assert words == sorted(words)
+        assert [word for word, told in entries if "](" not in told] == []
+        assert len(words) == part.count("\n- ")
+    said = {word for part in parts for word in re.findall(r"^- \*\*([^*]+)\*\*", part, re.MULTILINE)}
+    assert {*Status, "attempt", "code", "due", "fence", "lock", "state", "status", "step", "task"} <= said
+    assert {"use case", "worker"} <= said
+
+
 # What lock.md shows of the protocol is compared with what is sent.
 
 LOCK = Page(ROOT / "docs" / "explanation" / "lock.md")
 MOVE = "status = {}, status_key = :status_key, due_time = :due, update_time = :now"
-
-
-class Named(dict[str, Any]):
-    """Values for a prepared write that are their own names."""
-
-    def __missing__(self, name: str) -> str:
-        return f":{name}"
 
 
 class Flat(ast.NodeTransformer):
@@ -210,54 +215,8 @@ def told_writes() -> dict[str, dict[str, Any]]:
     return writes
 
 
-def as_told(write: PreparedWrite) -> dict[str, Any]:
-    """Return a prepared write in the same form."""
-    request = write.request({}, Named())
-    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
-    filled = {
-        key: re.sub(
-            r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
-        )
-        for key in ("ConditionExpression", "UpdateExpression")
-    }
-    update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
-    assert update is not None
-    return {"IF": filled["ConditionExpression"], **{key: text for key, text in update.groupdict().items() if text}}
-
-
 def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
-    class Table(Task):
-        class Meta:
-            table_name = "tasks"
-            region = "us-east-1"
-
-    class Order(Table):
-        use_case_id = UseCase("order")
-        confirm_payment = Step(10)
-        ship = Step(20)
-        deliver = Step(30)
-
-    writes = StepWrites(Order, Order.ship.codes, 3)
-    sent = {
-        "claim": writes.claim,
-        "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
-        "extend": writes.extend,
-        "save": writes.save({}),
-        "check": writes.check,
-        "commit": writes.commit({}),
-        "keep out": writes.keep_out,
-        "succeed": writes.succeed({}),
-        "fail": writes.fail,
-        "give up": writes.give_up,
-        "release": writes.release,
-        "spend": writes.spend(beside=False),
-        "spend abandoned": writes.spend_abandoned(beside=False),
-        "reopen": writes.reopen,
-        "reopen ended": writes.reopen_ended,
-        "ignore": writes.ignore(beside=False),
-        "delete": deletion(Order, held=False),
-        "delete abandoned": deletion(Order, held=True),
-    }
+    sent = writes_of_ship()
     told = told_writes()
     assert set(told) == set(sent)
     for name, write in sent.items():

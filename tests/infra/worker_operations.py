@@ -10,12 +10,14 @@ from pynamodb.connection import Connection
 from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker import (
+    ExecutionContext,
     TaskAlreadyExistsError,
     TaskAlreadySucceededError,
     TaskIgnoredError,
     TaskNotFoundError,
     Worker,
 )
+from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.testing import stopped_clock
 from tests.cli.command import run
 from tests.contract.rows import client
@@ -27,8 +29,8 @@ LARGE = {"text": [str(number) for number in range(1_000)]}
 IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}
 
 RUN = (
-    "`start`, `run`, `run_all`, `Worker`, and in a run `save`, `extend_lock`, `transaction`, `check_in`, heartbeats; "
-    "`pynamodb-tracker run`, `retry`, `worker`"
+    "`start`, `run`, `run_all`, `Worker`, `aws_lambda.handles` and `retry_handler`, and in a run `save`, "
+    "`extend_lock`, `transaction`, `check_in`, heartbeats; `pynamodb-tracker run`, `retry`, `worker`"
 )
 PACK = "tests.infra.shop:pack"
 
@@ -120,6 +122,28 @@ def run_from_the_terminal(record: Record) -> None:
         assert run("run", "post", PACK, "--limit", "1", of=LETTERS).code == 0
         assert run("worker", f"post={PACK}", "--until-idle", of=LETTERS).code == 0
     assert Letter.post.succeeded.count() == 4
+
+
+@row("Worker", RUN)
+def handle_what_comes(record: Record) -> None:
+    handler = handles(Parcel.pack, task_id="id", create_if_missing=lambda event: {"weight": event["kg"]})(pack_event)
+    with record:
+        for _ in range(2):
+            handler({"id": "h-1", "kg": 3}, None)
+        with pytest.raises(TaskNotFoundError):
+            handles(Parcel.pack, task_id="id")(pack_event)({"id": "h-2"}, None)
+    assert Parcel.get_task("h-1").weight == 3
+
+
+@row("Worker", RUN)
+def handle_what_is_left(record: Record) -> None:
+    Parcel.create_many(["h-3", "h-4"])
+    with record:
+        assert retry_handler(Parcel.pack, pack)({}, None)["succeeded"] == 2
+
+
+def pack_event(ctx: ExecutionContext[Parcel], _event: object) -> None:
+    pack(ctx)
 
 
 @row("Worker", "`todo`, `due_ids`, `next_due`")

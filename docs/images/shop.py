@@ -1,0 +1,48 @@
+"""The shop of the picture of the terminal: orders, of which some fail."""
+
+from __future__ import annotations
+
+from pynamodb.attributes import NumberAttribute
+
+from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase
+
+
+class AppTask(Task):
+    """The table."""
+
+    class Meta:
+        """Where it is."""
+
+        table_name = "tasks"
+        region = "us-east-1"
+
+
+class Order(AppTask):
+    """The use case; `number` decides what goes wrong."""
+
+    use_case_id = UseCase("order")
+
+    confirm_payment = Step(10)
+    ship = Step(20)
+    deliver = Step(30)
+
+    number = NumberAttribute()
+
+
+def charge(ctx: ExecutionContext[Order]) -> None:
+    """Fail with every ninth order, the first time, and give up on every thirty-first."""
+    if ctx.task.number % 31 == 0:
+        raise GiveUp("card declined")
+    if ctx.task.number % 9 == 0 and ctx.attempt == 1:
+        raise ConnectionError("HTTP 503")
+
+
+def print_label(ctx: ExecutionContext[Order]) -> None:
+    """Fail with every seventeenth order."""
+    if ctx.task.number % 17 == 0:
+        raise RuntimeError("out of paper")
+
+
+def hand_over(ctx: ExecutionContext[Order]) -> None:
+    """Note who signed."""
+    ctx.task.data["signed_by"] = "the neighbour"

@@ -1,0 +1,90 @@
+"""Draws a session at the terminal: `python docs/images/terminal.py` writes terminal.svg beside this file, or a FILE.
+
+The commands are real, and so is what they print: on a table in memory, with a clock that stands still.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+from shop import AppTask, Order, charge, hand_over, print_label
+from typer.testing import CliRunner
+
+from pynamodb_tracker.cli import app
+from pynamodb_tracker.testing import local_table, stopped_clock
+
+FILE = Path(__file__).with_suffix(".svg")
+
+WIDTH = 80
+COMMANDS = [
+    "pynamodb-tracker status",
+    "pynamodb-tracker errors --since 30d",
+    'pynamodb-tracker retry confirm_payment shop:charge --error-like "HTTP 503"',
+]
+
+THEME = TerminalTheme(
+    (22, 27, 34),
+    (230, 237, 243),
+    [
+        *((72, 79, 88), (255, 138, 128), (74, 222, 128), (250, 204, 21)),
+        *((121, 168, 255), (232, 121, 249), (34, 211, 238), (230, 237, 243)),
+    ],
+)
+"""Dark in any case, as terminals are; the colours of the states are those of states.svg."""
+
+FONT = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
+
+
+@contextmanager
+def a_day_at_the_shop() -> Iterator[None]:
+    """Fill the table with orders at all steps; two are being shipped meanwhile."""
+    with local_table(AppTask), stopped_clock(datetime(2026, 11, 2, 9, tzinfo=UTC)) as clock:
+        Order.create_many({"task_id": f"o-{number}", "number": number} for number in range(1, 101))
+        Order.confirm_payment.run_all(charge, limit=92)
+        Order.ship.run_all(print_label, limit=65)
+        Order.deliver.run_all(hand_over, limit=52)
+        clock.advance(timedelta(hours=2))
+        with Order.ship.start("o-80"), Order.ship.start("o-82"):
+            yield
+
+
+def session() -> Iterator[tuple[str, str]]:
+    """Yield each command and what it prints, its colours included."""
+    environment = {
+        "COLUMNS": str(WIDTH),
+        "FORCE_COLOR": "1",
+        "NO_COLOR": "",
+        "PYNAMODB_TRACKER_APP": "shop:Order",
+        "TERM": "xterm-256color",
+    }
+    with a_day_at_the_shop():
+        for command in COMMANDS:
+            arguments = [*shlex.split(command)[1:], *(["--threads", "1"] if " retry " in command else [])]
+            yield command, CliRunner().invoke(app, arguments, env=environment).stdout
+
+
+def drawing() -> str:
+    """Return the picture, which asks nobody for a font."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
+    for number, (command, printed) in enumerate(session()):
+        console.print(Text.assemble("\n" * bool(number), ("$ ", "green"), (command, "bold")), soft_wrap=True)
+        console.print(Text.from_ansi(printed.rstrip("\n")), soft_wrap=True)
+    console.print()  # the last line is cut otherwise
+    svg = console.export_svg(title="pynamodb-tracker", theme=THEME, unique_id="terminal")
+    svg = re.sub(r"\s*@font-face \{.*?\n    \}", "", svg, flags=re.DOTALL)
+    return re.sub(r"font-family: (Fira Code, monospace|arial)", f"font-family: {FONT}", svg)
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1]) if sys.argv[1:] else FILE
+    file.write_text(drawing(), encoding="utf-8")

@@ -1,0 +1,60 @@
+"""The options of each command, as the command line itself tells them: mkdocs calls `on_page_markdown`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import Files
+from mkdocs.structure.pages import Page
+
+from pynamodb_tracker.cli import app
+
+MARK = "<!-- the commands -->"
+"""Where a page wants them."""
+
+_EVERYWHERE = ("--app", "--use-case", "--help")
+"""The page says once what these are."""
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its hook
+    """Put the commands where a page has the mark for them."""
+    return markdown.replace(MARK, "\n\n".join(_told())) if MARK in markdown else markdown
+
+
+def _told() -> Iterator[str]:
+    group: Any = typer.main.get_command(app)  # of typer or of click, depending on the version of typer
+    for name, command in group.commands.items():
+        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        options = [each for each in command.params if each.param_type_name == "option"]
+        usage = " ".join([name, *(_argument(each) for each in arguments), "[OPTIONS]"])
+        yield f"## `{name}`\n\n```text\npynamodb-tracker {usage}\n```\n\n{command.help}"
+        rows = [f"| `{_argument(each)}` | {_help(each)} |" for each in arguments]
+        rows += [
+            f"| `{f'{each.opts[0]} {each.metavar or _metavar(each)}'.strip()}` | {_help(each)} |"
+            for each in options
+            if each.opts[0] not in _EVERYWHERE
+        ]
+        if rows:
+            yield "\n".join(["| argument or option | |" if arguments else "| option | |", "| --- | --- |", *rows])
+
+
+def _argument(argument: Any) -> str:
+    name = f"{argument.metavar}{'...' if argument.nargs != 1 else ''}"
+    return name if argument.required else f"[{name}]"
+
+
+def _metavar(option: Any) -> str:
+    """Return what stands for the value of an option that does not say so itself; nothing for a flag."""
+    return "" if option.metavar == "" else "VALUE"
+
+
+def _help(parameter: Any) -> str:
+    """Return what a parameter is for, and what it is if it is not given."""
+    told, default = parameter.help.replace("|", r"\|"), parameter.default
+    if isinstance(parameter.show_default, str):
+        default = parameter.show_default
+    unsaid = default is None or default is False or parameter.required
+    return told if unsaid else f"{told} Unless given: {default}."

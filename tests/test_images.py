@@ -1,0 +1,85 @@
+"""The pictures of the documentation are what their scripts draw, and show what the library does."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, parse
+
+import pytest
+
+from pynamodb_tracker import Status
+from pynamodb_tracker.status import Codes
+from tests.pages import ROOT
+from tests.writes import as_told, writes_of_ship
+
+IMAGES = ROOT / "docs" / "images"
+SVG = "{http://www.w3.org/2000/svg}"
+SHIP = Codes("ship", 20, 30)
+
+
+@pytest.fixture(scope="module")
+def states() -> dict[str, Any]:
+    """Load the script of the states, as it is."""
+    return runpy.run_path(str(IMAGES / "states.py"))
+
+
+def test_the_picture_of_the_states_is_what_its_script_draws(states: dict[str, Any]) -> None:
+    assert (IMAGES / "states.svg").read_text(encoding="utf-8") == states["drawing"]()
+
+
+def test_it_has_a_box_for_each_status() -> None:
+    texts = elements(IMAGES / "states.svg", "text")
+    assert sorted(text.text or "" for text in texts if text.get("class") == "status") == sorted(Status)
+
+
+def test_it_has_an_arrow_for_each_change_of_status_that_the_library_sends(states: dict[str, Any]) -> None:
+    sent = set()
+    for name, write in writes_of_ship().items():
+        told = as_told(write)
+        to = re.search(r"\bstatus = (\d+)", told.get("SET", ""))
+        if to and name != "claim from":  # from the states that `also_from` names: any
+            codes = re.findall(r"\bstatus (?:= |IN \()([\d, ]+)", told["IF"])
+            sent |= {(int(code), int(to[1])) for each in codes for code in each.split(",")}
+    drawn = {(move.source, move.target) for move in states["MOVES"]}
+    assert drawn == {(SHIP.own[source], status_of(target)) for source, target in sent} | {(None, Status.PENDING)}
+
+
+def elements(svg: Path, kind: str) -> list[Element]:
+    """Return the elements of a kind, or with `*` all."""
+    return list(parse(svg).getroot().iter(kind if kind == "*" else f"{SVG}{kind}"))  # noqa: S314 - our own picture
+
+
+def status_of(code: int) -> Status:
+    return SHIP.own.get(code, Status.SUCCEEDED)
+
+
+def test_the_picture_of_the_terminal_shows_what_the_commands_print(tmp_path: Path) -> None:
+    command = [sys.executable, str(IMAGES / "terminal.py"), str(tmp_path / "terminal.svg")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, env=environment, check=True, timeout=120)  # noqa: S603 - our own script
+    shown = lines_of(IMAGES / "terminal.svg")
+    assert shown == lines_of(tmp_path / "terminal.svg")
+    assert shown[:2] == ["pynamodb-tracker", "$ pynamodb-tracker status"]
+
+
+def lines_of(svg: Path) -> list[str]:
+    """Return what a picture of a terminal says, by line; what a run took is left out."""
+    lines: dict[str, str] = {}
+    for text in elements(svg, "text"):
+        y = text.get("y", "")
+        lines[y] = lines.get(y, "") + (text.text or "").replace("\N{NO-BREAK SPACE}", " ")
+    return [re.sub(r" in \d+s$", "", line.rstrip()) for line in lines.values()]
+
+
+@pytest.mark.parametrize("image", sorted(IMAGES.glob("*.svg")), ids=lambda image: image.name)
+def test_no_picture_fetches_anything(image: Path) -> None:
+    for element in elements(image, "*"):
+        assert not [name for name in element.attrib if name.endswith("href")]
+        assert not re.search(r"//|@import|@font-face", " ".join(element.attrib.values()))
+    assert not [style for style in elements(image, "style") if re.search(r"//|@import|@font-face", style.text or "")]

@@ -1,0 +1,242 @@
+"""The documentation site: it builds strictly, asks no other host for anything, and has every public name."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from typer.testing import CliRunner
+
+from pynamodb_tracker.cli import app
+from tests.pages import ROOT
+from tests.reference import OBJECTS, members
+
+CONFIG = ROOT / ".mkdocs.yml"
+BUILD = """
+import logging, sys
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+from mkdocs.exceptions import Abort
+config, docs, site = sys.argv[1:]
+logging.basicConfig(level=logging.WARNING)
+try:
+    build(load_config(config, docs_dir=docs, site_dir=site, strict=True))
+except Abort as error:
+    sys.exit(str(error))
+"""
+
+
+def built(docs: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", BUILD, str(CONFIG), str(docs), str(site)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+
+
+class Found(HTMLParser):
+    """What a page of the site is made of: its ids, its links, and what a browser fetches to show it."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.classes: set[str] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given["id"]} if "id" in given else set()
+        self.classes |= set(given.get("class", "").split())
+        if tag == "a":
+            self.links += [given["href"]] if "href" in given else []
+        else:
+            self.fetched += [given[name] for name in ("src", "srcset", "href", "data", "poster") if name in given]
+            self.fetched += re.findall(r"url\(([^)]*)\)", given.get("style", ""))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site once."""
+    site = tmp_path_factory.mktemp("site")
+    build = built(ROOT / "docs", site)
+    assert build.returncode == 0, build.stderr
+    return site
+
+
+@cache
+def found(page: Path) -> Found:
+    return Found(page)
+
+
+def pages(site: Path) -> list[Path]:
+    return sorted(page for page in site.rglob("*.html") if page.name != "404.html")  # which has links from the root
+
+
+def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
+    docs = ROOT / "docs"
+    expected = {page.relative_to(docs).with_suffix(".html") for page in docs.rglob("*.md")}
+    expected |= {Path("index.html"), Path("changelog.html"), Path("license.html")}
+    assert expected <= {page.relative_to(site) for page in pages(site)}
+
+
+def test_no_script_of_the_pictures_is_on_the_site(site: Path) -> None:
+    assert not list(site.rglob("*.py"))
+    assert (site / "images" / "states.svg").exists()
+
+
+def test_a_browser_asks_no_other_host(site: Path) -> None:
+    for page in [*pages(site), site / "404.html"]:
+        assert not [address for address in found(page).fetched if re.match(r"(\w+:)?//", address)], page
+    for sheet in site.rglob("*.css"):
+        assert not re.findall(r"(?:url\(|@import)[\"' ]*(?:\w+:)?//[^)\"']*", sheet.read_text(encoding="utf-8")), sheet
+
+
+def test_nothing_is_left_to_a_script_that_the_theme_would_fetch(site: Path) -> None:
+    assert not [page for page in pages(site) if "mermaid" in found(page).classes]
+
+
+def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
+    linked = [(page, link) for page in pages(site) for link in found(page).links if "://" not in link]
+    assert len(linked) > 1000
+    for page, link in linked:
+        path, _, anchor = link.partition("#")
+        target = (page.parent / unquote(path)).resolve() if path else page
+        assert target.is_relative_to(site), (page, link)
+        assert target.is_file(), (page, link)
+        assert not anchor or unquote(anchor) in found(target).ids, (page, link)
+
+
+def test_each_link_that_leads_nowhere_and_each_page_that_nobody_finds_fails_the_build(tmp_path: Path) -> None:
+    complaints = {
+        "[x](nothing.md)": "'nothing.md', but the target",
+        "[x](states.md#nothing)": "'explanation/states.md' does not contain an anchor '#nothing'",
+        "[x](../../README.md#nothing)": "'index.md' does not contain an anchor '#nothing'",
+        "[x](../../tests/nothing.py)": "'../../tests/nothing.py', but the target",
+        "[x](/explanation/states.md)": "an absolute link '/explanation/states.md'",
+    }
+    docs = small_docs(tmp_path)
+    with (docs / "explanation" / "lock.md").open("a", encoding="utf-8") as page:
+        page.write("\n" + "\n".join(complaints))
+    (docs / "how-to" / "unlisted.md").write_text("# Unlisted\n")
+    build = built(docs, tmp_path / "site")
+    for complaint in [*complaints.values(), "how-to/unlisted.md"]:
+        assert complaint in build.stderr
+    assert build.stderr.endswith(f"Aborted with {len(complaints) + 1} warnings in strict mode!\n")
+
+
+def test_a_diagram_that_cannot_be_drawn_fails_the_build(tmp_path: Path) -> None:
+    docs = small_docs(tmp_path)
+    with (docs / "explanation" / "lock.md").open("a", encoding="utf-8") as page:
+        page.write("\n```mermaid\nflowchart LR\n```\n")
+    build = built(docs, tmp_path / "site")
+    assert build.returncode != 0
+    assert "explanation/lock.md: only sequence diagrams of Mermaid are drawn here, not 'flowchart LR'" in build.stderr
+
+
+def small_docs(tmp_path: Path) -> Path:
+    """Copy the pages, those of the docstrings empty: they take most of the time."""
+    docs = Path(shutil.copytree(ROOT / "docs", tmp_path / "docs"))
+    for page in (docs / "reference").glob("*.md"):
+        page.write_text("# Empty\n")
+    return docs
+
+
+def test_every_public_name_has_its_docstring_on_the_site(site: Path) -> None:
+    ids = {each for page in (site / "reference").glob("*.html") for each in found(page).ids}
+    for name in OBJECTS:
+        assert ids & {f"pynamodb_tracker.{module}{name}" for module in ("", "aws_lambda.", "testing.")}, name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BoundStep",
+        "ExecutionContext",
+        "Failure",
+        "Page",
+        "Replies",
+        "Report",
+        "State",
+        "StoppedClock",
+        "Tally",
+        "Task",
+        "Worker",
+    ],
+)
+def test_the_members_on_the_site_are_those_of_the_reference(site: Path, name: str) -> None:
+    ids = {each for page in (site / "reference").glob("*.html") for each in found(page).ids}
+    shown = {match[1] for each in ids if (match := re.fullmatch(rf"pynamodb_tracker\.(?:\w+\.)?{name}\.(\w+)", each))}
+    told = {member.partition("(")[0] for about, member in members() if about is OBJECTS[name]} - {name}
+    attributes = set(OBJECTS["Task"].get_attributes()) if name == "Task" else set()  # in the tables of the overview
+    assert shown == told - attributes
+
+
+def test_the_commands_are_told_as_their_help_tells_them(site: Path) -> None:
+    page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    sections = dict(re.findall(r'<h2 id="([\w-]+)">(.*?)(?=<h2|</article>)', page, re.DOTALL))
+    for name, options in helped():
+        told = set(re.findall(r"<code>(--[\w-]+)", sections[name]))
+        assert told == options - {"--app", "--use-case", "--help"}, name
+    assert len(sections) == len(list(helped()))
+
+
+def helped() -> Iterator[tuple[str, set[str]]]:
+    """Yield each command, and the options that its help has."""
+    runner, wide = CliRunner(), {"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"}
+    names = re.findall(r"^│ ([a-z][a-z-]*) {2,}", runner.invoke(app, ["--help"], env=wide).stdout, re.MULTILINE)
+    for name in names:
+        out = runner.invoke(app, [name, "--help"], env=wide).stdout
+        yield name, set(re.findall(r"^│[ *]+(--[\w-]+)", out, re.MULTILINE))
+
+
+DIAGRAM = """\
+sequenceDiagram
+    participant A as worker A
+    participant row
+    A->>row: claim, if a < b
+    Note over row: in_progress,<br/>fence 1
+    row--xA: lost
+    alt it is there
+        A->>row: read
+    else it is not
+        Note over A,row: nobody knows
+    end
+"""
+
+
+@pytest.fixture(scope="module")
+def drawing() -> Callable[[str], str]:
+    """Load what draws the diagrams."""
+    drawing: Callable[[str], str] = runpy.run_path(str(ROOT / "docs" / "site" / "diagrams.py"))["drawing"]
+    return drawing
+
+
+def test_a_diagram_is_drawn_with_all_that_it_says(drawing: Callable[[str], str]) -> None:
+    said = re.findall(r"<text[^>]*>([^<]*)</text>", drawing(DIAGRAM))
+    happened = ["claim, if a &lt; b", "in_progress,", "fence 1", "lost", "it is there", "read", "it is not"]
+    assert said == ["worker A", "row", *happened, "nobody knows"]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("loop twice", "is not drawn here: 'loop twice'"),
+        ("A->>B: hello", "names 'B', which is no participant"),
+        ("alt it is there", "an alt has no end"),
+        ("end", "'end' without an alt"),
+        ("else it is not", "'else it is not' without an alt"),
+    ],
+)
+def test_what_a_diagram_does_not_draw_is_an_error(drawing: Callable[[str], str], line: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        drawing(f"sequenceDiagram\nparticipant A\n{line}\n")

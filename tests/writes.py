@@ -1,0 +1,71 @@
+"""The writes that a step sends: as prepared by the library, with its values by their names."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.transitions import StepWrites, deletion
+from pynamodb_tracker.transitions.prepared import PreparedWrite
+
+__all__ = ["as_told", "writes_of_ship"]
+
+
+class Named(dict[str, Any]):
+    """Values for a prepared write that are their own names."""
+
+    def __missing__(self, name: str) -> str:
+        return f":{name}"
+
+
+def writes_of_ship() -> dict[str, PreparedWrite]:
+    """Return every write of the step `ship` (20), between `confirm_payment` (10) and `deliver` (30), by its name."""
+
+    class Table(Task):
+        class Meta:
+            table_name = "tasks"
+            region = "us-east-1"
+
+    class Order(Table):
+        use_case_id = UseCase("order")
+        confirm_payment = Step(10)
+        ship = Step(20)
+        deliver = Step(30)
+
+    writes = StepWrites(Order, Order.ship.codes, 3)
+    return {
+        "claim": writes.claim,
+        "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
+        "extend": writes.extend,
+        "save": writes.save({}),
+        "check": writes.check,
+        "commit": writes.commit({}),
+        "keep out": writes.keep_out,
+        "succeed": writes.succeed({}),
+        "fail": writes.fail,
+        "give up": writes.give_up,
+        "release": writes.release,
+        "spend": writes.spend(beside=False),
+        "spend abandoned": writes.spend_abandoned(beside=False),
+        "reopen": writes.reopen,
+        "reopen ended": writes.reopen_ended,
+        "ignore": writes.ignore(beside=False),
+        "delete": deletion(Order, held=False),
+        "delete abandoned": deletion(Order, held=True),
+    }
+
+
+def as_told(write: PreparedWrite) -> dict[str, Any]:
+    """Return the parts of a write: its condition as `IF`, and what it sets and removes."""
+    request = write.request({}, Named())
+    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    filled = {
+        key: re.sub(
+            r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
+        )
+        for key in ("ConditionExpression", "UpdateExpression")
+    }
+    update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
+    assert update is not None
+    return {"IF": filled["ConditionExpression"], **{key: text for key, text in update.groupdict().items() if text}}
