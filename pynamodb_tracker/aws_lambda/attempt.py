@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.aws_lambda.event import UnreadableEventError
+from pynamodb_tracker.aws_lambda.event import UnreadableEventError, described
 from pynamodb_tracker.aws_lambda.invocation import Invocation
 from pynamodb_tracker.aws_lambda.replies import Reason
 from pynamodb_tracker.batch import Outcome, met_another, outcome_of
@@ -22,6 +23,8 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     TaskNotReadyError,
     TaskNotStartableError,
+    TrackerError,
+    ValueNotStorableError,
 )
 
 __all__ = ["Attempt"]
@@ -40,6 +43,17 @@ _REASONS: dict[type[TaskNotStartableError], Reason] = {
 }
 
 
+def finished(value: Any) -> Any:
+    """Return what a function returned, unless its work is yet to be awaited: TypeError then."""
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise TypeError(
+            "the function returned something to be awaited, so nothing is done: write asyncio.run(...) in it"
+        )
+    return value
+
+
 class Attempt:
     """A task that an invocation tries."""
 
@@ -52,16 +66,16 @@ class Attempt:
         """What became of the task."""
         self.value: Any = None
         """What the function returned."""
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         """What the task failed with, or why it was not started."""
         self._invocation = invocation
         self._begun = clock.now()
 
     def run(self, function: Function, attributes: Attributes | None = None) -> None:
-        """Run the function on the task; what it raises is kept here, and only an order to end leaves.
+        """Run the function on the task; what it raises is kept here, and only Ctrl-C leaves.
 
-        With `attributes` a task that is not there is created with them first; UnreadableEventError where there are
-        none to be had.
+        With `attributes` a task that is not there is created with them first; UnreadableEventError where that cannot
+        be done.
         """
         try:
             self._run(function, attributes)
@@ -69,7 +83,7 @@ class Attempt:
             if self.ctx is None:
                 raise
             self.error = error
-        except Exception as error:  # noqa: BLE001 - of the function, on record; whatever it is, other records go on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is on record; whatever it is, other records go on
             self.error = error
         if self.ctx is not None:
             self._invocation.took(self.duration)
@@ -83,16 +97,26 @@ class Attempt:
         except TaskNotFoundError:
             if self.ctx is not None or attributes is None:
                 raise
-            try:
-                self.step.model.create(self.task_id, state=self.step.pending, **attributes())
-            except TaskAlreadyExistsError:
-                log.debug("%s: another event has created it", self)
+            self._create(attributes())
             self._start(function)
+
+    def _create(self, attributes: Mapping[str, Any]) -> None:
+        try:
+            self.step.model.create(self.task_id, state=self.step.pending, **attributes)
+        except TaskAlreadyExistsError:
+            log.debug("%s: another event has created it", self)
+        except (TypeError, ValueError) as error:  # its message may show a value, and values are nobody's business
+            log.debug("%s cannot be created", self, exc_info=True)
+            about = f", for {error.attribute!r}" if isinstance(error, ValueNotStorableError) else ""
+            raise UnreadableEventError(
+                f"{self} cannot be created with {described(attributes)}: {type(error).__name__}{about}; its message is "
+                "in the log at the level DEBUG"
+            ) from error
 
     def _start(self, function: Function) -> None:
         with self.step.start(self.task_id, lock_for=self._invocation.lock_for) as ctx:
             self.ctx = ctx
-            self.value = function(ctx)
+            self.value = finished(function(ctx))
 
     @property
     def duration(self) -> timedelta:
@@ -117,9 +141,14 @@ class Attempt:
         return self.outcome == "ignored" and (self.ctx is not None or self.task.update_time >= self._begun)
 
     @property
+    def not_started_by(self) -> BaseException | None:
+        """The error by which the task was not even claimed, where that is not about the task."""
+        return self.error if self.ctx is None and not isinstance(self.error, TrackerError) else None
+
+    @property
     def met_another(self) -> bool:
         """Whether another worker had the task first."""
-        return met_another(self.ctx, self.error)
+        return isinstance(self.error, Exception) and met_another(self.ctx, self.error)
 
     @property
     def took_over(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ __all__ = [
     "read_task_id",
     "whole",
 ]
+
+log = logging.getLogger("pynamodb_tracker")
 
 TaskId = str | Callable[[Any], str]
 """Where a payload has the task id: a path of keys with dots between them, or a function that returns it."""
@@ -44,14 +47,23 @@ class Record:
 
 def read_task_id(where: TaskId, payload: object) -> str:
     """Return the task id that a payload has in that place; UnreadableEventError where it has none."""
+    found = by_function("task_id", where, payload) if callable(where) else _at(where, payload)
     try:
-        return check_task_id(where(payload) if callable(where) else _at(where, payload))
+        return check_task_id(found)
+    except (TypeError, ValueError) as error:
+        raise UnreadableEventError(f"a task id is text of 1 to 1024 bytes, and this is {described(found)}") from error
+
+
+def by_function(name: str, function: Callable[[Any], Any], given: object) -> Any:
+    """Return what a function of the user's makes of what it is given; UnreadableEventError where it raises."""
+    try:
+        return function(given)
     except UnreadableEventError:
         raise
-    except Exception as error:
-        place = "the function task_id" if callable(where) else f"{where!r}"
+    except Exception as error:  # its message may show a value
+        log.debug("%s raised", name, exc_info=True)
         raise UnreadableEventError(
-            f"no task id by {place} in {described(payload)}: {type(error).__name__}: {error}"
+            f"{name} raised {type(error).__name__} for {described(given)}; its message is in the log at the level DEBUG"
         ) from error
 
 
@@ -59,10 +71,8 @@ def _at(path: str, payload: object) -> object:
     """Return what lies at a path of keys."""
     found = payload
     for key in path.split("."):
-        if not isinstance(found, Mapping):
-            raise TypeError(f"{key!r} is looked for in {described(found)}")
-        if key not in found:
-            raise LookupError(f"there is no {key!r} in {described(found)}")
+        if not (isinstance(found, Mapping) and key in found):
+            raise UnreadableEventError(f"there is no {key!r} of {path!r} in {described(found)}")
         found = found[key]
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from pynamodb_tracker.aws_lambda.attempt import Attempt
 from pynamodb_tracker.aws_lambda.event import Record, TaskId, UnreadableEventError
@@ -24,8 +24,19 @@ __all__ = ["Handler", "handles"]
 
 T = TypeVar("T", bound=TaskRow)
 
-Handler = Callable[[Any, LambdaContext | None], Any]
-"""What Lambda calls: with the event, and its context; in a test None will do for that."""
+
+class Handler(Protocol):
+    """What Lambda calls: with the event, and its context; in a test None will do for that."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The function of the context and the payload."""
+        ...
+
+    def __call__(self, event: Any, context: LambdaContext | None) -> Any:
+        """Return what the trigger expects, or raise the error that the caller is to have."""
+        ...
+
 
 _TOO_LATE = timedelta(seconds=1)
 """A further record is not begun when the invocation has less time left, for it would only cost an attempt."""
@@ -73,10 +84,11 @@ def handles(
         def handler(event: Any, context: LambdaContext | None) -> Any:
             kind = always or told_by(event)
             invocation = Invocation(context)
-            with working_as(invocation.request_id), Journal(step, invocation, kind.name, namespace) as journal:
+            journal = Journal(step, invocation, kind.name, namespace)
+            with working_as(invocation.request_id):
                 return _Delivery(job, kind, invocation, journal).answer_to(event)
 
-        return handler
+        return cast("Handler", handler)  # functools sets __wrapped__
 
     return decorate
 
@@ -116,7 +128,7 @@ class _Delivery:
                 failing += records[place:]
                 break
             if record.group in groups:
-                self._journal.leave([record])
+                self._journal.skip(record)
             elif self._is_done(record):
                 continue
             failing.append(record)

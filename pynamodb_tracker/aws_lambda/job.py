@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker.arguments import check_function, shown
 from pynamodb_tracker.aws_lambda.attempt import Attempt
-from pynamodb_tracker.aws_lambda.event import Record, TaskId, UnreadableEventError, described, read_task_id
+from pynamodb_tracker.aws_lambda.event import Record, TaskId, by_function, read_task_id
 from pynamodb_tracker.aws_lambda.invocation import Invocation
 from pynamodb_tracker.aws_lambda.replies import Replies
 from pynamodb_tracker.aws_lambda.trigger import Trigger
@@ -17,7 +18,7 @@ from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
 
-__all__ = ["Job", "check_step"]
+__all__ = ["Job", "check_parameters", "check_step"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -38,6 +39,7 @@ class Job(Generic[T]):
         """Refuse what cannot work, before the first event comes."""
         check_step(self.step)
         check_function(self.function)
+        check_parameters(self.function, "ctx", "event")
         check_place(self.task_id)
         if not (isinstance(self.create_if_missing, bool) or callable(self.create_if_missing)):
             raise TypeError(
@@ -59,32 +61,24 @@ class Job(Generic[T]):
         return attempt
 
     def answer_to(self, attempt: Attempt) -> Any:
-        """Return what a direct caller gets."""
+        """Return what a direct caller gets: nothing that this attempt made, unless it succeeded."""
         task = attempt.task
-        if self.answer is not None and task is not None:
-            return self.answer(task)
-        if attempt.value is not None:
-            return attempt.value
+        if attempt.ctx is None or attempt.outcome == "succeeded":
+            if self.answer is not None and task is not None:
+                return self.answer(task)
+            if attempt.value is not None:
+                return attempt.value
         state = None if task is None else str(task.state)
         return {"task_id": attempt.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
 
     def _payload(self, record: Record, trigger: Trigger) -> Any:
-        try:
-            return (self.payload or trigger.payload)(record.content)
-        except Exception as error:
-            raise UnreadableEventError(
-                f"no payload in {described(record.content)}: {type(error).__name__}: {error}"
-            ) from error
+        return by_function("payload", self.payload or trigger.payload, record.content)
 
     def _attributes(self, payload: Any) -> Mapping[str, Any]:
         if not callable(self.create_if_missing):
             return {}
-        try:
-            return self.create_if_missing(payload)
-        except Exception as error:
-            raise UnreadableEventError(
-                f"no attributes of a new task in {described(payload)}: {type(error).__name__}: {error}"
-            ) from error
+        attributes: Mapping[str, Any] = by_function("create_if_missing", self.create_if_missing, payload)
+        return attributes
 
 
 def check_place(task_id: object) -> None:
@@ -94,6 +88,20 @@ def check_place(task_id: object) -> None:
             'task_id is keys with dots between them, such as "detail.order_id", or a function of the payload, '
             f"not {shown(task_id)}"
         )
+
+
+def check_parameters(function: Callable[..., Any], *names: str) -> None:
+    """Refuse a function that cannot be called with these, or that has them as Lambda's own handlers do."""
+    try:
+        parameters = inspect.signature(function)
+    except ValueError:  # some of those that are written in C tell nothing
+        return
+    try:
+        parameters.bind(*names)
+    except TypeError as error:
+        raise TypeError(f"this takes a function of ({', '.join(names)}), not {shown(function)}: {error}") from None
+    if list(parameters.parameters)[:2] == ["event", "context"]:
+        raise TypeError(f"this takes a function of ({', '.join(names)}), and {shown(function)} has (event, context)")
 
 
 def check_step(step: object) -> None:

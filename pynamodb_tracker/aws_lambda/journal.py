@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -30,8 +29,8 @@ _LEVELS: dict[Reason | None, int] = {
 """How much it matters why a task was not started."""
 
 
-class Journal(AbstractContextManager["Journal", None]):
-    """The log and the metrics of an invocation, which are written at its end, whatever that is."""
+class Journal:
+    """The log and the metrics of an invocation: of each task at once, for nobody knows whether it lives to the next."""
 
     def __init__(self, step: BoundStep[Any], invocation: Invocation, trigger: str, namespace: str | None) -> None:
         self._metrics = None if namespace is None else Metrics(step, namespace)
@@ -42,29 +41,36 @@ class Journal(AbstractContextManager["Journal", None]):
             "trigger": trigger,
         }
 
-    def __exit__(self, *_: object) -> None:
-        """Write the metrics."""
-        if self._metrics is not None:
-            self._metrics.write()
-
     def note(self, attempt: Attempt, record: Record | None = None) -> None:
         """Tell what became of a task."""
         if self._metrics is not None:
             self._metrics.count(attempt)
         level, told = _told(attempt)
-        odd = attempt.error if attempt.ctx is None and not isinstance(attempt.error, TrackerError) else None
         extra = self._fields(record, outcome=attempt.outcome, **_fields_of(attempt))
-        log.log(level, "%s %s", attempt, told, extra=extra, exc_info=odd)
+        log.log(level, "%s %s", attempt, told, extra=extra, exc_info=attempt.not_started_by)
 
     def refuse(self, error: UnreadableEventError, record: Record | None = None) -> None:
         """Tell of an event or a record that cannot be read."""
+        if self._metrics is not None:
+            self._metrics.refuse()
         where = f"record {record.name}: " if record and record.name else ""
         log.error("%s%s", where, error, extra=self._fields(record, outcome="unreadable"))
 
     def leave(self, records: Sequence[Record]) -> None:
-        """Tell of records that are not begun, and come again."""
-        for record in records:
-            log.info("record %s is left for later", record.name, extra=self._fields(record, outcome="left"))
+        """Tell of records that are not begun, for there is no time left."""
+        first = records[0]
+        log.warning(
+            "there is no time left for %d records, the first of which is %s: they come again",
+            len(records),
+            first.name,
+            extra=self._fields(first, outcome="left"),
+        )
+
+    def skip(self, record: Record) -> None:
+        """Tell of a message that waits for an earlier one of its group."""
+        log.info(
+            "record %s waits for an earlier one of its group", record.name, extra=self._fields(record, outcome="left")
+        )
 
     def tell(self, message: str, **fields: object) -> None:
         """Tell of the invocation as a whole."""

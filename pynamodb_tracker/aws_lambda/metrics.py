@@ -1,4 +1,4 @@
-"""Metrics in CloudWatch's embedded metric format: a line of JSON on stdout, which costs no request.
+"""Metrics in CloudWatch's embedded metric format: lines of JSON on stdout, which cost no request.
 
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
@@ -6,9 +6,9 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
-from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -19,55 +19,61 @@ from pynamodb_tracker.bound_step import BoundStep
 __all__ = ["Metrics", "check_namespace"]
 
 _NAMESPACE = "pynamodb_tracker"
-_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused")
-_MOST_VALUES = 100
-"""Of one metric on one line."""
-_LONGEST_NAMESPACE = 256
+_ALLOWED = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is for AWS."""
+
+_REFUSED = {"Started": 0, "Succeeded": 0, "Failed": 0, "Ignored": 0, "TakenOver": 0, "Refused": 1}
 
 
 def check_namespace(metrics: object) -> str | None:
     """Return the namespace of the metrics; None where there are to be none."""
     if isinstance(metrics, bool):
         return _NAMESPACE if metrics else None
-    if not (isinstance(metrics, str) and 1 <= len(metrics) <= _LONGEST_NAMESPACE):
-        raise ValueError(f"metrics is True, False, or a namespace of 1 to 256 characters, not {shown(metrics)}")
+    if not (isinstance(metrics, str) and _ALLOWED.fullmatch(metrics)):
+        raise ValueError(
+            "metrics is True, False, or a namespace: 1 to 255 letters, digits and ._/#:- that do not begin with AWS/, "
+            f"not {shown(metrics)}"
+        )
     return metrics
 
 
 class Metrics:
-    """What one invocation has counted of one step."""
+    """The metrics of a step: a line for each task, written when it has ended."""
 
     def __init__(self, step: BoundStep[Any], namespace: str) -> None:
-        self._step = step
+        names = {"use_case_id": step.model.tracker.use_case.name, "step": step.name}
+        self._dimensions = {name: value.encode("ascii", "backslashreplace").decode() for name, value in names.items()}
         self._namespace = namespace
-        self._counts: Counter[str] = Counter(dict.fromkeys(_COUNTS, 0))
-        self._durations: list[float] = []
 
     def count(self, attempt: Attempt) -> None:
-        """Count what became of a task."""
-        if attempt.ctx is not None:
-            self._counts["Started"] += 1
-            self._durations.append(attempt.duration / timedelta(milliseconds=1))
-        elif attempt.reason is not None:
-            self._counts["Refused"] += 1
-        self._counts["TakenOver"] += attempt.took_over
-        self._counts["Ignored"] += attempt.set_aside
-        self._counts["Succeeded"] += attempt.outcome == "succeeded"
-        self._counts["Failed"] += attempt.outcome == "failed"
+        """Tell what became of a task."""
+        if attempt.ctx is None:
+            self._write({**_REFUSED, "Ignored": int(attempt.set_aside)})
+            return
+        counts = {
+            "Started": 1,
+            "Succeeded": int(attempt.outcome == "succeeded"),
+            "Failed": int(attempt.outcome == "failed"),
+            "Ignored": int(attempt.set_aside),
+            "TakenOver": int(attempt.took_over),
+            "Refused": 0,
+        }
+        self._write(counts, {"Duration": attempt.duration / timedelta(milliseconds=1)})
 
-    def write(self) -> None:
-        """Write one line, and a further one for each 100 durations more."""
-        for begin in range(0, max(len(self._durations), 1), _MOST_VALUES):
-            self._write(self._counts if begin == 0 else {}, self._durations[begin : begin + _MOST_VALUES])
-        sys.stdout.flush()
+    def refuse(self) -> None:
+        """Tell of what cannot be read."""
+        self._write(_REFUSED)
 
-    def _write(self, counts: dict[str, int], durations: list[float]) -> None:
-        metrics = [{"Name": name, "Unit": "Count"} for name in counts]
-        values: dict[str, Any] = dict(counts)
-        if durations:
-            metrics.append({"Name": "Duration", "Unit": "Milliseconds"})
-            values["Duration"] = durations
-        dimensions = {"use_case_id": self._step.model.tracker.use_case.name, "step": self._step.name}
-        directive = {"Namespace": self._namespace, "Dimensions": [list(dimensions)], "Metrics": metrics}
+    def _write(self, counts: dict[str, int], durations: dict[str, float] | None = None) -> None:
+        durations = durations or {}
+        directive = {
+            "Namespace": self._namespace,
+            "Dimensions": [list(self._dimensions)],
+            "Metrics": [
+                *({"Name": name, "Unit": "Count"} for name in counts),
+                *({"Name": name, "Unit": "Milliseconds"} for name in durations),
+            ],
+        }
         about = {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}
-        sys.stdout.write(json.dumps({"_aws": about, **dimensions, **values}) + "\n")
+        sys.stdout.write(json.dumps({"_aws": about, **self._dimensions, **counts, **durations}) + "\n")
+        sys.stdout.flush()

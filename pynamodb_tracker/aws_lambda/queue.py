@@ -33,12 +33,17 @@ class Queue:
     def send(self, task_ids: Iterable[str], sender: str | None) -> Iterator[int]:
         """Send a message for each task, ten with a request, and yield how many have been sent by each.
 
-        In a FIFO queue the messages of one sender about one task are one message, for five minutes.
+        In a FIFO queue the messages of one sender about one task are one message, for five minutes. TrackerError, once
+        all others are sent, where the queue did not take some.
         """
-        ids = iter(task_ids)
+        ids, failed = iter(task_ids), list[dict[str, Any]]()
         while batch := list(islice(ids, _AT_ONCE)):
-            self._send_all([self._entry(str(place), task_id, sender) for place, task_id in enumerate(batch)])
-            yield len(batch)
+            left = self._left_of([self._entry(str(place), task_id, sender) for place, task_id in enumerate(batch)])
+            failed += left
+            yield len(batch) - len(left)
+        if failed:
+            why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failed}))
+            raise TrackerError(f"{len(failed)} messages could not be sent to {self.url}: {why}")
 
     def _entry(self, name: str, task_id: str, sender: str | None) -> dict[str, str]:
         entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
@@ -47,20 +52,18 @@ class Queue:
         group = task_id if _GROUP.fullmatch(task_id) else _digest(task_id)
         return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
 
-    def _send_all(self, entries: list[dict[str, str]]) -> None:
-        """Send them, and those again that the queue could not take."""
-        failed: list[dict[str, Any]] = []
+    def _left_of(self, entries: list[dict[str, str]]) -> list[dict[str, Any]]:
+        """Send them, and those again that the queue could not take now; return how the rest failed."""
+        hopeless: list[dict[str, Any]] = []
         for pause in backoff(tries=_TRIES):
             failed = self._client.send_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", [])
-            names = {each["Id"] for each in failed}
-            entries = [entry for entry in entries if entry["Id"] in names]
-            if not entries:
-                return
-            if pause is None or any(each["SenderFault"] for each in failed):
-                break
+            hopeless += [each for each in failed if each["SenderFault"]]
+            again = {each["Id"]: each for each in failed if not each["SenderFault"]}
+            if not again or pause is None:
+                return [*hopeless, *again.values()]
+            entries = [entry for entry in entries if entry["Id"] in again]
             clock.sleep(pause)
-        why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failed}))
-        raise TrackerError(f"{len(failed)} messages could not be sent to {self.url}: {why}")
+        raise AssertionError("the last try returns")
 
     @cached_property
     def _client(self) -> Any:

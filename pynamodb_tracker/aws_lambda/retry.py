@@ -15,13 +15,12 @@ from pynamodb_tracker.arguments import (
     check_text,
     check_threads,
 )
-from pynamodb_tracker.aws_lambda.handler import Handler
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
-from pynamodb_tracker.aws_lambda.job import check_step
+from pynamodb_tracker.aws_lambda.job import check_parameters, check_step
 from pynamodb_tracker.aws_lambda.journal import Journal
 from pynamodb_tracker.aws_lambda.metrics import check_namespace
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.sweep import RunInPlace, SendToQueue, Sweep, swept
+from pynamodb_tracker.aws_lambda.sweep import RunInPlace, SendToQueue, Sweep
 from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
@@ -31,6 +30,8 @@ from pynamodb_tracker.token import working_as
 __all__ = ["retry_handler"]
 
 T = TypeVar("T", bound=TaskRow)
+
+_TIME_PER_TASK = timedelta(seconds=10)
 
 
 def retry_handler(
@@ -44,41 +45,53 @@ def retry_handler(
     only: States = (),
     error_like: str | None = None,
     rate: float | None = None,
-    time_per_task: timedelta = timedelta(seconds=10),
+    time_per_task: timedelta | None = None,
     metrics: bool | str = False,
-) -> Handler:
+) -> Callable[[Any, LambdaContext | None], dict[str, Any]]:
     """Make a Lambda handler for a schedule, which runs what is left of a step: pending, failed and abandoned tasks.
 
     With a function of the context it runs them in place, as `run_all` does; the locks last as long as the invocation
-    can, and a second. It begins none when the invocation has less than `time_per_task` left, or less than the longest
-    took so far. With `queue_url` it sends `{"task_id": ...}` for each to that queue of SQS instead, for a function that
-    `handles` the step; in a FIFO queue each task is a group of its own. `since` looks at tasks that came to their state
-    within that time; all else is as of `run_all` and `handles`. The event does not matter. Returns how many
-    `succeeded`, `failed`, were `ignored` or `refused`, or `sent`, and whether it was `out_of_time`.
+    can, and a second. It begins none when the invocation has less than `time_per_task` left, 10 seconds unless set, or
+    less than the longest took so far; `limit` bounds how many are begun. With `queue_url` it sends
+    `{"task_id": ...}` for each to that queue of SQS instead, for a function that `handles` the step; in a FIFO queue
+    each task is a group of its own. `since` looks at tasks that came to their state within that time; all else is as of
+    `run_all` and `handles`. The event does not matter.
+    Returns how many `succeeded`, `failed`, were `ignored`, `refused` or `sent`, and whether it was `out_of_time`. An
+    error of the table leaves where no task could be tried; TrackerError where the queue did not take all.
     """
     check_step(step)
-    if (function is None) == (queue_url is None):
-        raise TypeError("retry_handler takes a function of the context, or queue_url: one of both")
-    check_threads(threads)
     check_limit("limit", limit)
     step.codes_to_do(only)
     check_text("error_like", error_like)
     if since is not None:
         check_duration("since", since)
-    rate, time_per_task = check_rate("rate", rate), check_duration("time_per_task", time_per_task)
     namespace = check_namespace(metrics)
-    sweep: Sweep
-    if function is None:
-        sweep = SendToQueue(step=step, queue=Queue(queue_url))
-    else:
+    way: RunInPlace | SendToQueue
+    if function is not None and queue_url is None:
         check_function(function)
-        sweep = RunInPlace(step=step, function=function, threads=threads, rate=rate, time_per_task=time_per_task)
+        check_parameters(function, "ctx")
+        way = RunInPlace(
+            function=function,
+            threads=check_threads(threads),
+            rate=check_rate("rate", rate),
+            time_per_task=check_duration("time_per_task", time_per_task or _TIME_PER_TASK),
+        )
+    elif function is None and queue_url is not None:
+        if (threads, rate, time_per_task, namespace) != (1, None, None, None):
+            raise TypeError(
+                "threads, rate, time_per_task and metrics are for a function: give them to who takes the queue"
+            )
+        way = SendToQueue(Queue(queue_url))
+    else:
+        raise TypeError("retry_handler takes a function of the context, or queue_url: one of both")
 
-    def handler(event: Any, context: LambdaContext | None) -> Any:  # noqa: ARG001 - the schedule's event says nothing
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - the schedule's event says nothing
         invocation = Invocation(context)
-        with working_as(invocation.request_id), Journal(step, invocation, "schedule", namespace) as journal:
-            which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
-            done = swept(sweep, which, limit, invocation, journal)
+        journal = Journal(step, invocation, "schedule", namespace)
+        which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
+        with working_as(invocation.request_id):
+            sweep = Sweep(step=step, which=which, limit=limit, invocation=invocation, journal=journal)
+            done = sweep.by(way)
             journal.tell(", ".join(f"{count} {name}" for name, count in done.items()), **done)
             return done
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from threading import Lock
-from typing import Any, ClassVar, Protocol
+from typing import Any
+
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.aws_lambda.attempt import Attempt
 from pynamodb_tracker.aws_lambda.invocation import Invocation
@@ -19,32 +21,47 @@ from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.pace import paced
 from pynamodb_tracker.threads import in_threads
 
-__all__ = ["RunInPlace", "SendToQueue", "Sweep", "swept"]
-
-Bounded = Callable[[Iterable[str]], Iterator[str]]
-"""Returns those ids for which there is time, and which the limit allows."""
+__all__ = ["RunInPlace", "SendToQueue", "Sweep"]
 
 
-class Sweep(Protocol):
-    """What is done with due tasks."""
+@dataclass(slots=True, kw_only=True)
+class Sweep:
+    """What one invocation of a schedule does."""
 
-    @property
-    def floor(self) -> timedelta:
-        """No further task is begun when the invocation has less time left."""
-        ...
+    step: BoundStep[Any]
+    which: Mapping[str, Any]
+    """Arguments of `todo`."""
+    limit: int | None
+    invocation: Invocation
+    journal: Journal
+    done: Counter[str] = field(default_factory=Counter)
+    """What became of tasks."""
+    out_of_time: bool = False
+    floor: timedelta = timedelta(0)
+    """No further task is begun when the invocation has less time left."""
 
-    def over(
-        self, which: Mapping[str, Any], bounded: Bounded, invocation: Invocation, journal: Journal
-    ) -> Counter[str]:
-        """Do it with those that are due, and count what became of them; `which` are arguments of `todo`."""
-        ...
+    def by(self, way: RunInPlace | SendToQueue) -> dict[str, Any]:
+        """Do it, and return what became of the tasks, and whether there was time for all of them."""
+        self.floor = way.floor
+        way.work_off(self)
+        if self.out_of_time and not self.done.total():
+            self.journal.warn(
+                f"nothing was begun, for the invocation had only {self.invocation.remaining} left: give the function a "
+                f"longer timeout, or a task less time than {self.floor}"
+            )
+        counts = {name: self.done[name] for name in ("succeeded", "failed", "ignored", "refused", "sent")}
+        return {**counts, "out_of_time": self.out_of_time}
+
+    def has_time(self) -> bool:
+        """Tell whether a further task may be begun."""
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.floor)
+        return not self.out_of_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInPlace:
     """Runs a function on each task."""
 
-    step: BoundStep[Any]
     function: Callable[[ExecutionContext[Any]], object]
     threads: int
     rate: float | None
@@ -55,64 +72,45 @@ class RunInPlace:
         """The wait for its turn is a part of the time of a task."""
         return self.time_per_task + timedelta(seconds=1 / self.rate if self.rate else 0)
 
-    def over(
-        self, which: Mapping[str, Any], bounded: Bounded, invocation: Invocation, journal: Journal
-    ) -> Counter[str]:
-        """Run what is due."""
-        feed, guard = self.step.feed(threads=self.threads, **which), Lock()
-        done: Counter[str] = Counter()
+    def work_off(self, sweep: Sweep) -> None:
+        """Run what is due; an error of the table leaves where it is all that there is, and any odd one at once."""
+        feed = sweep.step.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
+        guard, done, broken = Lock(), sweep.done, list[BaseException]()
 
         def run(task_id: str) -> None:
-            attempt = Attempt(self.step, task_id, invocation)
+            attempt = Attempt(sweep.step, task_id, sweep.invocation)
             attempt.run(self.function)
             if attempt.met_another:
                 feed.met()
             with guard:
-                journal.note(attempt)
+                sweep.journal.note(attempt)
                 done[attempt.outcome] += 1
+            if isinstance(error := attempt.not_started_by, PynamoDBException):
+                broken.append(error)
+            elif error is not None:
+                raise error
 
-        in_threads(run, paced(bounded(feed), self.rate), self.threads)
-        return done
+        def within_limit() -> Iterator[str]:
+            """Count those that are begun: what cannot be started does not keep others from it."""
+            for begun, task_id in enumerate(feed):
+                if (sweep.limit is not None and begun - done["refused"] >= sweep.limit) or not sweep.has_time():
+                    return
+                yield task_id
+
+        in_threads(run, paced(within_limit(), self.rate), self.threads)
+        if broken and len(broken) == done.total():
+            raise broken[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class SendToQueue:
     """Sends a message for each task."""
 
-    step: BoundStep[Any]
     queue: Queue
-    floor: ClassVar[timedelta] = timedelta(seconds=1)
+    floor: timedelta = timedelta(seconds=1)
 
-    def over(
-        self,
-        which: Mapping[str, Any],
-        bounded: Bounded,
-        invocation: Invocation,
-        journal: Journal,  # noqa: ARG002 - who runs the task tells of it
-    ) -> Counter[str]:
+    def work_off(self, sweep: Sweep) -> None:
         """Send what is due."""
-        return Counter(sent=sum(self.queue.send(bounded(self.step.due_ids(**which)), invocation.request_id)))
-
-
-def swept(
-    sweep: Sweep, which: Mapping[str, Any], limit: int | None, invocation: Invocation, journal: Journal
-) -> dict[str, Any]:
-    """Return what became of the due tasks, and whether there was time for all of them."""
-    out_of_time = False
-
-    def bounded(ids: Iterable[str]) -> Iterator[str]:
-        nonlocal out_of_time
-        for task_id in islice(ids, limit):
-            if not invocation.has_time_for(sweep.floor):
-                out_of_time = True
-                return
-            yield task_id
-
-    done = sweep.over(which, bounded, invocation, journal)
-    if out_of_time and not done.total():
-        journal.warn(
-            f"nothing was begun, for the invocation had only {invocation.remaining} left: give the function a longer "
-            f"timeout, or a task less time than {sweep.floor}"
-        )
-    counts = {name: done[name] for name in ("succeeded", "failed", "ignored", "refused", "sent")}
-    return {**counts, "out_of_time": out_of_time}
+        feed = sweep.step.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
+        for sent in self.queue.send(islice(feed, sweep.limit), sweep.invocation.request_id):
+            sweep.done["sent"] += sent

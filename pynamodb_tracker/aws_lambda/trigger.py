@@ -65,7 +65,7 @@ class Trigger:
             return Record(record, record["kinesis"]["sequenceNumber"])
         if self.name == "dynamodb":
             return Record(record, record["dynamodb"]["SequenceNumber"])
-        is_fifo = record.get("eventSourceARN", "").endswith(".fifo")  # a standard queue may have groups, but no order
+        is_fifo = str(record.get("eventSourceARN")).endswith(".fifo")  # a standard queue may have groups, but no order
         return Record(record, record["messageId"], record["attributes"]["MessageGroupId"] if is_fifo else None)
 
 
@@ -90,8 +90,10 @@ def told_by(event: object) -> Trigger:
     """Return the trigger that an event is of, by its shape; a bare event is of a caller that waits."""
     if _is_of_eventbridge(event):
         return _EVENTBRIDGE
-    sources = {record.get("eventSource") for record in _records_in(event) or ()}
-    return next((trigger for trigger in _BATCHES if sources == {trigger.source}), _DIRECT)
+    records = _records_in(event) or [{}]
+    return next(
+        (each for each in _BATCHES if all(record.get("eventSource") == each.source for record in records)), _DIRECT
+    )
 
 
 def _is_of_eventbridge(event: object) -> bool:

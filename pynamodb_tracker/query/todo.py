@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
@@ -37,6 +37,8 @@ class Todo(Generic[T]):
     """Codes of the step that are looked at; all three where it is empty."""
     error_like: str = ""
     """Text that occurs in the last error, on one line; upper and lower case are one."""
+    goes_on: Callable[[], bool] = lambda: True
+    """Asked for each entry that is read: what is looked for may be a long way off."""
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
         """Yield whole tasks, each once: one that changes its state during the walk may be met in both."""
@@ -48,7 +50,7 @@ class Todo(Generic[T]):
 
     def ids(self) -> Iterator[str]:
         """Yield ids alone: of tasks that wait as the index has them, so that a claim may find that one has moved on."""
-        waiting = (map(position, filter(self._is_entry_like, walk.entries())) for walk in self._waiting())
+        waiting = (map(position, filter(self._is_entry_like, self._heeded(walk.entries()))) for walk in self._waiting())
         positions = _merged([*waiting, iter(self._places_abandoned)], lambda each: each)
         return filter(Seen().is_new, (task_id for _, task_id in positions))
 
@@ -84,7 +86,10 @@ class Todo(Generic[T]):
             return iter(())
         over = self.now - self.model.tracker.margin
         walk = Walk(self.model, self.codes.in_progress, self.window, latest=over, with_data=with_data)
-        return filter(partial(_is_over, over), walk.rows())
+        return filter(partial(_is_over, over), self._heeded(walk.rows()))
+
+    def _heeded(self, found: Iterator[V]) -> Iterator[V]:
+        return takewhile(lambda _: self.goes_on(), found)
 
     def _is_wanted(self, code: int) -> bool:
         return not self.only or code in self.only

@@ -10,6 +10,7 @@ import os
 import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -41,6 +42,7 @@ class Runtime:
         self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
         self.answers: queue.Queue[Answer] = queue.Queue()
         self.logged: list[dict[str, Any]] = []
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it is open as long as the process
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
@@ -56,9 +58,8 @@ class Runtime:
                 "AWS_LAMBDA_LOG_FORMAT": "JSON",
                 "AWS_LAMBDA_LOG_LEVEL": "INFO",
             },
-            stdout=subprocess.PIPE,
+            stdout=self._log,  # no pipe: one that nobody reads is full at last
             stderr=subprocess.STDOUT,
-            text=True,
         )
 
     def invoke(self, event: Any, *, seconds: float = 30, request_id: str = "r-1") -> Answer:
@@ -83,8 +84,10 @@ class Runtime:
     def __exit__(self, *_: object) -> None:
         """End it, and keep the lines of its log that are JSON."""
         self.process.kill()
-        told = self.process.communicate(timeout=_PATIENCE)[0]
-        self.logged = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+        self.process.wait(_PATIENCE)
+        self._log.seek(0)
+        self.logged = [json.loads(line) for line in self._log.read().splitlines() if line.startswith("{")]
+        self._log.close()
         self._server.over.set()
         self._server.shutdown()
         self._server.server_close()

@@ -38,6 +38,20 @@ def test_a_handler_of_the_wrong_kind_is_a_type_error(arguments: dict[str, Any], 
         handles(**{**good, **arguments})(ship)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda _event: None, lambda: None, lambda _a, _b, _c: None, lambda event, context: (event, context), str.upper],
+)
+def test_a_function_that_is_not_of_the_context_and_the_event_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"this takes a function of \(ctx, event\)"):
+        handles(Order.ship, task_id="order_id")(function)
+
+
+@pytest.mark.parametrize("function", [lambda _ctx, _event, _more=1: None, lambda *_: None, max, ship])
+def test_a_function_that_can_be_called_with_both_is_taken(function: Any) -> None:
+    assert callable(handles(Order.ship, task_id="order_id")(function))
+
+
 @pytest.mark.parametrize("function", [None, "ship", later])
 def test_what_is_handled_is_by_a_function_that_is_done_when_it_returns(function: Any) -> None:
     with pytest.raises(TypeError, match="function"):
@@ -49,9 +63,11 @@ def test_a_trigger_is_one_of_six() -> None:
         handles(Order.ship, task_id="order_id", trigger="s3")  # type: ignore[arg-type]  # that is the point
 
 
-@pytest.mark.parametrize("metrics", ["", "n" * 257, None, 1])
+@pytest.mark.parametrize(
+    "metrics", ["", " ", "n" * 256, "AWS/Lambda", ":shop", "Größe", "a\nb", "shop\n", None, 1], ids=repr
+)
 def test_metrics_are_on_off_or_a_namespace(metrics: Any) -> None:
-    with pytest.raises(ValueError, match="metrics is True, False, or a namespace of 1 to 256 characters"):
+    with pytest.raises(ValueError, match="metrics is True, False, or a namespace: 1 to 255 letters"):
         handles(Order.ship, task_id="order_id", metrics=metrics)
 
 
@@ -67,6 +83,10 @@ def test_a_reply_is_done_or_error() -> None:
         ({"function": None}, TypeError, "one of both"),
         ({"queue_url": URL}, TypeError, "one of both"),
         ({"function": "ship"}, TypeError, "takes a function of the context"),
+        ({"function": lambda _ctx, _event: None}, TypeError, r"a function of \(ctx\)"),
+        ({"function": None, "queue_url": URL, "threads": 8}, TypeError, "are for a function"),
+        ({"function": None, "queue_url": URL, "rate": 5.0}, TypeError, "are for a function"),
+        ({"function": None, "queue_url": URL, "metrics": True}, TypeError, "are for a function"),
         ({"threads": 0}, ValueError, "threads"),
         ({"limit": 0}, ValueError, "limit"),
         ({"since": 3600}, TypeError, "since is a timedelta"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, TaskAlreadySucceededError
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
-from tests.aws_lambda.events import bare, fifo, names, sqs
+from tests.aws_lambda.events import bare, fifo, kinesis, names, sqs
 from tests.aws_lambda.shop import Context, Order, ship
 
 handler = handles(Order.ship, task_id="order_id")(ship)
@@ -200,3 +201,62 @@ def test_a_batch_may_report_what_succeeded_before(context: Context) -> None:
     assert names(strict(sqs(bare("o-1")), context)) == ["m-1"]
     with pytest.raises(TaskAlreadySucceededError):
         strict(bare("o-1"), context)
+
+
+def test_a_record_whose_function_exits_does_not_keep_the_others_from_being_run(context: Context) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    @handles(Order.ship, task_id="order_id")
+    def exits(ctx: ExecutionContext[Order], _event: Any) -> None:
+        if ctx.task.task_id == "o-1":
+            sys.exit(3)
+        if ctx.task.task_id == "o-2":
+            raise UnreadableEventError("no size in it")
+
+    assert names(exits(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)) == ["m-1", "m-2"]
+    assert states("o-1", "o-2", "o-3") == ["ship failed", "ship failed", "deliver pending"]
+
+
+def test_ctrl_c_ends_the_batch(context: Context) -> None:
+    ready("o-1", "o-2")
+
+    def interrupt(_ctx: object, _event: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        handles(Order.ship, task_id="order_id")(interrupt)(sqs(bare("o-1"), bare("o-2")), context)
+    assert states("o-1", "o-2") == ["ship pending"] * 2
+
+
+def test_a_queue_is_a_fifo_queue_by_the_end_of_its_name(context: Context) -> None:
+    ready("o-2")
+    event = sqs("{", bare("o-2"), MessageGroupId="a")
+    for record in event["Records"]:
+        record["eventSourceARN"] = "arn:aws:sqs:us-east-1:123456789012:myfifo"
+
+    assert names(handler(event, context)) == ["m-1"]
+
+
+def test_records_of_two_kinds_are_no_batch(context: Context) -> None:
+    mixed = {"Records": [*sqs(bare("o-1"))["Records"], *kinesis(bare("o-2"))["Records"]]}
+
+    with pytest.raises(UnreadableEventError):
+        handler(mixed, context)
+    with pytest.raises(UnreadableEventError):
+        handler({"Records": [{"eventSource": "aws:kinesis", "kinesis": None}]}, context)
+
+
+def test_a_message_is_begun_when_just_enough_time_is_left(clock: StoppedClock) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    @handles(Order.ship, task_id="order_id")
+    def slow(_ctx: object, _event: object) -> None:
+        clock.advance(timedelta(seconds=10))
+
+    assert names(slow(sqs(bare("o-1"), bare("o-2"), bare("o-3")), Context(clock, 20))) == ["m-3"]
+
+
+def test_a_task_may_be_started_by_an_invocation_that_is_past_its_end(clock: StoppedClock) -> None:
+    ready("o-1")
+
+    assert names(handler(sqs(bare("o-1")), Context(clock, -5))) == []

@@ -45,16 +45,23 @@ def test_an_event_about_a_task_that_is_there_needs_no_attributes(context: Contex
 
 
 def test_an_event_without_the_attributes_is_refused(context: Context) -> None:
-    with pytest.raises(UnreadableEventError, match=r"no attributes of a new task in an object with .*: KeyError"):
+    with pytest.raises(UnreadableEventError, match="create_if_missing raised KeyError for an object with"):
         with_amount(bare("o-1"), context)
     assert names(with_amount(sqs(bare("o-2"), bare("o-3", amount=1)), context)) == ["m-1"]
 
 
-def test_attributes_that_the_class_does_not_have_are_told(context: Context) -> None:
+def test_attributes_that_the_class_does_not_have_are_told(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "pynamodb_tracker")
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"amuont": 1})(ship)
 
-    with pytest.raises(TypeError, match="did you mean 'amount'"):
+    with pytest.raises(UnreadableEventError, match=r"cannot be created with an object with \['amuont'\]: TypeError"):
         handler(bare("o-1"), context)
+    assert "did you mean 'amount'" in caplog.text
+
+
+def test_an_attribute_that_cannot_be_stored_is_named(context: Context) -> None:
+    with pytest.raises(UnreadableEventError, match="ValueNotStorableError, for 'amount'"):
+        with_amount(bare("o-1", amount="4111 1111"), context)
 
 
 def test_the_new_task_is_pending_for_the_step_of_the_handler(context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -88,9 +89,9 @@ def test_the_function_stays_at_hand_for_tests_of_its_own(context: Context) -> No
     ready()
 
     with Order.ship.start("o-1") as ctx:
-        direct.__wrapped__(ctx, {})  # type: ignore[attr-defined]  # functools sets it
+        direct.__wrapped__(ctx, {})
 
-    assert (direct.__name__, Order.get_task("o-1").label) == ("ship", "label of o-1")
+    assert Order.get_task("o-1").label == "label of o-1"
     assert context.get_remaining_time_in_millis() == 30_000
 
 
@@ -288,6 +289,8 @@ def test_without_a_context_the_lock_lasts_as_the_step_says(clock: StoppedClock) 
         {"order_id": "o" * 1025},
         {"Records": [{"s3": {}}]},
         {"Records": "o-1"},
+        {"Records": []},
+        {"Records": [{"eventSource": []}]},
     ],
     ids=str,
 )
@@ -299,14 +302,14 @@ def test_an_event_without_a_task_id_is_refused(event: Any, context: Context) -> 
 def test_a_path_leads_through_objects_only(context: Context) -> None:
     handler = handles(Order.ship, task_id="detail.order_id")(ship)
 
-    with pytest.raises(UnreadableEventError, match="'order_id' is looked for in a str of length 3"):
+    with pytest.raises(UnreadableEventError, match=r"there is no 'order_id' of 'detail.order_id' in a str of length 3"):
         handler({"detail": "o-1"}, context)
 
 
 def test_what_a_function_for_the_task_id_raises_is_told(context: Context) -> None:
     handler = handles(Order.ship, task_id=lambda event: event["a"]["b"])(ship)
 
-    with pytest.raises(UnreadableEventError, match=r"by the function task_id in an object with .*: KeyError: 'b'"):
+    with pytest.raises(UnreadableEventError, match=r"task_id raised KeyError for an object with \['a'\]"):
         handler({"a": {}}, context)
 
 
@@ -369,3 +372,51 @@ def test_an_order_to_end_gives_the_task_back_and_leaves(context: Context) -> Non
     with pytest.raises(KeyboardInterrupt):
         handler(bare("o-1"), context)
     assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_what_the_function_returned_is_no_answer_where_that_could_not_be_recorded(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id", replies=Replies(failed="done"))
+    def handler(ctx: ExecutionContext[Order], _event: object) -> dict[str, bool]:
+        ctx.task.amount = float("nan")
+        return {"shipped": True}
+
+    assert handler(bare("o-1"), context) == {**DONE, "state": "ship failed"}
+
+
+def test_an_answer_has_nothing_that_a_failed_attempt_assigned(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id", replies=Replies(failed="done"), answer=lambda task: task.label)
+    def handler(ctx: ExecutionContext[Order], _event: object) -> None:
+        ctx.task.label = "L-1"
+        raise Broken
+
+    assert handler(bare("o-1"), context) == {**DONE, "state": "ship failed"}
+
+
+def test_a_state_machine_that_hands_on_an_event_of_a_bus_listens_if_the_handler_says_so(context: Context) -> None:
+    ignored()
+    handler = handles(Order.ship, task_id="detail.order_id", trigger="direct")(ship)
+
+    with pytest.raises(TaskIgnoredError):
+        handler(eventbridge("o-1"), context)
+
+
+def test_a_coroutine_that_nobody_awaits_is_no_success(context: Context) -> None:
+    ready()
+
+    async def work() -> None: ...
+
+    with pytest.raises(TypeError, match="to be awaited"):
+        handles(Order.ship, task_id="order_id")(lambda _ctx, _event: work())(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.failed
+
+
+def test_a_function_that_exits_has_failed(context: Context) -> None:
+    ready()
+
+    with pytest.raises(SystemExit):
+        handles(Order.ship, task_id="order_id")(lambda _ctx, _event: sys.exit(3))(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.failed

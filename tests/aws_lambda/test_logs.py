@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -11,11 +13,14 @@ import pytest
 from pynamodb_tracker import ExecutionContext, TaskLockedError
 from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
-from tests.aws_lambda.events import bare, fifo, sqs
+from tests.aws_lambda.events import bare, fifo, names, sqs
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
 from tests.aws_lambda.test_batches import BROKEN, ready
 
 handler = handles(Order.ship, task_id="order_id")(ship)
+
+SECRET = "4111 1111"  # noqa: S105 - the number of a card, as it were
+NEW = {"task_id": "id"}
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -91,7 +96,7 @@ def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
 
     [(level, message)] = told(caplog)
     assert level == "ERROR"
-    assert message.startswith("record m-1: no task id by 'order_id' in an object with ['card']")
+    assert message.startswith("record m-1: there is no 'order_id' of 'order_id' in an object with ['card']")
     assert "4111" not in message
     assert caplog.records[0].outcome == "unreadable"  # type: ignore[attr-defined]  # the handler sets it
 
@@ -100,18 +105,16 @@ def test_an_event_that_cannot_be_read_is_told_once(context: Context, caplog: pyt
     with pytest.raises(UnreadableEventError):
         handler({}, context)
 
-    assert told(caplog) == [
-        ("ERROR", "no task id by 'order_id' in an empty object: LookupError: there is no 'order_id' in an empty object")
-    ]
+    assert told(caplog) == [("ERROR", "there is no 'order_id' of 'order_id' in an empty object")]
 
 
 def test_what_is_left_for_later_is_told(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     handler(fifo(("a", "{"), ("a", "{")), Context(clock))
-    handler(sqs("{", bare("o-1")), Context(clock, 0.5))
+    handler(sqs("{", bare("o-1"), bare("o-2")), Context(clock, 0.5))
 
-    assert [message for level, message in told(caplog) if level == "INFO"] == [
-        "record m-2 is left for later",
-        "record m-2 is left for later",
+    assert [each for each in told(caplog) if each[0] != "ERROR"] == [
+        ("INFO", "record m-2 waits for an earlier one of its group"),
+        ("WARNING", "there is no time left for 2 records, the first of which is m-2: they come again"),
     ]
 
 
@@ -176,3 +179,33 @@ def test_an_odd_error_brings_its_traceback(
     assert record.levelname == "ERROR"
     assert record.exc_info is not None
     assert record.exc_info[0] is OSError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body"),
+    [
+        ({"task_id": "order"}, {"order": {"id": "o-1", "card": SECRET}}),
+        ({"task_id": lambda body: int(body["card"])}, {"card": SECRET}),
+        ({"task_id": "id", "payload": lambda record: int(json.loads(record["body"])["card"])}, {"card": SECRET}),
+        ({**NEW, "create_if_missing": lambda body: {"amount": int(body["card"])}}, {"id": "o", "card": SECRET}),
+        ({**NEW, "create_if_missing": lambda body: {"amount": body["card"]}}, {"id": "o", "card": SECRET}),
+        ({**NEW, "create_if_missing": lambda body: {"label": body}}, {"id": "o", "card": SECRET}),
+    ],
+    ids=["no text", "task_id", "payload", "attributes", "no number", "no text of an attribute"],
+)
+def test_no_value_of_a_payload_is_in_the_log(
+    arguments: Any, body: Any, context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert names(handles(Order.ship, **arguments)(ship)(sqs(body), context)) == ["m-1"]
+    assert len(caplog.records) == 1
+    assert SECRET not in caplog.text
+
+
+def test_an_attempt_that_exits_is_told(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+    ready("o-1")
+    exits = handles(Order.ship, task_id="order_id")(lambda _ctx, _event: sys.exit(3))
+
+    for _ in range(2):
+        assert names(exits(sqs(bare("o-1"), "{"), context))[-1] == "m-2"
+
+    assert [level for level, _ in told(caplog)] == ["WARNING", "ERROR", "ERROR", "ERROR"]

@@ -134,20 +134,43 @@ def test_what_the_queue_could_not_take_is_sent_again_alone(
     clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready("o-1", "o-2")
+    begun = clock.now()
     sent = answers(monkeypatch, failed("1", by_sender=False))
 
     assert retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))["sent"] == 2
     assert [sorted(each) for each in sent] == [["o-1", "o-2"], sent[1]]
     assert len(sent[1]) == 1
+    assert clock.now() > begun, "it waited in between"
 
 
-@pytest.mark.parametrize(("by_sender", "tries"), [(True, 1), (False, 4)])
-def test_what_the_queue_never_takes_is_an_error(
+@pytest.mark.parametrize(("by_sender", "tries"), [(True, 2), (False, 5)])
+def test_what_the_queue_never_takes_is_an_error_once_all_others_are_sent(
     clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch, *, by_sender: bool, tries: int
 ) -> None:
-    ready("o-1")
-    sent = answers(monkeypatch, *[failed("0", by_sender=by_sender)] * 9)
+    ready(*(f"o-{number:02}" for number in range(12)))
+    sent = answers(monkeypatch, failed("0", by_sender=by_sender), *[failed("0", by_sender=by_sender)] * (tries - 2))
 
     with pytest.raises(TrackerError, match=r"1 messages could not be sent to .*: InternalError: try again"):
         retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
     assert len(sent) == tries
+    assert len(set().union(*sent)) == 12
+
+
+def test_an_invocation_sends_two_tasks_as_two_messages_of_a_fifo_queue(clock: StoppedClock, client: Any) -> None:
+    url = client.create_queue(QueueName="orders.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    ready("o-1", "o-2")
+
+    retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+
+    assert sorted(each["task_id"] for each in bodies(received(client, url))) == ["o-1", "o-2"]
+
+
+def test_the_queue_says_in_which_region_it_is(clock: StoppedClock) -> None:
+    client = boto3.client("sqs", region_name="eu-central-1")
+    url = client.create_queue(QueueName="orders")["QueueUrl"]
+    ready("o-1")
+
+    retry_handler(Order.ship, queue_url=url)(SCHEDULE, Context(clock))
+
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}]
+    client.close()

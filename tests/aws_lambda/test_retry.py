@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.aws_lambda import retry_handler
+from pynamodb_tracker.query.todo import Todo
+from pynamodb_tracker.query.walk import Walk
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order
 from tests.aws_lambda.test_batches import ready, states
@@ -184,5 +188,113 @@ def test_it_tells_of_each_task_and_of_the_whole(
     ]
     assert last.getMessage() == "1 succeeded, 1 failed, 0 ignored, 0 refused, 0 sent, False out_of_time"
     assert (last.succeeded, last.failed) == (1, 1)  # type: ignore[attr-defined]  # the handler sets it
-    line = json.loads(capsys.readouterr().out)
-    assert (line["Started"], line["Succeeded"], line["Failed"]) == (2, 1, 1)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted((line["Started"], line["Succeeded"], line["Failed"]) for line in lines) == [(1, 0, 1), (1, 1, 0)]
+
+
+def no_access(*_: object, **__: object) -> Any:
+    raise UpdateError("AccessDeniedException: not authorized to perform dynamodb:UpdateItem")
+
+
+def test_an_error_of_the_table_ends_the_schedule_where_no_task_could_be_tried(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1", "o-2")
+    start = Order.ship.start
+
+    def starts(task_id: str, **more: Any) -> Any:
+        return no_access() if task_id == "o-1" else start(task_id, **more)
+
+    monkeypatch.setattr(Order.ship, "start", no_access)
+    with pytest.raises(UpdateError):
+        retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
+    monkeypatch.setattr(Order.ship, "start", starts)
+    assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
+
+
+def test_an_odd_error_ends_the_schedule_at_once(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready("o-1", "o-2")
+    tries = []
+
+    def start(task_id: str, **_: Any) -> Any:
+        tries.append(task_id)
+        raise OSError("no such host")
+
+    monkeypatch.setattr(Order.ship, "start", start)
+    with pytest.raises(OSError, match="no such host"):
+        retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
+    assert tries == ["o-1"]
+
+
+def test_what_cannot_be_started_does_not_use_up_the_limit(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready("o-1", "o-2", "o-3", "o-4")
+    monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2", "o-3", "o-4"]))  # it lags
+    with Order.ship.start("o-1"), Order.ship.start("o-2"):
+        done = retry_handler(Order.ship, label, limit=1)(SCHEDULE, Context(clock))
+
+    assert (done["succeeded"], done["refused"] > 0) == (1, True)
+
+
+def test_a_function_that_exits_has_failed_and_others_go_on(clock: StoppedClock) -> None:
+    ready("o-1", "o-2")
+
+    def exits(ctx: ExecutionContext[Order]) -> None:
+        if ctx.task.task_id == "o-1":
+            sys.exit(3)
+
+    done = retry_handler(Order.ship, exits)(SCHEDULE, Context(clock))
+
+    assert done == {**NOTHING, "succeeded": 1, "failed": 1}
+
+
+def test_the_time_is_looked_at_while_nothing_is_found(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(30):
+        ready(f"o-{number:02}")
+        with pytest.raises(Broken):
+            Order.ship.run(f"o-{number:02}", broken)
+    seen = []
+    is_told = Todo._is_told
+
+    def slowly(todo: Todo[Any], error: str | None) -> bool:
+        seen.append(error)
+        clock.advance(timedelta(seconds=1))
+        return is_told(todo, error)
+
+    monkeypatch.setattr(Todo, "_is_told", slowly)
+    done = retry_handler(Order.ship, label, error_like="ink")(SCHEDULE, Context(clock, 20))
+
+    assert done == {**NOTHING, "out_of_time": True}
+    assert 10 <= len(seen) <= 12
+
+
+def test_the_time_is_looked_at_while_locks_are_only_extended(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        ready(f"o-{number}")
+        Order.ship.start(f"o-{number}").__enter__().extend_lock(timedelta(hours=2))
+    clock.advance(timedelta(hours=1))
+    rows = Walk.rows
+
+    def slowly(walk: Walk[Any], *arguments: Any) -> Any:
+        for row in rows(walk, *arguments):
+            clock.advance(timedelta(seconds=10))
+            yield row
+
+    monkeypatch.setattr(Walk, "rows", slowly)
+    begun = clock.now()
+    done = retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 20))
+
+    assert done == {**NOTHING, "out_of_time": True}
+    assert clock.now() - begun == timedelta(seconds=20)
+
+
+def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready("o-1", "o-2")
+    met = []
+    monkeypatch.setattr("pynamodb_tracker.feed.Feed.met", lambda _: met.append(True))
+    monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2"]))  # it lags
+    with Order.ship.start("o-1"):
+        retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
+
+    assert met == [True]

@@ -70,3 +70,16 @@ def test_a_stream_of_one_kind_is_none_of_the_other(context: Context) -> None:
 
     with pytest.raises(UnreadableEventError, match="no event of the trigger 'kinesis'"):
         handler(stream("o-1"), context)
+
+
+@pytest.mark.parametrize(
+    ("event", "place"),
+    [(kinesis(bare("o-1"), bare("o-2")), "order_id"), (stream("o-1", "o-2"), "dynamodb.Keys.order_id.S")],
+    ids=["kinesis", "dynamodb"],
+)
+def test_what_is_ignored_keeps_no_stream_from_going_on(event: Any, place: str, context: Context) -> None:
+    ready("o-1", "o-2")
+    Order.ship.ignore("o-1", reason="cancelled")
+
+    assert names(handles(Order.ship, task_id=place)(lambda _ctx, _record: None)(event, context)) == []
+    assert states("o-2") == ["deliver pending"]
