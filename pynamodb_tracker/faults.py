@@ -15,6 +15,7 @@ __all__ = [
     "is_passing",
     "is_refusal",
     "is_server_error",
+    "is_under_way",
     "is_unheard",
     "item_met",
     "was_repeated",
@@ -44,6 +45,11 @@ _PASSING = {
 def is_passing(error: PynamoDBException) -> bool:
     """Tell whether the same request may well succeed later: throttled, no answer, or the server's own fault."""
     return is_answer_that_passes(error.cause) or _is_of_network(error.cause)
+
+
+def is_under_way(error: PynamoDBException) -> bool:
+    """Tell whether a transaction was refused because one with its token is being carried out."""
+    return error.cause is not None and _code(error.cause) == "TransactionInProgressException"
 
 
 def is_unheard(error: PynamoDBException) -> bool:

@@ -12,14 +12,15 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.faults import is_passing, is_unheard, was_repeated
+from pynamodb_tracker.faults import is_passing, is_under_way, is_unheard, was_repeated
 from pynamodb_tracker.sending import backoff, in_time
 
 __all__ = ["Unapplied", "write_together"]
 
 _TRIES = 6
 _REFUSED = "ConditionalCheckFailed"
-_PASSING = {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+_CONFLICT = "TransactionConflict"
+_PASSING = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 
 class Unapplied:
@@ -53,8 +54,10 @@ def write_together(
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause
-            unheard = unheard or is_unheard(error) or was_repeated(cause)
             reasons = [reason.code if reason else None for reason in error.cancellation_reasons]
+            # What it conflicts with may be another copy of itself.
+            conflicts = is_under_way(error) or _CONFLICT in reasons
+            unheard = unheard or conflicts or is_unheard(error) or was_repeated(cause)
             refused = reasons[:1] == [_REFUSED]
             passes = is_passing(error) or (_PASSING.intersection(reasons) and _REFUSED not in reasons)
             if refused or not passes or pause is None or _is_over(until, pause):

@@ -15,6 +15,7 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
+from tests.contract.rows import client
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Fail, Hold, pass_everything
 from tests.engine.proxy import Proxy
 from tests.race.operations import Boom
@@ -25,6 +26,11 @@ pytestmark = pytest.mark.usefixtures("stopped_clock")
 
 LOCK = timedelta(seconds=3)
 TRANSACT = "TransactWriteItems"
+CONFLICT = Fail(
+    400,
+    "TransactionCanceledException",
+    more={"CancellationReasons": [{"Code": "TransactionConflict"}, {"Code": "None"}]},
+)
 
 
 def every(action: Callable[[], Action], *of: str) -> Callable[..., Action]:
@@ -105,6 +111,31 @@ def test_a_copy_that_arrives_between_the_get_and_the_fence_has_committed(
             action = held(target, body, ordinal)
             return action if action is not PASS else rest(target, body, ordinal)
 
+        proxy.rule = rule
+        commit(order, ctx, ledger, succeed=succeed)
+        proxy.rule = pass_everything
+
+    assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
+
+
+@pytest.mark.parametrize("succeed", [False, True])
+@pytest.mark.parametrize(
+    "conflict", [Fail(400, "TransactionInProgressException"), CONFLICT], ids=lambda each: each.code
+)
+def test_what_it_conflicts_with_may_be_a_copy_of_itself(
+    order: Any, rival: Any, ledger: Any, proxy: Proxy, conflict: Fail, *, succeed: bool
+) -> None:
+    sent: list[str] = []
+
+    def rule(target: str, body: dict[str, Any], _ordinal: int) -> Action:
+        if target != TRANSACT:
+            return PASS
+        if not sent:  # the network has sent it twice, and this is the answer to the second one
+            client(rival).transact_write_items(**body)
+        sent.append(target)
+        return conflict
+
+    with order.confirm.start("o", lock_for=LOCK) as ctx:
         proxy.rule = rule
         commit(order, ctx, ledger, succeed=succeed)
         proxy.rule = pass_everything
