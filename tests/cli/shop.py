@@ -42,6 +42,7 @@ __all__ = [
     "refuse",
     "stall",
     "stall_in_a_thread",
+    "stalling",
     "waver",
 ]
 
@@ -145,9 +146,16 @@ def dawdle(_ctx: ExecutionContext[Order]) -> None:
     time.sleep(0.3)
 
 
-def stall(_ctx: ExecutionContext[Order]) -> None:
-    """Take longer than anybody waits."""
+def stall(ctx: ExecutionContext[Order]) -> None:
+    """Take longer than anybody waits, and let others see that it has begun: a claim alone may be given back."""
+    ctx.task.note = "stalls"
+    ctx.save()
     time.sleep(120)
+
+
+def stalling() -> int:
+    """Return how many tasks are stalled."""
+    return sum(order.note == "stalls" for step in (Order.pay, Order.ship) for order in step.in_progress.query())
 
 
 def stall_in_a_thread(ctx: ExecutionContext[Order]) -> None:

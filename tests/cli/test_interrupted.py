@@ -14,7 +14,7 @@ import pytest
 
 from pynamodb_tracker import State
 from tests.cli.server import Environment, on_server, started
-from tests.cli.shop import Order
+from tests.cli.shop import Order, stalling
 from tests.engine.dynamodb_local import Engine
 from tests.race.processes import until
 
@@ -65,8 +65,7 @@ def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
 
 def test_a_second_interrupt_does_not_wait_and_names_what_stays_locked(server: Environment) -> None:
     with started(server, "retry", "pay", STALL, "--threads", "2") as process:
-        until(lambda: Order.pay.in_progress.count() == 2)
-        time.sleep(0.5)
+        until(lambda: stalling() == 2)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.readline().startswith("stopping: waiting for 2 tasks under way")

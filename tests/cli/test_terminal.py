@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.server import Environment, command, on_server
-from tests.cli.shop import Order, waver
+from tests.cli.shop import Order, stalling, waver
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
 from tests.pages import ROOT
@@ -184,7 +184,7 @@ def test_the_second_interrupt_leaves_a_terminal_with_its_cursor(server: Environm
     Order.create("slow", state=Order.ship.failed)
     process, ours = begun(server, 100, "retry", "ship", "tests.cli.shop:stall", "--threads", "1")
     with process:
-        until(Order.ship.in_progress.count)
+        until(stalling)
         process.send_signal(signal.SIGINT)
         told = b""
         while b"stopping: waiting for 1 task" not in told:

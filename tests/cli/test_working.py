@@ -26,7 +26,7 @@ from pynamodb_tracker.cli import working
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.server import Environment, on_server
-from tests.cli.shop import Invoice, Order, StoreTask
+from tests.cli.shop import Invoice, Order, StoreTask, stalling
 from tests.contract.engines import DynamoDBLocal
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
@@ -452,7 +452,7 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
 def test_what_hangs_longer_than_the_grace_time_is_given_back(server: Environment) -> None:
     Order.create("o-1")
     with started(server, "pay=tests.cli.shop:stall", "--grace", "0.1s") as process:
-        until(Order.pay.in_progress.count)
+        until(stalling)
         process.terminate()
         code, out, _ = ended(process)
     assert (code, re.fullmatch(r"Order.pay: 1 released in \d+s\n", out) is not None) == (0, True)
@@ -466,7 +466,7 @@ def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: E
     Order.create("o-1")
     arguments = ["pay=tests.cli.shop:stall_in_a_thread", "--processes", processes, "--grace", "1h"]
     with started(server, *arguments) as process:
-        until(Order.pay.in_progress.count)
+        until(stalling)
         os.killpg(process.pid, signal.SIGINT)
         heard(process, "the worker stops")
         os.killpg(process.pid, signal.SIGINT)
