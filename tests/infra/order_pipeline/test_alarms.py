@@ -32,8 +32,9 @@ def test_every_alarm_goes_to_the_topic_and_comes_back() -> None:
     orders = {"OrdersIgnored", "OrdersOverdue", "OrdersUnregistered"}
     assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing"}
     for alarm in ALARMS.values():
-        assert alarm["AlarmActions"] == alarm["OKActions"] == [{"Ref": "AlarmTopicArn"}]
+        assert alarm["AlarmActions"] == alarm.get("OKActions", alarm["AlarmActions"]) == [{"Ref": "AlarmTopicArn"}]
         assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert [name for name, alarm in ALARMS.items() if "OKActions" not in alarm] == ["OrdersIgnored"], "it is an event"
 
 
 @pytest.mark.parametrize("name", ALARMS)

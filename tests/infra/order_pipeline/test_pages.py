@@ -120,7 +120,7 @@ def test_failures_are_logged_in_the_words_that_a_query_looks_for(
     account: Account, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(_key: str, _call: int) -> None:
-        raise ConnectionError("HTTP 503")
+        raise ConnectionError("HTTP Error 503")
 
     caplog.set_level(logging.INFO, "pynamodb_tracker")
     account.services.refuses = broken
@@ -128,4 +128,4 @@ def test_failures_are_logged_in_the_words_that_a_query_looks_for(
     account.poll("confirm_payment")
 
     [failure] = [record.getMessage() for record in caplog.records if record.__dict__["outcome"] == "failed"]
-    assert failure.partition("failed: ")[2] == "ConnectionError: HTTP 503"
+    assert failure.partition("failed: ")[2] == "ConnectionError: HTTP Error 503"

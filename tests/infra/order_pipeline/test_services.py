@@ -61,14 +61,20 @@ def test_a_call_has_its_key_and_its_body(services: Any, gateway: Gateway) -> Non
     assert gateway.got == ("/v1/charges", "o-1/confirm_payment", {"amount": 42.5})
 
 
-@pytest.mark.parametrize("status", [400, 402, 404, 422])
+def test_an_id_in_any_script_is_a_key(services: Any, gateway: Gateway) -> None:
+    services.post("GATEWAY_URL", "charges", "заказ/confirm_payment", {})
+    assert gateway.got is not None
+    assert gateway.got[1] == "%D0%B7%D0%B0%D0%BA%D0%B0%D0%B7/confirm_payment"
+
+
+@pytest.mark.parametrize("status", [400, 402, 410, 422])
 def test_a_refusal_is_for_good(services: Any, gateway: Gateway, status: int) -> None:
     gateway.status = status
     with pytest.raises(services.RefusedError, match=f"GATEWAY_URL refused charges for o-1: HTTP {status}"):
         services.post("GATEWAY_URL", "charges", "o-1", {})
 
 
-@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 503])
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 409, 425, 429, 500, 503])
 def test_what_may_pass_is_tried_again(services: Any, gateway: Gateway, status: int) -> None:
     gateway.status = status
     with pytest.raises(HTTPError, match=str(status)):

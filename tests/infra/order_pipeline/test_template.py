@@ -62,7 +62,7 @@ def test_the_settings_of_a_queue_fit_its_function_and_its_step(name: str, app: M
 
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert queue["RedrivePolicy"]["deadLetterTargetArn"] == arn_of(f"{name}DeadLetters")
-    assert queue["RedrivePolicy"]["maxReceiveCount"] > max(step.declared.max_attempts, 5)
+    assert queue["RedrivePolicy"]["maxReceiveCount"] > step.declared.max_attempts
     assert dead_letters["MessageRetentionPeriod"] == LONGEST_RETENTION >= queue["MessageRetentionPeriod"]
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaxConcurrency"}}
@@ -70,8 +70,10 @@ def test_the_settings_of_a_queue_fit_its_function_and_its_step(name: str, app: M
 
 
 def test_an_order_that_only_its_message_knows_is_kept_as_long_as_can_be() -> None:
-    for name in ("ConfirmPaymentQueue", "UndeliveredEvents"):
+    for name in ("ConfirmPaymentQueue", "ConfirmPaymentDeadLetters", "UndeliveredEvents"):
         assert RESOURCES[name]["Properties"]["MessageRetentionPeriod"] == LONGEST_RETENTION
+        kept = RESOURCES[name]["DeletionPolicy"], RESOURCES[name]["UpdateReplacePolicy"]
+        assert kept == ("RetainExceptOnCreate", "Retain"), "the stack may go, and the order may not"
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -146,4 +148,5 @@ def test_parameters_say_what_they_are_and_refuse_what_cannot_be() -> None:
     assert all(parameter.get("Description") for parameter in parameters.values())
     for name, value in PARAMETERS.items():
         assert re.fullmatch(parameters[name]["AllowedPattern"], value)
-    assert not re.fullmatch(parameters["GatewayUrl"]["AllowedPattern"], "https://gateway.test/")
+    for url in ("https://gateway.test/", "http://gateway.test"):
+        assert not re.fullmatch(parameters["GatewayUrl"]["AllowedPattern"], url)

@@ -11,9 +11,13 @@ from pynamodb_tracker import Step, Task, UseCase
 __all__ = ["Order", "PipelineTable"]
 
 
+_ATTEMPTS = 8
+"""With the pauses between them: an outage of the other system may last two hours."""
+
+
 def later_each_time(attempt: int) -> timedelta:
-    """Return the pause after a failed attempt: 1, 2, 4, 8 minutes."""
-    return timedelta(minutes=2 ** (attempt - 1))
+    """Return the pause after a failed attempt: 1, 2, 4, 8, 16, 32 minutes, and an hour from then on."""
+    return timedelta(minutes=min(2 ** (attempt - 1), 60))
 
 
 class PipelineTable(Task):
@@ -30,9 +34,9 @@ class Order(PipelineTable):
 
     use_case_id = UseCase("order", keep_for=timedelta(days=365))
 
-    confirm_payment = Step(10, retry_delay=later_each_time, give_up_on=(RefusedError,))
-    ship = Step(20, max_attempts=5, retry_delay=later_each_time, give_up_on=(RefusedError,))
-    deliver = Step(30, max_attempts=5, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    confirm_payment = Step(10, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    ship = Step(20, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    deliver = Step(30, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
 
     amount = NumberAttribute()
     address = UnicodeAttribute()

@@ -3,6 +3,7 @@
 import json
 import os
 import urllib.error
+import urllib.parse
 import urllib.request
 from http import HTTPStatus
 from typing import Any
@@ -10,12 +11,21 @@ from typing import Any
 __all__ = ["RefusedError", "post"]
 
 _TIMEOUT = 5
-"""Seconds for one call; ten of them, a batch, fit into the 60 seconds of a function."""
+"""Seconds without a sign of the other side; ten such calls, a batch, fit into the 60 seconds of a function."""
 
 _BAD_REQUEST, _BROKEN_SERVER = HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR
 
-_TRY_AGAIN = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
-"""Refusals that pass; a conflict is the same key, under way at this moment."""
+_TRY_AGAIN = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.TOO_EARLY,
+    HTTPStatus.TOO_MANY_REQUESTS,
+}
+"""Refusals that pass, or are ours, such as a secret that was changed and a wrong URL: no order is to blame for them. A
+conflict is the same key, under way at this moment."""
 
 
 class RefusedError(Exception):
@@ -31,7 +41,7 @@ def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, A
     request = urllib.request.Request(  # noqa: S310 - the URL is the operator's, from the template
         f"{os.environ[service]}/{path}",
         data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Idempotency-Key": key},
+        headers={"Content-Type": "application/json", "Idempotency-Key": urllib.parse.quote(key)},
         method="POST",
     )
     try:

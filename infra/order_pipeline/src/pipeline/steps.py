@@ -1,7 +1,8 @@
 """What is done for an order in each step; functions of the context, for queues, schedules and the command line alike.
 
 A worker may do it and die before that is recorded, so it is done at least once. The key makes it once for the other
-system: it is the same for every attempt of a step.
+system: it is the same for every attempt of a step. That system has to know the key for as long as an order may be tried
+again; one that forgets keys after a day is to be asked first, by the order, what it has done already.
 """
 
 from pipeline.orders import Order
