@@ -60,30 +60,22 @@ def retry_handler(
     error of the table leaves where no task could be tried; TrackerError where the queue did not take all.
     """
     check_step(step)
+    if (function is None) == (queue_url is None):
+        raise TypeError("retry_handler takes a function of the context, or queue_url: one of both")
     check_limit("limit", limit)
     step.codes_to_do(only)
     check_text("error_like", error_like)
     if since is not None:
         check_duration("since", since)
     namespace = check_namespace(metrics)
-    way: RunInPlace | SendToQueue
-    if function is not None and queue_url is None:
-        check_function(function)
-        check_parameters(function, "ctx")
-        way = RunInPlace(
-            function=function,
-            threads=check_threads(threads),
-            rate=check_rate("rate", rate),
-            time_per_task=check_duration("time_per_task", time_per_task or _TIME_PER_TASK),
-        )
-    elif function is None and queue_url is not None:
+    if function is None:
         if (threads, rate, time_per_task, namespace) != (1, None, None, None):
             raise TypeError(
                 "threads, rate, time_per_task and metrics are for a function: give them to who takes the queue"
             )
-        way = SendToQueue(Queue(queue_url))
+        way: RunInPlace | SendToQueue = SendToQueue(Queue(queue_url))
     else:
-        raise TypeError("retry_handler takes a function of the context, or queue_url: one of both")
+        way = _in_place(function, threads, rate, _TIME_PER_TASK if time_per_task is None else time_per_task)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - the schedule's event says nothing
         invocation = Invocation(context)
@@ -96,3 +88,16 @@ def retry_handler(
             return done
 
     return handler
+
+
+def _in_place(
+    function: Callable[[ExecutionContext[Any]], object], threads: int, rate: float | None, time_per_task: timedelta
+) -> RunInPlace:
+    check_function(function)
+    check_parameters(function, "ctx")
+    return RunInPlace(
+        function=function,
+        threads=check_threads(threads),
+        rate=check_rate("rate", rate),
+        time_per_task=check_duration("time_per_task", time_per_task),
+    )

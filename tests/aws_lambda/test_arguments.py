@@ -95,6 +95,7 @@ def test_a_reply_is_done_or_error() -> None:
         ({"error_like": 5}, TypeError, "error_like is text"),
         ({"rate": 0}, ValueError, "rate is between"),
         ({"time_per_task": 10}, TypeError, "time_per_task is a timedelta"),
+        ({"time_per_task": timedelta(0)}, ValueError, "time_per_task is above zero"),
         ({"metrics": ""}, ValueError, "metrics is True"),
         ({"function": None, "queue_url": "orders"}, ValueError, "queue_url is the URL of a queue"),
         ({"function": None, "queue_url": ""}, ValueError, "queue_url is the URL of a queue"),
