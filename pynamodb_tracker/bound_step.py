@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -166,21 +165,26 @@ class BoundStep(BoundStates[T]):
         until: datetime | None = None,
         only: States = (),
         error_like: str | None = None,
-        goes_on: Callable[[], bool] = lambda: True,
+        goes_on: Callable[[], bool] | None = None,
     ) -> Feed:
         """Return the ids of `todo` for that many threads of a worker, in an order that keeps workers apart.
 
-        It ends where `goes_on`, which is asked for each entry of the index, says no.
+        It ends where `goes_on`, if given, which is asked for each entry of the index, says no.
         """
         from pynamodb_tracker.feed import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
-        return Feed(replace(self._todo(since, until, only, error_like), goes_on=goes_on).ids, threads=threads)
+        return Feed(self._todo(since, until, only, error_like, goes_on).ids, threads=threads)
 
     def _todo(
-        self, since: datetime | None, until: datetime | None, only: States, error_like: str | None
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        only: States,
+        error_like: str | None,
+        goes_on: Callable[[], bool] | None = None,
     ) -> query.Todo[T]:
         within, codes, like = window(since, until), self.codes_to_do(only), check_text("error_like", error_like)
-        return query.Todo(self.model, self.codes, clock.now(), within, codes, like)
+        return query.Todo(self.model, self.codes, clock.now(), within, codes, like, goes_on)
 
     def run_all(
         self,

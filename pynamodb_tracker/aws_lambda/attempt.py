@@ -68,6 +68,8 @@ class Attempt:
         """What the function returned."""
         self.error: BaseException | None = None
         """What the task failed with, or why it was not started."""
+        self.duration = timedelta(0)
+        """How long it took, the claim and the end included."""
         self._invocation = invocation
         self._begun = clock.now()
 
@@ -85,6 +87,7 @@ class Attempt:
             self.error = error
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is on record; whatever it is, other records go on
             self.error = error
+        self.duration = clock.now() - self._begun
         if self.ctx is not None:
             self._invocation.took(self.duration)
             self.outcome = outcome_of(self.step.codes, self.ctx, self.error)
@@ -117,11 +120,6 @@ class Attempt:
         with self.step.start(self.task_id, lock_for=self._invocation.lock_for) as ctx:
             self.ctx = ctx
             self.value = finished(function(ctx))
-
-    @property
-    def duration(self) -> timedelta:
-        """How long it took so far."""
-        return clock.now() - self._begun
 
     @property
     def task(self) -> Any:

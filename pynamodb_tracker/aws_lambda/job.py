@@ -18,7 +18,7 @@ from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.model import TaskRow
 
-__all__ = ["Job", "check_parameters", "check_step"]
+__all__ = ["Job", "check_function_of", "check_step"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -38,8 +38,7 @@ class Job(Generic[T]):
     def __post_init__(self) -> None:
         """Refuse what cannot work, before the first event comes."""
         check_step(self.step)
-        check_function(self.function)
-        check_parameters(self.function, "ctx", "event")
+        check_function_of(self.function, "ctx", "event")
         check_place(self.task_id)
         if not (isinstance(self.create_if_missing, bool) or callable(self.create_if_missing)):
             raise TypeError(
@@ -54,7 +53,7 @@ class Job(Generic[T]):
 
     def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> Attempt:
         """Run the step of the task that a record is about; UnreadableEventError where that cannot be told."""
-        payload = self._payload(record, trigger)
+        payload = by_function("payload", self.payload or trigger.payload, record.content)
         attempt = Attempt(self.step, read_task_id(self.task_id, payload), invocation)
         attributes = partial(self._attributes, payload) if self.create_if_missing else None
         attempt.run(lambda ctx: self.function(ctx, payload), attributes)
@@ -70,9 +69,6 @@ class Job(Generic[T]):
                 return attempt.value
         state = None if task is None else str(task.state)
         return {"task_id": attempt.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
-
-    def _payload(self, record: Record, trigger: Trigger) -> Any:
-        return by_function("payload", self.payload or trigger.payload, record.content)
 
     def _attributes(self, payload: Any) -> Mapping[str, Any]:
         if not callable(self.create_if_missing):
@@ -90,8 +86,9 @@ def check_place(task_id: object) -> None:
         )
 
 
-def check_parameters(function: Callable[..., Any], *names: str) -> None:
-    """Refuse a function that cannot be called with these, or that has them as Lambda's own handlers do."""
+def check_function_of(function: Callable[..., Any], *names: str) -> None:
+    """Refuse what is no function, cannot be called with these, or has them as Lambda's own handlers do."""
+    check_function(function)
     try:
         parameters = inspect.signature(function)
     except ValueError:  # some of those that are written in C tell nothing

@@ -22,7 +22,7 @@ _NAMESPACE = "pynamodb_tracker"
 _ALLOWED = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is for AWS."""
 
-_REFUSED = {"Started": 0, "Succeeded": 0, "Failed": 0, "Ignored": 0, "TakenOver": 0, "Refused": 1}
+_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused")
 
 
 def check_namespace(metrics: object) -> str | None:
@@ -47,25 +47,23 @@ class Metrics:
 
     def count(self, attempt: Attempt) -> None:
         """Tell what became of a task."""
-        if attempt.ctx is None:
-            self._write({**_REFUSED, "Ignored": int(attempt.set_aside)})
-            return
-        counts = {
-            "Started": 1,
-            "Succeeded": int(attempt.outcome == "succeeded"),
-            "Failed": int(attempt.outcome == "failed"),
-            "Ignored": int(attempt.set_aside),
-            "TakenOver": int(attempt.took_over),
-            "Refused": 0,
+        started = attempt.ctx is not None
+        held = {
+            "Started": started,
+            "Succeeded": attempt.outcome == "succeeded",
+            "Failed": attempt.outcome == "failed",
+            "Ignored": attempt.set_aside,
+            "TakenOver": attempt.took_over,
+            "Refused": not started,
         }
-        self._write(counts, {"Duration": attempt.duration / timedelta(milliseconds=1)})
+        self._write(held, {"Duration": attempt.duration / timedelta(milliseconds=1)} if started else {})
 
     def refuse(self) -> None:
         """Tell of what cannot be read."""
-        self._write(_REFUSED)
+        self._write({"Refused": True}, {})
 
-    def _write(self, counts: dict[str, int], durations: dict[str, float] | None = None) -> None:
-        durations = durations or {}
+    def _write(self, held: dict[str, bool], durations: dict[str, float]) -> None:
+        counts = {name: int(held.get(name, False)) for name in _COUNTS}
         directive = {
             "Namespace": self._namespace,
             "Dimensions": [list(self._dimensions)],

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import (
     check_duration,
-    check_function,
     check_limit,
     check_rate,
     check_text,
     check_threads,
 )
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
-from pynamodb_tracker.aws_lambda.job import check_parameters, check_step
+from pynamodb_tracker.aws_lambda.job import check_function_of, check_step
 from pynamodb_tracker.aws_lambda.journal import Journal
 from pynamodb_tracker.aws_lambda.metrics import check_namespace
 from pynamodb_tracker.aws_lambda.queue import Queue
@@ -82,8 +81,8 @@ def retry_handler(
         journal = Journal(step, invocation, "schedule", namespace)
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
         with working_as(invocation.request_id):
-            sweep = Sweep(step=step, which=which, limit=limit, invocation=invocation, journal=journal)
-            done = sweep.by(way)
+            sweep = Sweep(way=way, step=step, which=which, limit=limit, invocation=invocation, journal=journal)
+            done = sweep.run()
             journal.tell(", ".join(f"{count} {name}" for name, count in done.items()), **done)
             return done
 
@@ -93,8 +92,7 @@ def retry_handler(
 def _in_place(
     function: Callable[[ExecutionContext[Any]], object], threads: int, rate: float | None, time_per_task: timedelta
 ) -> RunInPlace:
-    check_function(function)
-    check_parameters(function, "ctx")
+    check_function_of(function, "ctx")
     return RunInPlace(
         function=function,
         threads=check_threads(threads),

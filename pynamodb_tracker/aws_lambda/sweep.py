@@ -28,6 +28,7 @@ __all__ = ["RunInPlace", "SendToQueue", "Sweep"]
 class Sweep:
     """What one invocation of a schedule does."""
 
+    way: RunInPlace | SendToQueue
     step: BoundStep[Any]
     which: Mapping[str, Any]
     """Arguments of `todo`."""
@@ -37,24 +38,21 @@ class Sweep:
     done: Counter[str] = field(default_factory=Counter)
     """What became of tasks."""
     out_of_time: bool = False
-    floor: timedelta = timedelta(0)
-    """No further task is begun when the invocation has less time left."""
 
-    def by(self, way: RunInPlace | SendToQueue) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
         """Do it, and return what became of the tasks, and whether there was time for all of them."""
-        self.floor = way.floor
-        way.work_off(self)
+        self.way.work_off(self)
         if self.out_of_time and not self.done.total():
             self.journal.warn(
                 f"nothing was begun, for the invocation had only {self.invocation.remaining} left: give the function a "
-                f"longer timeout, or a task less time than {self.floor}"
+                f"longer timeout, or a task less time than {self.way.floor}"
             )
         counts = {name: self.done[name] for name in ("succeeded", "failed", "ignored", "refused", "sent")}
         return {**counts, "out_of_time": self.out_of_time}
 
     def has_time(self) -> bool:
         """Tell whether a further task may be begun."""
-        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.floor)
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.way.floor)
         return not self.out_of_time
 
 
@@ -69,7 +67,7 @@ class RunInPlace:
 
     @property
     def floor(self) -> timedelta:
-        """The wait for its turn is a part of the time of a task."""
+        """With less time left no further task is begun; the wait for its turn is a part of its time."""
         return self.time_per_task + timedelta(seconds=1 / self.rate if self.rate else 0)
 
     def work_off(self, sweep: Sweep) -> None:

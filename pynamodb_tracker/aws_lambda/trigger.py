@@ -35,6 +35,8 @@ class Trigger:
     """What the user's function gets of a record."""
     source: str | None = None
     """`eventSource` of the records of a batch; None where an event is about one task."""
+    read: Callable[[Any], Record] = Record
+    """What makes a record of one of a batch, or of the whole event."""
     is_stream: bool = False
     """Whether records come again from the first failed one on."""
 
@@ -48,33 +50,38 @@ class Trigger:
         if not self.is_batch:
             if self is _EVENTBRIDGE and not _is_of_eventbridge(event):
                 raise self._refusal(event)
-            return [Record(event)]
+            return [self.read(event)]
         records = _records_in(event)
         if records is None or any(record.get("eventSource") != self.source for record in records):
             raise self._refusal(event)
         try:
-            return [self._record(record) for record in records]
+            return [self.read(record) for record in records]
         except (KeyError, TypeError) as error:
             raise self._refusal(event) from error
 
     def _refusal(self, event: object) -> UnreadableEventError:
         return UnreadableEventError(f"this is no event of the trigger {self.name!r}: {described(event)}")
 
-    def _record(self, record: Mapping[str, Any]) -> Record:
-        if self.name == "kinesis":
-            return Record(record, record["kinesis"]["sequenceNumber"])
-        if self.name == "dynamodb":
-            return Record(record, record["dynamodb"]["SequenceNumber"])
-        is_fifo = str(record.get("eventSourceARN")).endswith(".fifo")  # a standard queue may have groups, but no order
-        return Record(record, record["messageId"], record["attributes"]["MessageGroupId"] if is_fifo else None)
+
+def _of_sqs(record: Mapping[str, Any]) -> Record:
+    is_fifo = str(record.get("eventSourceARN")).endswith(".fifo")  # a standard queue may have groups, but no order
+    return Record(record, record["messageId"], record["attributes"]["MessageGroupId"] if is_fifo else None)
+
+
+def _of_kinesis(record: Mapping[str, Any]) -> Record:
+    return Record(record, record["kinesis"]["sequenceNumber"])
+
+
+def _of_dynamodb(record: Mapping[str, Any]) -> Record:
+    return Record(record, record["dynamodb"]["SequenceNumber"])
 
 
 _DIRECT = Trigger("direct", _LISTENS)
 _EVENTBRIDGE = Trigger("eventbridge", _REPEATS)
 _BATCHES = (
-    Trigger("sqs", _REPEATS, json_body, "aws:sqs"),
-    Trigger("kinesis", _REPEATS, decoded_data, "aws:kinesis", is_stream=True),
-    Trigger("dynamodb", _REPEATS, source="aws:dynamodb", is_stream=True),
+    Trigger("sqs", _REPEATS, json_body, "aws:sqs", _of_sqs),
+    Trigger("kinesis", _REPEATS, decoded_data, "aws:kinesis", _of_kinesis, is_stream=True),
+    Trigger("dynamodb", _REPEATS, whole, "aws:dynamodb", _of_dynamodb, is_stream=True),
 )
 _ALL = {trigger.name: trigger for trigger in (_DIRECT, Trigger("async", _REPEATS), _EVENTBRIDGE, *_BATCHES)}
 

@@ -37,8 +37,8 @@ class Todo(Generic[T]):
     """Codes of the step that are looked at; all three where it is empty."""
     error_like: str = ""
     """Text that occurs in the last error, on one line; upper and lower case are one."""
-    goes_on: Callable[[], bool] = lambda: True
-    """Asked for each entry that is read: what is looked for may be a long way off."""
+    goes_on: Callable[[], bool] | None = None
+    """Asked for each entry that is read, where there is one: what is looked for may be a long way off."""
 
     def rows(self, limit: int | None = None, *, with_data: bool = True) -> Iterator[T]:
         """Yield whole tasks, each once: one that changes its state during the walk may be met in both."""
@@ -89,7 +89,8 @@ class Todo(Generic[T]):
         return filter(partial(_is_over, over), self._heeded(walk.rows()))
 
     def _heeded(self, found: Iterator[V]) -> Iterator[V]:
-        return takewhile(lambda _: self.goes_on(), found)
+        goes_on = self.goes_on
+        return found if goes_on is None else takewhile(lambda _: goes_on(), found)
 
     def _is_wanted(self, code: int) -> bool:
         return not self.only or code in self.only

@@ -43,7 +43,6 @@ from pynamodb_tracker.transitions.writes import StepWrites, get
 
 __all__ = [
     "is_too_large_for_row",
-    "keep_out",
     "next_version",
     "of_new_row",
     "put_errors",
@@ -134,20 +133,6 @@ def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
             lock.stored(changes, sent)
     pointer = pointer_in(answer)
     lock.slot, lock.unsure = (pointer.slot if pointer else None), None
-
-
-def keep_out(writes: StepWrites[T], lock: Lock[T], seen: int) -> bool:
-    """Count a save in a row that has counted as many as were seen, so that no late copy of one is applied any more.
-
-    False where the row has counted another meanwhile, which may have been this one, sent twice.
-    """
-    lock.saves += 1
-    values = {"token": lock.token, "seen_saves": str(seen), "saves": str(lock.saves)}
-    try:
-        writes.send(writes.keep_out, lock.task.task_id, until=lock.expire_time, **values)
-    except Refused:
-        return False
-    return True
 
 
 def of_new_row(

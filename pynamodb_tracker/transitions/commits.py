@@ -15,9 +15,10 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model import TaskRow, close
+from pynamodb_tracker.sending import Refused
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.atomic import Unapplied, write_together
-from pynamodb_tracker.transitions.beside import keep_out, next_version, settle
+from pynamodb_tracker.transitions.beside import next_version, settle
 from pynamodb_tracker.transitions.landing import finish, landed
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.own import own_values
@@ -184,9 +185,23 @@ def _was_applied(writes: StepWrites[T], lock: Lock[T], number: int, *, unheard: 
     LockLostError where another run has the row.
     """
     saves = _saves(writes, lock)
-    while unheard and saves < number and not keep_out(writes, lock, saves):
+    while unheard and saves < number and not _keep_out(writes, lock, saves):
         saves = _saves(writes, lock)
     return saves == number
+
+
+def _keep_out(writes: StepWrites[T], lock: Lock[T], seen: int) -> bool:
+    """Count a save in a row that has counted as many as were seen, so that no late copy of one is applied any more.
+
+    False where the row has counted another meanwhile, which may have been this one, sent twice.
+    """
+    lock.saves += 1
+    values = {"token": lock.token, "seen_saves": str(seen), "saves": str(lock.saves)}
+    try:
+        writes.send(writes.keep_out, lock.task.task_id, until=lock.expire_time, **values)
+    except Refused:
+        return False
+    return True
 
 
 def _saves(writes: StepWrites[T], lock: Lock[T]) -> int:

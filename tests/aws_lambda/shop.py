@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 
-__all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "ship"]
+__all__ = ["REQUEST", "Broken", "Context", "Order", "ShopTask", "no_access", "ship"]
 
 REQUEST = "8f507cfc-xmpl-4697-b07a-ac58fc914c95"
 
@@ -54,3 +55,8 @@ def ship(ctx: ExecutionContext[Order], event: Any) -> None:
     if event.get("broken"):
         raise Broken(event["broken"])
     ctx.task.label = f"label of {ctx.task.task_id}"
+
+
+def no_access(*_: object, **__: object) -> Any:
+    """Be what `start` is where the table refuses every write."""
+    raise UpdateError("AccessDeniedException: not authorized to perform dynamodb:UpdateItem")

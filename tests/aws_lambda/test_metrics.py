@@ -8,13 +8,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
 from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
-from tests.aws_lambda.shop import Context, Order, ShopTask, ship
+from tests.aws_lambda.shop import Context, Order, ShopTask, no_access, ship
 from tests.aws_lambda.test_batches import BROKEN, ready
 
 COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused")
@@ -89,10 +88,6 @@ def test_what_the_table_refused_is_counted_and_takes_no_time(
 
     [line] = lines(capsys)
     assert (line["Refused"], "Duration" in line) == (1, False)
-
-
-def no_access(*_: object, **__: object) -> Any:
-    raise UpdateError("AccessDeniedException: not authorized to perform dynamodb:UpdateItem")
 
 
 def test_a_line_is_written_before_the_next_record_may_kill_the_function(

@@ -17,7 +17,7 @@ from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.query.todo import Todo
 from pynamodb_tracker.query.walk import Walk
 from pynamodb_tracker.testing import StoppedClock
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
 from tests.aws_lambda.test_batches import ready, states
 
 NOTHING = {"succeeded": 0, "failed": 0, "ignored": 0, "refused": 0, "sent": 0, "out_of_time": False}
@@ -190,10 +190,6 @@ def test_it_tells_of_each_task_and_of_the_whole(
     assert (last.succeeded, last.failed) == (1, 1)  # type: ignore[attr-defined]  # the handler sets it
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted((line["Started"], line["Succeeded"], line["Failed"]) for line in lines) == [(1, 0, 1), (1, 1, 0)]
-
-
-def no_access(*_: object, **__: object) -> Any:
-    raise UpdateError("AccessDeniedException: not authorized to perform dynamodb:UpdateItem")
 
 
 def test_an_error_of_the_table_ends_the_schedule_where_no_task_could_be_tried(

@@ -136,7 +136,7 @@ def settle_nothing(patch: Patch) -> None:
     """Go on after a request without an answer as if it could not be applied any more."""
     patch.setattr(beside, "settle", lambda *_: None)
     patch.setattr(commits, "settle", lambda *_: None)
-    patch.setattr(commits, "keep_out", lambda *_: True)
+    patch.setattr(commits, "_keep_out", lambda *_: True)
 
 
 GUARDS = [
