@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.context import ExecutionContext
 from pynamodb_tracker.exceptions import (
     DefinitionError,
     GiveUp,
@@ -20,13 +18,15 @@ from pynamodb_tracker.exceptions import (
     TrackerError,
     ValueNotStorableError,
 )
+from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import Failure
+from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.report import Report
-from pynamodb_tracker.state import Page, State
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step import Step
-from pynamodb_tracker.task import Task
-from pynamodb_tracker.usecase import UseCase
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.declared import Step
+from pynamodb_tracker.step.state import Page, State
+from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
     from pynamodb_tracker.worker import Tally, Worker

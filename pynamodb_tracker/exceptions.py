@@ -23,7 +23,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.task import Task
+    from pynamodb_tracker.task.task import Task
 
 __all__ = [
     "DefinitionError",

@@ -10,7 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
-    from pynamodb_tracker.task import Task
+    from pynamodb_tracker.task.task import Task
 
     T = TypeVar("T", bound=Task)
 

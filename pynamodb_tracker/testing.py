@@ -12,8 +12,8 @@ from unittest import mock
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.clock import StoppedClock
-from pynamodb_tracker.connection import SharedConnection
-from pynamodb_tracker.task import Task
+from pynamodb_tracker.dynamodb.connection import SharedConnection
+from pynamodb_tracker.task.task import Task
 
 __all__ = ["StoppedClock", "local_table", "stopped_clock"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.app import AppError, load, load_function
+from pynamodb_tracker.cli.importer import AppError, load, load_function
 
 CLASSES = """
 from pynamodb_tracker import Step, Task, UseCase

@@ -23,7 +23,7 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     UseCase,
 )
-from pynamodb_tracker.declaration import TaskMeta
+from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 from tests.through import Dispatch, through
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pynamodb_tracker.feed import Feed
+from pynamodb_tracker.batch.candidates import Feed
 
 TASKS = [f"o-{number:04}" for number in range(2000)]
 

@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from pynamodb_tracker.query import seen
-from pynamodb_tracker.query.seen import Seen
+from pynamodb_tracker.query import seen_ids as seen
+from pynamodb_tracker.query.seen_ids import Seen
 
 
 @pytest.mark.parametrize("recent", [1, 2, 7, 4096])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import threads
+from pynamodb_tracker.batch import thread_pool as threads
 
 
 @pytest.mark.parametrize("number", [1, 3, 16])

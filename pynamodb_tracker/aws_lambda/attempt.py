@@ -12,9 +12,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.aws_lambda.event import UnreadableEventError, described
 from pynamodb_tracker.aws_lambda.invocation import Invocation
 from pynamodb_tracker.aws_lambda.replies import Reason
-from pynamodb_tracker.batch import Outcome, met_another, outcome_of
-from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.context import ExecutionContext
+from pynamodb_tracker.batch.batch import Outcome, met_another, outcome_of
 from pynamodb_tracker.exceptions import (
     TaskAlreadyExistsError,
     TaskAlreadySucceededError,
@@ -26,6 +24,8 @@ from pynamodb_tracker.exceptions import (
     TrackerError,
     ValueNotStorableError,
 )
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.step.bound import BoundStep
 
 __all__ = ["Attempt"]
 

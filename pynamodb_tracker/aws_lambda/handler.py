@@ -10,15 +10,15 @@ from typing import Any, Protocol, TypeVar, cast
 from pynamodb_tracker.aws_lambda.attempt import Attempt
 from pynamodb_tracker.aws_lambda.event import Record, TaskId, UnreadableEventError
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
-from pynamodb_tracker.aws_lambda.job import Job
-from pynamodb_tracker.aws_lambda.journal import Journal
+from pynamodb_tracker.aws_lambda.logs import Journal
 from pynamodb_tracker.aws_lambda.metrics import check_namespace
+from pynamodb_tracker.aws_lambda.record_job import Job
 from pynamodb_tracker.aws_lambda.replies import Replies
 from pynamodb_tracker.aws_lambda.trigger import Trigger, TriggerName, named, told_by
-from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.token import working_as
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.worker_name import working_as
 
 __all__ = ["Handler", "handles"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda.attempt import Attempt
-from pynamodb_tracker.bound_step import BoundStep
+from pynamodb_tracker.step.bound import BoundStep
 
 __all__ = ["Metrics", "check_namespace"]
 

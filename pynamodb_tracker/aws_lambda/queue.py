@@ -12,8 +12,8 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.backoff import backoff
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.sending import backoff
 
 __all__ = ["Queue"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from pynamodb_tracker.batch import Outcome
+from pynamodb_tracker.batch.batch import Outcome
 
 __all__ = ["Reason", "Replies", "Reply"]
 

@@ -15,16 +15,16 @@ from pynamodb_tracker.arguments import (
     check_threads,
 )
 from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
-from pynamodb_tracker.aws_lambda.job import check_function_of, check_step
-from pynamodb_tracker.aws_lambda.journal import Journal
+from pynamodb_tracker.aws_lambda.logs import Journal
 from pynamodb_tracker.aws_lambda.metrics import check_namespace
 from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.aws_lambda.record_job import check_function_of, check_step
 from pynamodb_tracker.aws_lambda.sweep import RunInPlace, SendToQueue, Sweep
-from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.step import States
-from pynamodb_tracker.token import working_as
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.declared import States
+from pynamodb_tracker.worker_name import working_as
 
 __all__ = ["retry_handler"]
 

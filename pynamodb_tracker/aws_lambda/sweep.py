@@ -14,12 +14,12 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.aws_lambda.attempt import Attempt
 from pynamodb_tracker.aws_lambda.invocation import Invocation
-from pynamodb_tracker.aws_lambda.journal import Journal
+from pynamodb_tracker.aws_lambda.logs import Journal
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.context import ExecutionContext
-from pynamodb_tracker.pace import paced
-from pynamodb_tracker.threads import in_threads
+from pynamodb_tracker.batch.rate_limit import paced
+from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.step.bound import BoundStep
 
 __all__ = ["RunInPlace", "SendToQueue", "Sweep"]
 

@@ -11,19 +11,19 @@ from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli.create_table import create_table
-from pynamodb_tracker.cli.demo import demo
-from pynamodb_tracker.cli.doctor import doctor
-from pynamodb_tracker.cli.errors import errors
-from pynamodb_tracker.cli.export import export
-from pynamodb_tracker.cli.listing import list_tasks, stuck
-from pynamodb_tracker.cli.loading import load
-from pynamodb_tracker.cli.orders import delete, ignore, reopen
-from pynamodb_tracker.cli.output import keep_numbers
-from pynamodb_tracker.cli.runs import retry, run
-from pynamodb_tracker.cli.show import show
-from pynamodb_tracker.cli.status import status
-from pynamodb_tracker.cli.working import worker
+from pynamodb_tracker.cli.commands.create_table import create_table
+from pynamodb_tracker.cli.commands.demo import demo
+from pynamodb_tracker.cli.commands.doctor import doctor
+from pynamodb_tracker.cli.commands.errors import errors
+from pynamodb_tracker.cli.commands.export import export
+from pynamodb_tracker.cli.commands.list import list_tasks, stuck
+from pynamodb_tracker.cli.commands.load import load
+from pynamodb_tracker.cli.commands.reopen import delete, ignore, reopen
+from pynamodb_tracker.cli.commands.run import retry, run
+from pynamodb_tracker.cli.commands.show import show
+from pynamodb_tracker.cli.commands.status import status
+from pynamodb_tracker.cli.commands.worker import worker
+from pynamodb_tracker.cli.terminal.output import keep_numbers
 
 __all__ = ["app"]
 

@@ -12,11 +12,11 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
-from pynamodb_tracker.app import AppError
-from pynamodb_tracker.cli.screen import warn
-from pynamodb_tracker.cli.stream import unread
+from pynamodb_tracker.cli.importer import AppError
+from pynamodb_tracker.cli.terminal.echo import warn
+from pynamodb_tracker.cli.terminal.stdio import unread
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.task import Task
+from pynamodb_tracker.task.task import Task
 
 __all__ = [
     "CANNOT_RUN",

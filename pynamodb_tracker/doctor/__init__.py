@@ -10,7 +10,7 @@ from pynamodb_tracker.doctor.keys import in_keys, in_types
 from pynamodb_tracker.doctor.protection import in_backups, in_deletion_protection, in_status
 from pynamodb_tracker.doctor.replicas import in_replicas
 from pynamodb_tracker.doctor.time_to_live import in_time_to_live
-from pynamodb_tracker.task import Task
+from pynamodb_tracker.task.task import Task
 
 __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "use_cases"]
 

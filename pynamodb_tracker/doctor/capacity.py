@@ -7,7 +7,7 @@ from typing import Any
 
 from pynamodb_tracker.doctor.description import Description
 from pynamodb_tracker.doctor.finding import Finding, Severity
-from pynamodb_tracker.model import StatusIndex
+from pynamodb_tracker.model.row import StatusIndex
 
 __all__ = ["in_capacity"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.table import Table
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.table import Table
 
 __all__ = ["Description", "NotExaminedError", "NotLookedAt", "describe"]
 

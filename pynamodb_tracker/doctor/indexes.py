@@ -11,7 +11,7 @@ from typing import Any
 from pynamodb_tracker.doctor.description import Description
 from pynamodb_tracker.doctor.finding import Finding, Severity
 from pynamodb_tracker.doctor.keys import told_keys, types_of
-from pynamodb_tracker.model import StatusIndex
+from pynamodb_tracker.model.row import StatusIndex
 
 __all__ = ["in_indexes"]
 

@@ -8,7 +8,7 @@ from pynamodb.constants import NUMBER
 
 from pynamodb_tracker.doctor.description import Description, NotLookedAt
 from pynamodb_tracker.doctor.finding import Finding, Severity
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.model.row import TaskRow
 
 __all__ = ["in_time_to_live"]
 

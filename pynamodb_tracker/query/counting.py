@@ -6,10 +6,10 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.model import StatusIndex, TaskRow
-from pynamodb_tracker.query.pages import INDEX, pages
-from pynamodb_tracker.query.walk import Walk
-from pynamodb_tracker.query.window import Window
+from pynamodb_tracker.dynamodb.pagination import pages
+from pynamodb_tracker.model.row import StatusIndex, TaskRow
+from pynamodb_tracker.query.state_scan import Walk
+from pynamodb_tracker.query.window import INDEX, Window
 
 __all__ = ["count", "counts"]
 

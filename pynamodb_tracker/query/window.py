@@ -7,9 +7,11 @@ from datetime import datetime
 
 from pynamodb.expressions.condition import Condition
 
-from pynamodb_tracker.model import StatusIndex, TaskRow
+from pynamodb_tracker.model.row import StatusIndex, TaskRow
 
-__all__ = ["Window"]
+__all__ = ["INDEX", "Window"]
+
+INDEX = StatusIndex.Meta.index_name
 
 
 @dataclass(frozen=True, slots=True)

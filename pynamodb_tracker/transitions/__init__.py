@@ -18,13 +18,13 @@
 
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, settled
+from pynamodb_tracker.transitions.creations import create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
-from pynamodb_tracker.transitions.holds import extend, save
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.orders import ignore, reopen
-from pynamodb_tracker.transitions.promise import Promise
-from pynamodb_tracker.transitions.rows import create, delete, deletion
-from pynamodb_tracker.transitions.writes import StepWrites, get
+from pynamodb_tracker.transitions.pending_success import Promise
+from pynamodb_tracker.transitions.progress import extend, save
+from pynamodb_tracker.transitions.set_asides import ignore, reopen
+from pynamodb_tracker.transitions.statements import StepWrites, get
 
 __all__ = [
     "Lock",

@@ -9,17 +9,16 @@ from typing import TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.error_codes import is_unheard
+from pynamodb_tracker.dynamodb.transport import Refused
 from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
-from pynamodb_tracker.faults import is_unheard
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.readable import checked, load_leniently
-from pynamodb_tracker.sending import Refused
-from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.model.damaged import checked, load_leniently
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.holds import extend
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.orders import spend
+from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.progress import extend
 from pynamodb_tracker.transitions.refusals import (
     is_due,
     is_held_by,
@@ -29,8 +28,10 @@ from pynamodb_tracker.transitions.refusals import (
     not_startable,
     refusal,
 )
-from pynamodb_tracker.transitions.retention import expire_again, keep
-from pynamodb_tracker.transitions.writes import StepWrites, get
+from pynamodb_tracker.transitions.set_asides import spend
+from pynamodb_tracker.transitions.statements import StepWrites, get
+from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.worker_name import this_worker
 
 __all__ = ["claim"]
 

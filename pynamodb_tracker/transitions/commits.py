@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.transact_write import Unapplied, write_together
+from pynamodb_tracker.dynamodb.transport import Refused
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model import TaskRow, close
-from pynamodb_tracker.sending import Refused
+from pynamodb_tracker.model.row import TaskRow, close
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.atomic import Unapplied, write_together
-from pynamodb_tracker.transitions.beside import next_version, settle
-from pynamodb_tracker.transitions.landing import finish, landed
+from pynamodb_tracker.transitions.finish_request import finish, landed
+from pynamodb_tracker.transitions.finish_retry import patiently
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.own import own_values
-from pynamodb_tracker.transitions.patience import patiently
+from pynamodb_tracker.transitions.overflow_retention import expire
+from pynamodb_tracker.transitions.overflow_writes import next_version, settle
+from pynamodb_tracker.transitions.pending_success import Promise, Success
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.promise import Promise, Success
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
-from pynamodb_tracker.transitions.retention import expire
-from pynamodb_tracker.transitions.storable import storable_changes
-from pynamodb_tracker.transitions.writes import StepWrites, get
+from pynamodb_tracker.transitions.statements import StepWrites, get
+from pynamodb_tracker.transitions.user_attributes import own_values
+from pynamodb_tracker.transitions.value_checks import storable_changes
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite

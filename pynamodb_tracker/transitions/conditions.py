@@ -5,8 +5,8 @@ from __future__ import annotations
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.pieces import PIECE, VERSION
+from pynamodb_tracker.model.overflow import PIECE, VERSION
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.prepared import slot
 

@@ -11,22 +11,22 @@ from pynamodb.constants import MAP
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.errors import fits, for_row, in_row, text_of
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.dynamodb.transport import Refused
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.faults import is_invalid
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.pieces import Pointer
-from pynamodb_tracker.sending import Refused
-from pynamodb_tracker.transitions.beside import next_version, put_errors, settle
-from pynamodb_tracker.transitions.landing import finish, landed
+from pynamodb_tracker.model.failure_log import fits, for_row, in_row, text_of
+from pynamodb_tracker.model.overflow import Pointer
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.finish_request import finish, landed
+from pynamodb_tracker.transitions.finish_retry import patiently
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.own import own_values
-from pynamodb_tracker.transitions.patience import patiently
+from pynamodb_tracker.transitions.overflow_retention import expire
+from pynamodb_tracker.transitions.overflow_writes import next_version, put_errors, settle
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.retention import expire
-from pynamodb_tracker.transitions.storable import storable_changes, storing
-from pynamodb_tracker.transitions.writes import StepWrites, get
+from pynamodb_tracker.transitions.statements import StepWrites, get
+from pynamodb_tracker.transitions.user_attributes import own_values
+from pynamodb_tracker.transitions.value_checks import storable_changes, storing
 
 __all__ = ["fail", "release", "succeed"]
 

@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.model import Changes, TaskRow, saved, stored_row
-from pynamodb_tracker.pieces import Pointer, other_slot, pointer_in
-from pynamodb_tracker.transitions.promise import Promise
+from pynamodb_tracker.model.overflow import Pointer, other_slot, pointer_in
+from pynamodb_tracker.model.row import Changes, TaskRow, saved, stored_row
+from pynamodb_tracker.transitions.pending_success import Promise
 
 __all__ = ["Lock"]
 

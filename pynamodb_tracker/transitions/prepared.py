@@ -18,7 +18,7 @@ from pynamodb.constants import (
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.model.row import TaskRow
 
 __all__ = ["PreparedWrite", "Slot", "fill", "seen_values", "slot"]
 

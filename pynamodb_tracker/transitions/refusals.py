@@ -16,9 +16,9 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
-from pynamodb_tracker.model import TaskRow
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions.writes import StepWrites
+from pynamodb_tracker.transitions.statements import StepWrites
 
 __all__ = [
     "holder",

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch import Outcome, met_another, outcome_of
-from pynamodb_tracker.context import ExecutionContext
+from pynamodb_tracker.batch.batch import Outcome, met_another, outcome_of
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.run import Run
-from pynamodb_tracker.worker.backlog import Backlog
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.worker.poller import Backlog
 
 __all__ = ["Attempt", "Left"]
 

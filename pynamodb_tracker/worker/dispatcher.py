@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.worker.backlog import Backlog
-from pynamodb_tracker.worker.rest import LAG
+from pynamodb_tracker.worker.cooldown import LAG
+from pynamodb_tracker.worker.poller import Backlog
 
 __all__ = ["Dispatcher"]
 

@@ -20,17 +20,17 @@ from pynamodb_tracker.arguments import (
     check_threads,
     shown,
 )
-from pynamodb_tracker.bound_step import BoundStep
-from pynamodb_tracker.faults import is_passing
-from pynamodb_tracker.worker import line
+from pynamodb_tracker.dynamodb.error_codes import is_passing
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.worker import parent_pipe
 from pynamodb_tracker.worker.attempt import Function
-from pynamodb_tracker.worker.crew import Crew, Settings
-from pynamodb_tracker.worker.mailbox import Mailbox, Message
-from pynamodb_tracker.worker.steering import steer
+from pynamodb_tracker.worker.shutdown import steer
+from pynamodb_tracker.worker.signals import Mailbox, Message
 from pynamodb_tracker.worker.tally import Tally
+from pynamodb_tracker.worker.thread_team import Crew, Settings
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.worker.fleet import Fleet
+    from pynamodb_tracker.worker.process_team import Fleet
 
 __all__ = ["Worker"]
 
@@ -111,13 +111,13 @@ class Worker:
         """
         self._is_stopped = True
         self._mailbox.put(Message.STOP)
-        if not self._entered.locked() and line.parent.is_of(self._functions):  # of the copy in another process
-            line.parent.say(Message.STOP)
+        if not self._entered.locked() and parent_pipe.parent.is_of(self._functions):  # of the copy in another process
+            parent_pipe.parent.say(Message.STOP)
 
     def _team(self, settings: Settings) -> Crew | Fleet:
         if self._processes == 1:
             return Crew(settings, self._mailbox.put)
-        from pynamodb_tracker.worker.fleet import Fleet  # noqa: PLC0415 - only here are processes needed
+        from pynamodb_tracker.worker.process_team import Fleet  # noqa: PLC0415 - only here are processes needed
 
         return Fleet(settings, self._processes, self._mailbox.put)
 

@@ -231,7 +231,7 @@ def test_a_task_whose_invocation_was_ended_is_free_once_that_would_be_over(clock
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:  # nothing of the run is recorded
-        patch.setattr("pynamodb_tracker.run.Run.__exit__", lambda *_: False)
+        patch.setattr("pynamodb_tracker.execution.run.Run.__exit__", lambda *_: False)
         with pytest.raises(Killed):
             dies(bare("o-1"), Context(clock, 30))
 

@@ -14,8 +14,8 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.query.todo import Todo
-from pynamodb_tracker.query.walk import Walk
+from pynamodb_tracker.query.due import Todo
+from pynamodb_tracker.query.state_scan import Walk
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
 from tests.aws_lambda.test_batches import ready, states
@@ -288,7 +288,7 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
 def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     met = []
-    monkeypatch.setattr("pynamodb_tracker.feed.Feed.met", lambda _: met.append(True))
+    monkeypatch.setattr("pynamodb_tracker.batch.candidates.Feed.met", lambda _: met.append(True))
     monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))

@@ -11,7 +11,8 @@ from typing import Any
 import botocore.config
 import botocore.session
 
-from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.worker_name import this_worker
 from tests.benchmarks import by_hand_requests as requests
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, claimed
 from tests.benchmarks.usage import Operation

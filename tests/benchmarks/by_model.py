@@ -9,7 +9,8 @@ from pynamodb.attributes import JSONAttribute, ListAttribute, NumberAttribute, U
 from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
-from pynamodb_tracker.token import new_token, this_worker
+from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.worker_name import this_worker
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, OrderTable, claimed
 
 __all__ = ["ByModel"]

@@ -16,7 +16,8 @@ from unittest import mock
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
-from pynamodb_tracker import TaskNotStartableError, clock, token
+from pynamodb_tracker import TaskNotStartableError, clock
+from pynamodb_tracker.transitions import token
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker.cli.grouping import pattern
+from pynamodb_tracker.cli.error_groups import pattern
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, waver

@@ -10,8 +10,8 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import TrackerError
-from pynamodb_tracker.lenient import leniently
 from pynamodb_tracker.query import Walk
+from pynamodb_tracker.step.tolerant import leniently
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
 from tests.cli.shop import Order, refuse

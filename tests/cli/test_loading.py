@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.lenient import everything
+from pynamodb_tracker.step.tolerant import everything
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
@@ -331,7 +331,7 @@ def test_a_state_that_no_step_declares_is_refused_with_what_to_do() -> None:
 
 @pytest.mark.usefixtures("store")
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pynamodb_tracker.cli.progress._LINE_EVERY", 0)
+    monkeypatch.setattr("pynamodb_tracker.cli.terminal.progress._LINE_EVERY", 0)
     ended = load("task_id\no-1\no-2\n", "--threads", "1")
     assert ended.err == "load: 1 task created\nload: 2 tasks created\n"
 
@@ -352,7 +352,7 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
             yield order
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pynamodb_tracker.cli.export.everything", scanned)
+        patch.setattr("pynamodb_tracker.cli.commands.export.everything", scanned)
         ended = run("export")
     (line,) = [json.loads(line) for line in ended.out.splitlines()]
     assert (line["task_id"], line["state"], line["data"]) == ("o-1", "ship.succeeded", {"text": "ship" * 2000})
@@ -367,7 +367,7 @@ def test_an_interrupted_export_says_how_far_it_came(monkeypatch: pytest.MonkeyPa
         yield first
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pynamodb_tracker.cli.export.everything", scanned)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.export.everything", scanned)
     ended = run("export")
     assert (ended.code, ended.err) == (130, "stopped after 1 task\n")
 

@@ -80,7 +80,7 @@ def test_delete_asks_nobody_where_there_is_nobody_to_ask() -> None:
 
 
 def test_delete_does_not_ask_on_a_stdin_that_has_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pynamodb_tracker.cli.orders._is_terminal", lambda: True)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.reopen._is_terminal", lambda: True)
     assert run("delete", "-", text="y\n").code == 2
 
 
@@ -95,7 +95,7 @@ def test_delete_with_yes_deletes() -> None:
 def test_delete_does_what_the_answer_says(
     monkeypatch: pytest.MonkeyPatch, answer: str, code: int, *, left: bool
 ) -> None:
-    monkeypatch.setattr("pynamodb_tracker.cli.orders._is_terminal", lambda: True)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.reopen._is_terminal", lambda: True)
     Order.create("o-1")
     ended = run("delete", "o-1", text=answer)
     assert ended.code == code
@@ -117,7 +117,7 @@ def test_a_question_that_is_not_answered_deletes_nothing(
         except error:
             raise typer.Abort from None
 
-    monkeypatch.setattr("pynamodb_tracker.cli.orders._is_terminal", lambda: True)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.reopen._is_terminal", lambda: True)
     monkeypatch.setattr(typer, "confirm", ask)
     Order.create("o-1")
     ended = run("delete", "o-1")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.app import load
+from pynamodb_tracker.cli.importer import load
 from pynamodb_tracker.testing import StoppedClock, local_table
 from tests.cli.command import run
 from tests.pages import ROOT, Block, Page

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import PutError, QueryError
 
 from pynamodb_tracker import RetryLater, State
-from pynamodb_tracker.cli.batch import Batch, Selection
-from pynamodb_tracker.cli.stop import Stop
-from pynamodb_tracker.feed import Feed
+from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.cli.terminal.interrupts import Stop
+from pynamodb_tracker.cli.watched_batch import Batch, Selection
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, refuse, waver
@@ -331,7 +331,7 @@ def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
         return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
 
     monkeypatch.setattr(Order.pay, "start", interrupted)
-    monkeypatch.setattr("pynamodb_tracker.cli.stop.Stop", Kept)
+    monkeypatch.setattr("pynamodb_tracker.cli.terminal.interrupts.Stop", Kept)
     ended = run("retry", "pay", CHARGE, "--threads", threads)
     assert (ended.code, ended.lines) == (
         130,

@@ -33,7 +33,7 @@ def test_every_state_has_a_line_with_its_number_and_a_bar_in_proportion() -> Non
 
 
 def test_one_task_among_very_many_has_a_bar() -> None:
-    from pynamodb_tracker.cli.status import _bar  # noqa: PLC0415 - ten thousand tasks take their time
+    from pynamodb_tracker.cli.commands.status import _bar  # noqa: PLC0415 - ten thousand tasks take their time
 
     assert _bar(1, 10_000, 40, blocks=True) == "▏"
     assert _bar(1, 10_000, 40, blocks=False) == "#"

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pynamodb_tracker.cli.table import Cell, Column, Table
+from pynamodb_tracker.cli.terminal.table import Cell, Column, Table
 
 COLUMNS = (Column("task"), Column("age", right=True), Column("error"))
 

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError
 
 from pynamodb_tracker import State, Tally, Worker
-from pynamodb_tracker.cli import working
+from pynamodb_tracker.cli.commands import worker as working
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.server import Environment, on_server

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import data
+from pynamodb_tracker.model import data
 from tests.contract.orders import Order
 
 pytestmark = pytest.mark.usefixtures("table")

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from pynamodb_tracker import heartbeat, transitions
+from pynamodb_tracker import transitions
+from pynamodb_tracker.execution import heartbeat
 from tests.contract.orders import Order
 from tests.contract.paced import PATIENCE, PacedClock, heart, paced
 from tests.contract.recorder import recorded

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker.clock import stamp
-from pynamodb_tracker.data import DataAttribute
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.query import walk
+from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.query import state_scan as walk
 from pynamodb_tracker.testing import StoppedClock
 from tests.contract.network import Network
 from tests.contract.orders import Order

@@ -214,8 +214,8 @@ FINDINGS = [
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one finding of each kind."""
-    monkeypatch.setattr("pynamodb_tracker.cli.doctor.load", lambda _name: ShopTask)
-    monkeypatch.setattr("pynamodb_tracker.cli.doctor.examine", lambda _model: FINDINGS)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.doctor.load", lambda _name: ShopTask)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.doctor.examine", lambda _model: FINDINGS)
 
 
 @pytest.mark.usefixtures("found")

@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from pynamodb_tracker import ExecutionContext, State, Task
-from pynamodb_tracker.bound_step import BoundStep
 from pynamodb_tracker.cli import app
-from pynamodb_tracker.guarded import GuardedRow
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.task.write_guards import GuardedRow
 from pynamodb_tracker.testing import local_table
 from tests.contract.recorder import recorded
 from tests.infra import operator_operations, reader_operations, worker_operations

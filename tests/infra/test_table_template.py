@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cfnlint.api import lint
 
-from pynamodb_tracker.model import StatusIndex
+from pynamodb_tracker.model.row import StatusIndex
 from tests.infra.declared import ALL, comparable, declared
 from tests.infra.shop import ShopTask
 from tests.infra.template import INFRA, Template

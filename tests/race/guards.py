@@ -10,11 +10,14 @@ from unittest import mock
 import pytest
 from pynamodb.expressions.update import RemoveAction
 
-from pynamodb_tracker import sending, transitions
-from pynamodb_tracker.model import TaskRow
-from pynamodb_tracker.transitions import Lock, beside, claims, commits, conditions, finishes, rows
+from pynamodb_tracker import transitions
+from pynamodb_tracker.dynamodb import transport as sending
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions import Lock, claims, commits, conditions, finishes
+from pynamodb_tracker.transitions import creations as rows
+from pynamodb_tracker.transitions import overflow_writes as beside
 from pynamodb_tracker.transitions.prepared import slot
-from pynamodb_tracker.transitions.writes import StepWrites
+from pynamodb_tracker.transitions.statements import StepWrites
 from tests.race import traces_beside_rows as beside_rows
 from tests.race import traces_of_orders as orders
 from tests.race import traces_of_runs as runs

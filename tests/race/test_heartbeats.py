@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import TaskLockedError, TaskNotStartableError, heartbeat
+from pynamodb_tracker import TaskLockedError, TaskNotStartableError
+from pynamodb_tracker.execution import heartbeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Delay
 from tests.engine.dynamodb_local import Engine

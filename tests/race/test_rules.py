@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import LockLostError, TaskIgnoredError, TaskLockedError, token
+from pynamodb_tracker import LockLostError, TaskIgnoredError, TaskLockedError
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.transitions import token
 from tests.engine.actions import DropRequest, Fail
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy

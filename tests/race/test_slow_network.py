@@ -17,7 +17,7 @@ import pytest
 from pynamodb.exceptions import GetError, PutError, UpdateError
 
 from pynamodb_tracker import TaskLockedError, TaskNotStartableError, clock
-from pynamodb_tracker.connection import SharedConnection
+from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Delay, DropAnswer, DropRequest, Fail, Rule
 from tests.engine.proxy import Proxy

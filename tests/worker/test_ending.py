@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import Tally, Worker
+from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import Todo
-from pynamodb_tracker.run import Run
-from pynamodb_tracker.worker import line
-from pynamodb_tracker.worker.aloud import say
+from pynamodb_tracker.worker import parent_pipe
 from pynamodb_tracker.worker.attempt import Attempt
-from pynamodb_tracker.worker.crew import Crew
-from pynamodb_tracker.worker.mailbox import Message
+from pynamodb_tracker.worker.signals import Message
+from pynamodb_tracker.worker.status_print import say
+from pynamodb_tracker.worker.thread_team import Crew
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
 
@@ -194,10 +194,10 @@ def test_stop_of_another_worker_tells_no_parent() -> None:
 
     own, other = Worker({Order.confirm: lambda _: None}), Worker({Order.ship: lambda _: None})
     try:
-        line.parent.open(Pipe(), [Order.confirm])  # type: ignore[arg-type]  # all that is used of one
+        parent_pipe.parent.open(Pipe(), [Order.confirm])  # type: ignore[arg-type]  # all that is used of one
         other.stop()
         assert told == []
         own.stop()
         assert told == [Message.STOP]
     finally:
-        line.parent.__init__()  # type: ignore[misc]  # as it was
+        parent_pipe.parent.__init__()  # type: ignore[misc]  # as it was

@@ -14,10 +14,10 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableError, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
-from pynamodb_tracker.feed import Feed
+from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import local_table
-from pynamodb_tracker.worker.backlog import Backlog
 from pynamodb_tracker.worker.dispatcher import Dispatcher
+from pynamodb_tracker.worker.poller import Backlog
 from tests.contract.engines import DynamoDBLocal
 from tests.contract.recorder import recorded
 from tests.contract.workers import die

@@ -10,8 +10,8 @@ import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.exceptions import TaskError, TaskLockedError
-from pynamodb_tracker.worker.backlog import Backlog
-from pynamodb_tracker.worker.rest import Rest
+from pynamodb_tracker.worker.cooldown import Rest
+from pynamodb_tracker.worker.poller import Backlog
 from tests.worker.test_looking import HOUR, LONGEST, SECOND, FakeStep, failed
 
 if TYPE_CHECKING:

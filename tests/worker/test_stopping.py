@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker
-from pynamodb_tracker.run import Run
-from pynamodb_tracker.worker import crew
+from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.worker import thread_team
 from pynamodb_tracker.worker.attempt import Attempt, Left
-from pynamodb_tracker.worker.crew import Crew
+from pynamodb_tracker.worker.thread_team import Crew
 from tests.race.processes import until
 from tests.worker.shop import Order
 
@@ -226,7 +226,7 @@ def test_a_function_whose_task_was_given_back_finds_that_its_lock_is_lost(order:
 def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(crew, "_GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(thread_team, "_GIVE_BACK_WITHIN", 0.05)
     Order.create("o-1")
 
     def commit(ctx: Ctx) -> None:
@@ -251,7 +251,7 @@ def test_a_release_that_gets_no_answer_does_not_keep_the_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     never = threading.Event()
-    monkeypatch.setattr(crew, "_GIVE_BACK_WITHIN", 0.05)
+    monkeypatch.setattr(thread_team, "_GIVE_BACK_WITHIN", 0.05)
     monkeypatch.setattr(Run, "give_back", lambda _: never.wait(WAIT) and False)
     Order.create("o-1")
     with hung(Hanging(), grace=AT_ONCE) as worker:

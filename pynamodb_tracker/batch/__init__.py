@@ -1,0 +1,1 @@
+"""One function on many tasks."""

@@ -1,0 +1,1 @@
+"""Tasks as lines of a file."""

@@ -1,0 +1,1 @@
+"""What DynamoDB takes, answers and refuses; nothing here knows of tasks."""

@@ -1,0 +1,1 @@
+"""One run of a step: claims the task, runs the block, and records how it ended."""

@@ -1,0 +1,159 @@
+"""A state: a status of a step, and the tasks that are in it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from pynamodb_tracker import query as index
+from pynamodb_tracker.arguments import check_flag, check_limit, check_task_id, check_time, shown
+from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.model.damaged import checked
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import Status
+
+__all__ = ["Page", "State", "window"]
+
+T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T_co]):
+    """Some tasks of a state, and where the next page begins."""
+
+    tasks: list[T_co]
+    """Up to `limit` tasks, whole, in the order of the query."""
+    cursor: str | None
+    """Text to be given to the next `page`; None where this page is the last one."""
+
+
+class State(Generic[T]):
+    """A status of a step of a use case; equal to another by use case and code, so `ship pending` is one state.
+
+    Reading is by the index, which lags behind writes by a moment: a task that has just changed may be missing,
+    but none is returned that is no longer in the state.
+    """
+
+    __slots__ = ("code", "model", "status", "step", "use_case_id")
+
+    def __init__(
+        self, model: type[T], step: str, status: Status | None, code: int, use_case_id: str | None = None
+    ) -> None:
+        self.model = model
+        """The class of the use case."""
+        self.step = step
+        """The name of the step."""
+        self.status = status
+        """The status; None for a code that no step declares."""
+        self.code = code
+        """The integer that is stored."""
+        self.use_case_id = model.tracker.use_case.name if use_case_id is None else use_case_id
+        """The stored name of the use case."""
+
+    def query(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        latest_first: bool = False,
+        limit: int | None = None,
+        with_data: bool = True,
+    ) -> Iterator[T]:
+        """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
+
+        The window `since <= t < until` is about `update_time`: when they came into the state. Read lazily, a page at
+        a time; `latest_first` turns the order round. `with_data=False` leaves `data` out, which saves reading it where
+        it is large: touching it is then an AttributeError.
+        """
+        check_limit("limit", limit)
+        check_flag("latest_first", latest_first)
+        walk = index.Walk(
+            self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
+        )
+        return map(checked, walk.rows(limit))
+
+    def page(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        latest_first: bool = False,
+        with_data: bool = True,
+    ) -> Page[T]:
+        """Return up to `limit` tasks and a cursor for the next page, which another process may ask for.
+
+        A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
+        comes back during the walk comes again.
+        """
+        check_limit("limit", limit)
+        check_flag("latest_first", latest_first)
+        walk = index.Walk(
+            self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
+        )
+        walk.positions = {} if cursor is None else self._positions(walk, cursor)
+        tasks = list(map(checked, walk.rows(limit)))
+        more = len(tasks) == limit and walk.has_more()
+        return Page(tasks, self._cursor(walk) if more else None)
+
+    def count(self, *, since: datetime | None = None, until: datetime | None = None) -> int:
+        """Return how many tasks the index has in this state; it costs as much as reading their index entries."""
+        return index.count(self.model, self.code, window(since, until))
+
+    def _walk_id(self, walk: index.Walk[T]) -> list[Any]:
+        times = [time and time.isoformat() for time in (walk.window.since, walk.window.until)]
+        return [self.use_case_id, self.code, walk.latest_first, *times]
+
+    def _cursor(self, walk: index.Walk[T]) -> str:
+        content = [self._walk_id(walk), walk.positions]
+        return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode()
+
+    def _positions(self, walk: index.Walk[T], cursor: str) -> dict[str, index.Position]:
+        try:
+            walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
+            positions = {key: _checked_position(*at) for key, at in positions.items()}
+        except (AttributeError, RecursionError, TypeError, ValueError):
+            raise ValueError(
+                f"this is no cursor of a page: {shown(cursor)}; give page() what the last one returned"
+            ) from None
+        if walk_id != self._walk_id(walk):
+            raise ValueError(
+                f"the cursor is of another query than {self} with these arguments: ask as for its first page"
+            )
+        return positions
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by use case and code."""
+        if not isinstance(other, State):
+            return NotImplemented
+        return (self.use_case_id, self.code) == (other.use_case_id, other.code)
+
+    def __hash__(self) -> int:
+        return hash((self.use_case_id, self.code))
+
+    def __str__(self) -> str:
+        return f"{self.step} {self.status}" if self.status else f"unknown {self.code}"
+
+    def __repr__(self) -> str:
+        return f"<State {self.model.__name__} {self} ({self.code})>"
+
+
+def _checked_position(due_time: str, task_id: str) -> index.Position:
+    """Return a place in the index; ValueError or TypeError for one where no task can be."""
+    if stamp(datetime.fromisoformat(due_time)) != due_time:
+        raise ValueError(due_time)
+    return due_time, check_task_id(task_id)
+
+
+def window(since: datetime | None, until: datetime | None) -> index.Window:
+    """Return the checked window of a query."""
+    since, until = check_time("since", since), check_time("until", until)
+    if since is not None and until is not None and since >= until:
+        raise ValueError(f"the window is empty: since={since} is not before until={until}")
+    return index.Window(since, until)

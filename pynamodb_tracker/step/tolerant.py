@@ -1,0 +1,52 @@
+"""Reading for people, who are shown what can be read of each task: one that is damaged hides no other one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from itertools import islice
+from typing import TypeVar
+
+from pynamodb_tracker import query
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.query import Walk
+from pynamodb_tracker.query.seen_ids import Seen
+from pynamodb_tracker.step.state import State, window
+
+__all__ = ["everything", "leniently"]
+
+T = TypeVar("T", bound=TaskRow)
+
+
+def leniently(
+    state: State[T],
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    latest: datetime | None = None,
+    latest_first: bool = False,
+    limit: int | None = None,
+    with_data: bool = False,
+) -> Iterator[T]:
+    """Return what `query` does, and what it refuses as far as that can be read: no task hides the others.
+
+    `latest` is the last due time that is of interest. Where data that lies beside a row is not whole, the rest comes
+    without data.
+    """
+    walk = Walk(state.model, state.code, window(since, until), latest_first, latest, with_data)
+    return islice(_found(walk, limit), limit)
+
+
+def _found(walk: Walk[T], limit: int | None) -> Iterator[T]:
+    seen = Seen()  # of both walks: a task may have come into the state again meanwhile
+    try:
+        yield from (row for row in walk.rows(limit) if seen.is_new(row.task_id))
+    except TrackerError:  # data of one of the next rows is not whole: from here on it is left out
+        yield from (row for row in replace(walk, with_data=False).rows(limit) if seen.is_new(row.task_id))
+
+
+def everything(model: type[T]) -> Iterator[T]:
+    """Return every task of a use case once, strongly consistent, as `leniently` does; reads the whole table."""
+    return query.tasks(model)

@@ -1,0 +1,1 @@
+"""The class that users derive their table and their use cases from."""

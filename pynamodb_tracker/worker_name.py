@@ -1,0 +1,35 @@
+"""Who claims a task: `host:pid`, or the name that a Lambda invocation sets."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+__all__ = ["this_worker", "working_as"]
+
+
+@functools.cache
+def _host() -> str:
+    return socket.gethostname()
+
+
+_name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=None)
+
+
+def this_worker() -> str:
+    """Return who claims: by `working_as`, or else `host:pid`, read anew each time because processes fork."""
+    return _name.get() or f"{_host()}:{os.getpid()}"
+
+
+@contextmanager
+def working_as(name: str | None) -> Iterator[None]:
+    """Let what is claimed in this block be claimed under that name; None changes nothing."""
+    before = _name.set(name or _name.get())
+    try:
+        yield
+    finally:
+        _name.reset(before)
