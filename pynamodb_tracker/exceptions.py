@@ -19,11 +19,8 @@ Wrong arguments are a ValueError or a TypeError, before any request. Failures of
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.task.task import Task
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "DefinitionError",
@@ -42,6 +39,31 @@ __all__ = [
 ]
 
 
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class FoundTask(Protocol):
+        """The row of a task as an error found it: an instance of your class, so `isinstance` gives you all of it."""
+
+        task_id: str
+        use_case_id: str
+        status: int
+        attempt: int
+        fence: int
+        worker: str
+        lock: str
+        lock_expire_time: datetime
+        due_time: datetime
+        create_time: datetime
+        update_time: datetime
+        data: dict[str, Any]
+        errors: list[Any]
+        last_error: str
+
+        @property
+        def state(self) -> object: ...
+
+
 class TrackerError(Exception):
     """The root of everything that the library raises by itself."""
 
@@ -53,7 +75,7 @@ class DefinitionError(TrackerError):
 class TaskError(TrackerError):
     """An error about one task, which it names; `task` is the row as it was found, where one was read."""
 
-    def __init__(self, message: str, *, task_id: str = "", task: Task | None = None) -> None:
+    def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None) -> None:
         super().__init__(message)
         self.task_id = task_id
         self.task = task
@@ -71,7 +93,13 @@ class ValueNotStorableError(TaskError, ValueError):
     """A value cannot be stored; `attribute` names it and `size` is the size in bytes where that is the reason."""
 
     def __init__(
-        self, message: str, *, task_id: str = "", task: Task | None = None, attribute: str = "", size: int | None = None
+        self,
+        message: str,
+        *,
+        task_id: str = "",
+        task: FoundTask | None = None,
+        attribute: str = "",
+        size: int | None = None,
     ) -> None:
         super().__init__(message, task_id=task_id, task=task)
         self.attribute = attribute

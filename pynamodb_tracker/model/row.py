@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
@@ -94,7 +94,17 @@ class TaskRow(Model):
     """What the class declares, for the library; the one name that it takes from the user's for itself."""
     tracker_attributes: ClassVar[frozenset[str]]
     """The names of the attributes that only transitions write."""
+    _bound_steps: ClassVar[Mapping[str, Any]] = {}
+    """The steps of a use case, by name, bound to it."""
+    _states: ClassVar[Mapping[int, Any]] = {}
+    """The states of a use case, by code."""
     _loading: ClassVar[tuple[tuple[str, str, Attribute[Any], bool], ...] | None] = None
+
+    if TYPE_CHECKING:
+
+        @property
+        def state(self) -> object:
+            """The state of the task, as `Task.state` returns it."""
 
     def redact(self, text: str) -> str:
         """Return a text as it may be kept in `errors`: override it to take secrets out of messages and tracebacks.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pynamodb.models import MetaModel
 from pynamodb.settings import default_settings_dict, get_settings_value
 
 from pynamodb_tracker.exceptions import DefinitionError
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.table import Table
 from pynamodb_tracker.model.use_case import UseCase
@@ -17,9 +18,6 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task import validation as mistakes
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.task.task import Task
 
 __all__ = ["TaskMeta"]
 
@@ -32,8 +30,8 @@ class TaskMeta(MetaModel):
     """The metaclass of tasks: PynamoDB's, and the checks of what the tracker adds."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
-        base = cast("type[Task] | None", next((base for base in bases if isinstance(base, TaskMeta)), None))
-        model, declared = cast("type[Task]", cls), _declared(cls, namespace)
+        base = cast("type[TaskRow] | None", next((base for base in bases if isinstance(base, TaskMeta)), None))
+        model, declared = cast("type[TaskRow]", cls), _declared(cls, namespace)
         if base is None:  # Task itself
             super().__init__(name, bases, namespace, **options)
             model.tracker = Schema(model, None)
@@ -62,7 +60,7 @@ def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:
     return {name: value for base in reversed(mixins) for name, value in vars(base).items()} | namespace
 
 
-def _refuse(model: type[Task], found: Iterator[str]) -> None:
+def _refuse(model: type[TaskRow], found: Iterator[str]) -> None:
     for mistake in found:
         raise DefinitionError(f"{model.__name__}{mistake}")
 
@@ -76,7 +74,7 @@ def _complete(meta: Any) -> None:
             setattr(meta, name, value)
 
 
-def _without_use_case(model: type[Task]) -> Iterator[str]:
+def _without_use_case(model: type[TaskRow]) -> Iterator[str]:
     write = f"write use_case_id = UseCase(...) in {model.__name__}"
     if isinstance(model.use_case_id, UseCase):
         yield f" inherits the use case {model.use_case_id.name!r}, which has its class: {write}, with another name"
@@ -84,7 +82,7 @@ def _without_use_case(model: type[Task]) -> Iterator[str]:
         yield f".{step.name} is a step of no use case: {write}"
 
 
-def _declare_use_case(model: type[Task], declared: dict[str, Any]) -> None:
+def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     use_case = declared["use_case_id"]
     _refuse(model, mistakes.in_use_case(model, use_case, declared))
     steps = sorted(_steps(model), key=lambda step: step.number if type(step.number) is int else 0)

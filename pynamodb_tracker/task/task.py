@@ -33,8 +33,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
     if TYPE_CHECKING:
         Meta: Any  # a user's own Meta is no subclass of PynamoDB's protocol
 
-    _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]] = {}
-    _states: ClassVar[Mapping[int, State[Any]]] = {}
+        _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]]
+        _states: ClassVar[Mapping[int, State[Any]]]
 
     @property
     def state(self) -> State[Self]:

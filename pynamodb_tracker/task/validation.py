@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb.attributes import Attribute, DiscriminatorAttribute, VersionAttribute
 from pynamodb.indexes import Index
 
 from pynamodb_tracker.arguments import LONGEST, shown
 from pynamodb_tracker.dynamodb.limits import check
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.task.task import Task
 
 __all__ = ["in_attributes", "in_names", "in_steps", "in_table", "in_use_case"]
 
@@ -30,7 +28,7 @@ _LONGEST_NAME = 65_535
 """Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 
-def in_names(base: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
+def in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield names that the library or PynamoDB needs for themselves."""
     users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
     for name, value in declared.items():
@@ -40,7 +38,7 @@ def in_names(base: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
             yield from _in_name(base, name, value, is_users=name in users)
 
 
-def _in_name(base: type[Task], name: str, value: object, *, is_users: bool) -> Iterator[str]:
+def _in_name(base: type[TaskRow], name: str, value: object, *, is_users: bool) -> Iterator[str]:
     """Yield what is wrong with the name of an attribute, a step or an index."""
     taken = getattr(base, name, None)
     is_step = isinstance(taken, BoundStep | Step)
@@ -60,7 +58,7 @@ def _in_name(base: type[Task], name: str, value: object, *, is_users: bool) -> I
         yield f".{name} begins with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
 
 
-def in_attributes(model: type[Task]) -> Iterator[str]:
+def in_attributes(model: type[TaskRow]) -> Iterator[str]:
     """Yield attributes that cannot be stored beside the tracker's own."""
     reserved = (*model.tracker_attributes, "data")
     stored: dict[str, str] = {}
@@ -90,7 +88,7 @@ def _is_stored_name(name: str) -> bool:
     return name == encoded.decode() and len(encoded) <= _LONGEST_NAME and not {"[", "]"} & {*name}
 
 
-def _in_default(model: type[Task], name: str, attribute: Attribute[Any]) -> Iterator[str]:
+def _in_default(model: type[TaskRow], name: str, attribute: Attribute[Any]) -> Iterator[str]:
     """Yield a default that cannot be stored: older rows are loaded with it, after their claim."""
     default = attribute.default if attribute.default is not None else attribute.default_for_new
     is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may want a network, or a secret
@@ -104,7 +102,7 @@ def _in_default(model: type[Task], name: str, attribute: Attribute[Any]) -> Iter
         yield f".{name} has a default that cannot be stored: {error}"
 
 
-def in_table(model: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
+def in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a class that has a Meta."""
     name, margin = getattr(model.Meta, "table_name", None), getattr(model.Meta, "clock_margin", timedelta(0))
     if "use_case_id" in declared:
@@ -118,7 +116,7 @@ def in_table(model: type[Task], declared: Mapping[str, Any]) -> Iterator[str]:
         yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
 
 
-def in_use_case(model: type[Task], use_case: object, declared: Mapping[str, Any]) -> Iterator[str]:
+def in_use_case(model: type[TaskRow], use_case: object, declared: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with a class that has a use case, its steps apart."""
     if not isinstance(use_case, UseCase):
         yield f".use_case_id = {use_case!r}: write use_case_id = UseCase({use_case!r})"

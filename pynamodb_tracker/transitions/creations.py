@@ -70,7 +70,7 @@ def create(
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,
-                task=found,  # type: ignore[arg-type]  # rows of users are tasks
+                task=found,
             ) from None
     return row
 
@@ -151,7 +151,7 @@ def delete(model: type[T], task_id: str) -> None:
             raise TaskLockedError(
                 f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, {holder(row)}",
                 task_id=task_id,
-                task=row,  # type: ignore[arg-type]  # rows of users are tasks
+                task=row,
             )
         try:
             _delete(model, row, now, held=held)

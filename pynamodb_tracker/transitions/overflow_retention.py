@@ -67,7 +67,7 @@ def keep(model: type[T], row: T, token: str, order: str) -> None:
             f"cannot {order} {model.__name__} {row.task_id!r}: its time to live was over at {row.expire_time}, and its "
             "data is gone",
             task_id=row.task_id,
-            task=row,  # type: ignore[arg-type]  # rows of users are tasks
+            task=row,
         )
 
 

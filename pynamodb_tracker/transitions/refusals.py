@@ -95,7 +95,7 @@ def refusal(writes: StepWrites[T], row: T, order: str) -> TaskNotStartableError:
     else:
         kind = TaskNotReadyError
         told += f", and {codes.step} comes after that"
-    return kind(told, task_id=row.task_id, task=row)  # type: ignore[arg-type]  # rows of users are tasks
+    return kind(told, task_id=row.task_id, task=row)
 
 
 def not_due(writes: StepWrites[T], row: T, order: str) -> TaskNotReadyError:
@@ -104,7 +104,7 @@ def not_due(writes: StepWrites[T], row: T, order: str) -> TaskNotReadyError:
     return TaskNotReadyError(
         f"cannot {order} {writes.model.__name__} {row.task_id!r}: {told}",
         task_id=row.task_id,
-        task=row,  # type: ignore[arg-type]  # rows of users are tasks
+        task=row,
     )
 
 
@@ -126,5 +126,5 @@ def lost(task: TaskRow, step: str, order: str, found: TaskRow | None) -> LockLos
         f"cannot {order} {step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, {now_is}; "
         "nothing of this run was recorded since. Take a longer lock_for, or extend_lock() in time",
         task_id=task.task_id,
-        task=found,  # type: ignore[arg-type]  # rows of users are tasks
+        task=found,
     )

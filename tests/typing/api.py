@@ -18,6 +18,7 @@ from pynamodb_tracker import (
     Step,
     Tally,
     Task,
+    TaskLockedError,
     UseCase,
     Worker,
 )
@@ -116,6 +117,16 @@ def run_for_long_with_skip() -> int:
     with Order.ship.start("o-1001", skip_error=True, heartbeat=True) as ctx:
         return print_label(ctx)
     return 0  # reachable, as above
+
+
+def read_an_error(error: TaskLockedError) -> None:
+    if error.task is not None:
+        assert_type(error.task.worker, str)
+        assert_type(error.task.lock_expire_time, datetime)
+        assert_type(error.task.state, object)
+    if isinstance(error.task, Order):
+        assert_type(error.task, Order)
+        assert_type(error.task.amount, float)
 
 
 def work_until_told_to_stop() -> None:
