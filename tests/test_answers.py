@@ -9,7 +9,7 @@ import pytest
 
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.testing import local_table
-from tests.through import Change, Dispatch, through
+from tests.support.through import Change, Dispatch, through
 
 
 class AppTask(Task):

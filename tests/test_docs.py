@@ -22,9 +22,9 @@ import pytest
 from pynamodb_tracker import Status
 from pynamodb_tracker.aws_lambda import TriggerName
 from pynamodb_tracker.aws_lambda.trigger import named
-from tests.pages import ROOT, Page
-from tests.reference import INTERNAL, OBJECTS, REFERENCE, members
-from tests.writes import as_told, writes_of_ship
+from tests.support.pages import ROOT, Page
+from tests.support.reference import INTERNAL, OBJECTS, REFERENCE, members
+from tests.support.writes import as_told, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]

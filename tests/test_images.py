@@ -15,8 +15,8 @@ import pytest
 
 from pynamodb_tracker import Status
 from pynamodb_tracker.status import Codes
-from tests.pages import ROOT
-from tests.writes import as_told, writes_of_ship
+from tests.support.pages import ROOT
+from tests.support.writes import as_told, writes_of_ship
 
 IMAGES = ROOT / "docs" / "images"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
-from tests.pages import ROOT
-from tests.reference import OBJECTS, members
+from tests.support.pages import ROOT
+from tests.support.reference import OBJECTS, members
 
 CONFIG = ROOT / ".mkdocs.yml"
 BUILD = """

@@ -14,9 +14,9 @@ from tests.aws_lambda.events import bare, eventbridge, fifo, kinesis, sqs, strea
 from tests.aws_lambda.runtime import Answer, Runtime
 from tests.aws_lambda.shop import Order, ShopTask
 from tests.aws_lambda.test_batches import BROKEN, ready
-from tests.contract.engines import DynamoDBLocal
-from tests.contract.engines import Engine as Tables
 from tests.engine.dynamodb_local import Engine
+from tests.support.engines import DynamoDBLocal
+from tests.support.engines import Engine as Tables
 
 pytest.importorskip("awslambdaric", reason="Lambda's client is built for Linux only")
 

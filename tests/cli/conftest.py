@@ -9,7 +9,7 @@ import pytest
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.shop import OtherTask, StoreTask
-from tests.contract.engines import Engine, Moto
+from tests.support.engines import Engine, Moto
 
 
 @pytest.fixture(scope="package", autouse=True)

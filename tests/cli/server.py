@@ -13,7 +13,7 @@ from tests.cli.command import APP
 from tests.cli.shop import StoreTask
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
-from tests.pages import ROOT
+from tests.support.pages import ROOT
 
 __all__ = ["Environment", "command", "on_server", "started"]
 

@@ -18,10 +18,10 @@ from pynamodb_tracker.__main__ import main
 from pynamodb_tracker.cli.exits import one_line
 from tests.cli.command import APP, run
 from tests.cli.shop import EmptyTask, Order, StoreTask
-from tests.contract.engines import DynamoDBLocal
 from tests.demo.command import environment, ran
 from tests.engine.dynamodb_local import Engine
-from tests.pages import ROOT
+from tests.support.engines import DynamoDBLocal
+from tests.support.pages import ROOT
 
 CHARGE = "tests.cli.shop:charge"
 

@@ -16,7 +16,7 @@ from pynamodb_tracker import State
 from tests.cli.server import Environment, on_server, started
 from tests.cli.shop import Order, stalling
 from tests.engine.dynamodb_local import Engine
-from tests.race.processes import until
+from tests.support.processes import until
 
 pytestmark = [pytest.mark.race, pytest.mark.skipif(os.name == "nt", reason="POSIX signals")]
 

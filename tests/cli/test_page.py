@@ -14,7 +14,7 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.cli.importer import load
 from pynamodb_tracker.testing import StoppedClock, local_table
 from tests.cli.command import run
-from tests.pages import ROOT, Block, Page
+from tests.support.pages import ROOT, Block, Page
 
 PAGE = Page(ROOT / "docs" / "how-to" / "steer-from-the-terminal.md")
 SHOWN = [block for block in PAGE.blocks() if block.language == "console"]

@@ -19,7 +19,7 @@ from pynamodb_tracker.cli.watched_batch import Batch, Selection
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, refuse, waver
-from tests.race.processes import until
+from tests.support.processes import until
 
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
 

@@ -18,8 +18,8 @@ from tests.cli.server import Environment, command, on_server
 from tests.cli.shop import Order, stalling, waver
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
-from tests.pages import ROOT
-from tests.race.processes import until
+from tests.support.pages import ROOT
+from tests.support.processes import until
 
 fcntl = pytest.importorskip("fcntl")
 pty = pytest.importorskip("pty")

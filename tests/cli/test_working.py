@@ -27,11 +27,11 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.server import Environment, on_server
 from tests.cli.shop import Invoice, Order, StoreTask, stalling
-from tests.contract.engines import DynamoDBLocal
 from tests.demo.command import environment
 from tests.engine.dynamodb_local import Engine
-from tests.pages import ROOT
-from tests.race.processes import until
+from tests.support.engines import DynamoDBLocal
+from tests.support.pages import ROOT
+from tests.support.processes import until
 
 STORE, DESK = "tests.cli.shop:StoreTask", "tests.cli.shop:DeskTask"
 CHARGE, WAVER, OBEY = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "obey"))

@@ -9,7 +9,7 @@ from unittest import mock
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
-from tests.contract.orders import AppTask
+from tests.support.shop import AppTask
 
 __all__ = ["Account", "accounts"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pynamodb.connection.base import Connection
 
-from tests.contract.engines import DynamoDBLocal, Engine, Moto
-from tests.contract.network import Network
-from tests.contract.orders import AppTask
+from tests.support.engines import DynamoDBLocal, Engine, Moto
+from tests.support.network import Network
+from tests.support.shop import AppTask
 
 if TYPE_CHECKING:
     from pynamodb_tracker import Task

@@ -18,9 +18,9 @@ from pynamodb_tracker import (
     TaskNotStartableError,
     UseCase,
 )
-from tests.contract.orders import AppTask, Order, Receipt
-from tests.contract.recorder import recorded
-from tests.contract.workers import die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order, Receipt
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

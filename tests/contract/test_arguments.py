@@ -10,8 +10,8 @@ import pytest
 
 from pynamodb_tracker import RetryLater, Task
 from pynamodb_tracker.testing import stopped_clock
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.recorder import recorded
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table")
 

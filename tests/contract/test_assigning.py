@@ -8,7 +8,7 @@ import pytest
 from pynamodb.attributes import NumberAttribute
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
-from tests.contract.orders import AppTask, Order
+from tests.support.shop import AppTask, Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import LockLostError, Step, TaskIgnoredError, UseCase
-from tests.contract.orders import AppTask, Order, Receipt
-from tests.contract.recorder import recorded
-from tests.contract.rows import change
-from tests.contract.workers import Broken, die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import change
+from tests.support.shop import AppTask, Order, Receipt
+from tests.support.workers import Broken, die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

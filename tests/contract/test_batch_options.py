@@ -11,9 +11,9 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import ExecutionContext, Report
-from tests.contract.orders import Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.workers import Broken, die, fail
+from tests.support.recorder import recorded
+from tests.support.shop import Order, Parcel
+from tests.support.workers import Broken, die, fail
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

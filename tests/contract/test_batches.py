@@ -19,9 +19,9 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.workers import Broken, die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import Broken, die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,8 +10,8 @@ import pytest
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.network import GIVEN_UP, Network, error, passing, throttled
-from tests.contract.orders import Order
+from tests.support.network import GIVEN_UP, Network, error, passing, throttled
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.contract.orders import Ord, Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.rows import change
-from tests.contract.workers import die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import change
+from tests.support.shop import Ord, Order, Parcel
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,10 +10,10 @@ import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Report, Step, TaskAlreadyExistsError, UseCase, ValueNotStorableError
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.rows import stored
-from tests.contract.workers import die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

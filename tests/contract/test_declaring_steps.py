@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import BoundStep, DefinitionError, State, Status, Step, UseCase
-from tests.contract.declaring import declare, new_table, refusal
+from tests.support.declaring import declare, new_table, refusal
 
 
 class Shop(new_table()):  # type: ignore[misc]  # made on the spot

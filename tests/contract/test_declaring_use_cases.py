@@ -11,7 +11,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, LocalSecondaryIndex
 
 from pynamodb_tracker import Step, Task, UseCase
-from tests.contract.declaring import declare, new_table, refusal
+from tests.support.declaring import declare, new_table, refusal
 
 
 class ByCustomer(GlobalSecondaryIndex[Task]):

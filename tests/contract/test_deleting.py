@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import Report, TaskLockedError, TaskNotFoundError
-from tests.contract.orders import AppTask, Ord, Order, Order2
-from tests.contract.rows import put, stored
-from tests.contract.workers import die, fail, succeed
+from tests.support.rows import put, stored
+from tests.support.shop import AppTask, Ord, Order, Order2
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

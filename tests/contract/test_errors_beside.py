@@ -10,9 +10,9 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, GiveUp, Step, UseCase
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.orders import AppTask
-from tests.contract.recorder import recorded
-from tests.contract.rows import client, item_bytes, stored
+from tests.support.recorder import recorded
+from tests.support.rows import client, item_bytes, stored
+from tests.support.shop import AppTask
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import GiveUp, TaskIgnoredError
-from tests.contract.orders import Order
-from tests.contract.workers import Broken, FrozenError, fail, succeed
+from tests.support.shop import Order
+from tests.support.workers import Broken, FrozenError, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

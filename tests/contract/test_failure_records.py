@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 import pytest
 
 from pynamodb_tracker import Step, UseCase
-from tests.contract.orders import AppTask, Order
-from tests.contract.rows import change, index_entries, item_bytes, stored
-from tests.contract.workers import Broken, fail
+from tests.support.rows import change, index_entries, item_bytes, stored
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -10,8 +10,8 @@ import pytest
 
 from pynamodb_tracker import Failure, GiveUp, TaskIgnoredError
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.orders import Order
-from tests.contract.workers import Broken, die, fail, succeed
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker.model import data
-from tests.contract.orders import Order
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

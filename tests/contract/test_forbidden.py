@@ -11,10 +11,10 @@ from pynamodb.connection import Connection
 from pynamodb.exceptions import TransactWriteError, UpdateError
 from pynamodb.transactions import TransactWrite
 
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import stored
-from tests.contract.workers import die, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import AppTask, Order
+from tests.support.workers import die, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

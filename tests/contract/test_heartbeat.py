@@ -16,11 +16,11 @@ from botocore.exceptions import EndpointConnectionError
 
 from pynamodb_tracker import LockLostError, TaskLockedError
 from pynamodb_tracker.transitions import StepWrites
-from tests.contract.orders import AppTask, Order
-from tests.contract.paced import PATIENCE, PacedClock, heart, paced
-from tests.contract.recorder import recorded
-from tests.contract.rows import client, index_entries, stored
-from tests.contract.workers import die, fail
+from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
+from tests.support.recorder import recorded
+from tests.support.rows import client, index_entries, stored
+from tests.support.shop import AppTask, Order
+from tests.support.workers import die, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -13,11 +13,11 @@ from botocore.exceptions import EndpointConnectionError
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.execution import heartbeat
-from tests.contract.orders import Order
-from tests.contract.paced import PATIENCE, PacedClock, heart, paced
-from tests.contract.recorder import recorded
-from tests.contract.rows import stored
-from tests.contract.workers import Broken, die, succeed
+from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.rows import client, index_entries, item_bytes, stored
-from tests.contract.workers import Broken, die, fail
+from tests.support.rows import client, index_entries, item_bytes, stored
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import Broken, die, fail
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
@@ -91,7 +91,7 @@ def test_a_task_keeps_its_shard_from_state_to_state() -> None:
 
 def test_the_shard_of_an_id_is_the_same_in_another_process() -> None:
     program = (
-        "from tests.contract.orders import Parcel\n"
+        "from tests.support.shop import Parcel\n"
         "print([Parcel.use_case_id.status_key(10, f'道-{number}') for number in range(20)])"
     )
     other = subprocess.run(  # noqa: S603 - this very interpreter

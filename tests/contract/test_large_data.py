@@ -21,9 +21,9 @@ from pynamodb_tracker import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.orders import AppTask, Order, Receipt
-from tests.contract.recorder import recorded
-from tests.contract.rows import client, stored
+from tests.support.recorder import recorded
+from tests.support.rows import client, stored
+from tests.support.shop import AppTask, Order, Receipt
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import ExecutionContext
-from tests.contract.orders import Order
-from tests.contract.workers import fail
+from tests.support.shop import Order
+from tests.support.workers import fail
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -11,11 +11,11 @@ from datetime import timedelta
 import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError
-from tests.contract.orders import Order
-from tests.contract.paced import PATIENCE, PacedClock, heart, paced
-from tests.contract.recorder import recorded
-from tests.contract.rows import change, stored
-from tests.contract.workers import Broken, die, succeed
+from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
+from tests.support.recorder import recorded
+from tests.support.rows import change, stored
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 

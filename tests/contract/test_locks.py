@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import LockLostError, Step, Task, TaskLockedError, TaskNotReadyError, UseCase
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import index_entries, stored
-from tests.contract.workers import Broken, die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import index_entries, stored
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken, die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

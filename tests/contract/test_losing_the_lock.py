@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import ExecutionContext, LockLostError, TaskIgnoredError
-from tests.contract.orders import Order
-from tests.contract.workers import Broken, FrozenError, die, fail, succeed
+from tests.support.shop import Order
+from tests.support.workers import Broken, FrozenError, die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

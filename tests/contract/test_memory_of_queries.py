@@ -14,9 +14,9 @@ from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query import state_scan as walk
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.network import Network
-from tests.contract.orders import Order
-from tests.contract.rows import change
+from tests.support.network import Network
+from tests.support.rows import change
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import Page, State, Step, UseCase
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.workers import succeed
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import State, Step, UseCase
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.rows import change, client, stored
-from tests.contract.workers import die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import change, client, stored
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

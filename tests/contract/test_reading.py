@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import TaskNotFoundError
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.rows import put
-from tests.contract.workers import fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import put
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import fail, succeed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,9 +18,9 @@ from pynamodb_tracker import (
     TaskNotStartableError,
     TrackerError,
 )
-from tests.contract.orders import Order
-from tests.contract.rows import change
-from tests.contract.workers import Broken, die, fail
+from tests.support.rows import change
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, fail
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

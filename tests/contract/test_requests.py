@@ -16,9 +16,9 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotStartableError,
 )
-from tests.contract.orders import Order
-from tests.contract.recorder import recorded
-from tests.contract.workers import die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.shop import Order
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -15,10 +15,10 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, TaskAlreadySucceededError, TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.network import GIVEN_UP, Network, before, passing, throttled
-from tests.contract.orders import AppTask, Receipt
-from tests.contract.rows import client, stored
-from tests.contract.workers import Broken, fail
+from tests.support.network import GIVEN_UP, Network, before, passing, throttled
+from tests.support.rows import client, stored
+from tests.support.shop import AppTask, Receipt
+from tests.support.workers import Broken, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 

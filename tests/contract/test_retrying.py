@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import BoundStep, GiveUp, RetryLater, Step, TaskNotReadyError, UseCase
-from tests.contract.orders import AddressUnknown, AppTask, Order
-from tests.contract.workers import Broken, FrozenError, fail, succeed
+from tests.support.shop import AddressUnknown, AppTask, Order
+from tests.support.workers import Broken, FrozenError, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import LockLostError, ValueNotStorableError
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import index_entries
-from tests.contract.workers import Broken
+from tests.support.recorder import recorded
+from tests.support.rows import index_entries
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,10 +10,10 @@ import pytest
 from pynamodb.attributes import BooleanAttribute, MapAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import Step, TaskLockedError, UseCase
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import change, put, stored
-from tests.contract.workers import fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import change, put, stored
+from tests.support.shop import AppTask, Order
+from tests.support.workers import fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,10 +10,10 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
 
 from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import client
-from tests.contract.workers import fail, succeed
+from tests.support.recorder import recorded
+from tests.support.rows import client
+from tests.support.shop import AppTask, Order
+from tests.support.workers import fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 

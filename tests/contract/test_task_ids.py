@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Report
-from tests.contract.orders import Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.workers import succeed
+from tests.support.recorder import recorded
+from tests.support.shop import Order, Parcel
+from tests.support.workers import succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 

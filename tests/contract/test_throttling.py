@@ -15,9 +15,9 @@ from pynamodb.exceptions import PutError, UpdateError, VerboseClientError
 
 from pynamodb_tracker import TaskAlreadyExistsError
 from pynamodb_tracker.clock import now
-from tests.contract.orders import AppTask, Order
-from tests.contract.workers import Broken
-from tests.through import Dispatch
+from tests.support.shop import AppTask, Order
+from tests.support.through import Dispatch
+from tests.support.workers import Broken
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

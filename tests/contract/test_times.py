@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pynamodb_tracker import RetryLater
-from tests.contract.orders import Order, Receipt
-from tests.contract.rows import stored
-from tests.contract.workers import die, fail, succeed
+from tests.support.rows import stored
+from tests.support.shop import Order, Receipt
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import RetryLater
-from tests.contract.orders import Order, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.workers import die, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.shop import Order, Parcel
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -14,9 +14,9 @@ from pynamodb.transactions import TransactWrite
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
 from tests.contract.accounts import Account, accounts
-from tests.contract.orders import Order
-from tests.contract.recorder import recorded
-from tests.contract.workers import Broken, fail, succeed
+from tests.support.recorder import recorded
+from tests.support.shop import Order
+from tests.support.workers import Broken, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table", "books")
 

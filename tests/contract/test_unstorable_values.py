@@ -24,10 +24,10 @@ from pynamodb.attributes import (
 )
 
 from pynamodb_tracker import Step, TaskIgnoredError, UseCase, ValueNotStorableError
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import change, item_bytes, stored
-from tests.contract.workers import Broken, die
+from tests.support.recorder import recorded
+from tests.support.rows import change, item_bytes, stored
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken, die
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

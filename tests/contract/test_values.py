@@ -25,9 +25,9 @@ from pynamodb.attributes import (
 )
 
 from pynamodb_tracker import Step, UseCase
-from tests.contract.orders import AppTask
-from tests.contract.recorder import recorded
-from tests.contract.rows import stored
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import AppTask
 
 pytestmark = pytest.mark.usefixtures("table")
 

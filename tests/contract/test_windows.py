@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import BoundStep, RetryLater, Step, UseCase
-from tests.contract.orders import AppTask, Parcel
-from tests.contract.recorder import recorded
-from tests.contract.workers import fail, succeed
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Parcel
+from tests.support.workers import fail, succeed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,7 +14,7 @@ from pynamodb.attributes import NumberAttribute
 
 from pynamodb_tracker import Step, Task, UseCase
 from tests.engine.dynamodb_local import Engine
-from tests.race.orders import close
+from tests.support.orders import close
 
 
 @pytest.fixture

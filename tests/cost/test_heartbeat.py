@@ -10,10 +10,10 @@ from pynamodb.connection.base import Connection
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.orders import LOCK
-from tests.race.processes import until
-from tests.race.requests import charges, targets
+from tests.support.fixtures import Frozen
+from tests.support.orders import LOCK
+from tests.support.processes import until
+from tests.support.proxy_rules import charges, targets
 
 ID = "0e8fdfe2-5d54-4b4d-9d7e-5b8c7a1f0a11"
 BEATS = 3

@@ -13,8 +13,8 @@ from pynamodb_tracker import TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.requests import targets
+from tests.support.fixtures import Frozen
+from tests.support.proxy_rules import targets
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

@@ -12,8 +12,8 @@ import pytest
 from pynamodb.connection.base import Connection
 
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.requests import charges, targets, writes
+from tests.support.fixtures import Frozen
+from tests.support.proxy_rules import charges, targets, writes
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from pynamodb_tracker import Task
-from tests.contract.engines import DynamoDBLocal, Moto
 from tests.doctor.shops import ArchiveTask, LocalTask, ShopTask
+from tests.support.engines import DynamoDBLocal, Moto
 
 ENGINES = ["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)]
 

@@ -18,7 +18,7 @@ from pynamodb_tracker.doctor import Finding, Severity
 from tests.demo.command import WITHOUT, environment
 from tests.doctor.shops import ShopTask
 from tests.engine.dynamodb_local import Engine
-from tests.pages import ROOT, Page
+from tests.support.pages import ROOT, Page
 
 CLASSES = """
 from datetime import timedelta

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pynamodb_tracker.testing import local_table
-from tests.contract.recorder import recorded
 from tests.infra.shop import ShopTask
+from tests.support.recorder import recorded
 
 __all__ = ["ALL", "ALL_ADDED", "PROTECTED", "comparable", "declared", "typed"]
 

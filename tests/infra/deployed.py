@@ -12,10 +12,10 @@ import boto3
 from moto import mock_aws
 
 from pynamodb_tracker.testing import OneAtATime
-from tests.contract.rows import client
 from tests.infra.declared import typed
 from tests.infra.shop import ShopTask
 from tests.infra.template import Template
+from tests.support.rows import client
 
 __all__ = ["STACK", "finish", "on_dynamodb_local", "on_moto"]
 

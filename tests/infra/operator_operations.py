@@ -6,11 +6,11 @@ import pytest
 
 from pynamodb_tracker import TaskNotFoundError
 from tests.cli.command import run
-from tests.contract.rows import client
 from tests.infra.operations import row
 from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, refuse
 from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
+from tests.support.rows import client
 
 MOVED = "`reopen`, `ignore`; `pynamodb-tracker reopen`, `ignore`"
 DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"

@@ -15,11 +15,11 @@ import pytest
 
 from pynamodb_tracker.doctor import Severity, examine
 from tests.cli.command import run
-from tests.contract.rows import client
 from tests.engine.dynamodb_local import Engine
 from tests.infra.declared import ALL
 from tests.infra.deployed import STACK, finish, on_dynamodb_local, on_moto
 from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, pack, refuse
+from tests.support.rows import client
 
 KNOWN_TO_MOTO = {name: ALL[name] for name in ("StreamViewType", "WarmUnits", "IndexWarmUnits")}
 KNOWN_TO_LOCAL = {name: value for name, value in ALL.items() if name != "KmsKeyArn"}

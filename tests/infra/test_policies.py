@@ -19,14 +19,14 @@ from pynamodb_tracker.cli import app
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.write_guards import GuardedRow
 from pynamodb_tracker.testing import local_table
-from tests.contract.recorder import recorded
 from tests.infra import operator_operations, reader_operations, worker_operations
 from tests.infra.operations import Act, Role, acts_of, rows_of
 from tests.infra.permissions import Permission, Record, allowed, listed
 from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
 from tests.infra.template import Template
-from tests.pages import ROOT, Page
-from tests.through import Dispatch, through
+from tests.support.pages import ROOT, Page
+from tests.support.recorder import recorded
+from tests.support.through import Dispatch, through
 
 ARN = f"arn:aws:dynamodb:us-east-1:123456789012:table/{ShopTask.Meta.table_name}"
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.infra.template import INFRA
-from tests.pages import Page
+from tests.support.pages import Page
 
 PAGE = Page(INFRA / "README.md")
 

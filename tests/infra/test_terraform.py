@@ -20,7 +20,7 @@ from tests.infra.declared import ALL, comparable, declared, typed
 from tests.infra.shop import ShopTask
 from tests.infra.template import Template
 from tests.infra.terraform import MODULE, Module
-from tests.pages import ROOT, Page
+from tests.support.pages import ROOT, Page
 
 NAME = ShopTask.Meta.table_name
 

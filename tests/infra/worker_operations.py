@@ -20,10 +20,10 @@ from pynamodb_tracker import (
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.testing import stopped_clock
 from tests.cli.command import run
-from tests.contract.rows import client
 from tests.infra.operations import row
 from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, Stock, pack, refuse
+from tests.support.rows import client
 
 LARGE = {"text": [str(number) for number in range(1_000)]}
 IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import ValueNotStorableError
-from tests.race.operations import row
+from tests.support.operations import row
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.dynamodb_local import Engine
-from tests.race.processes import Crew, crew
+from tests.support.processes import Crew, crew
 
 IDS = [f"o-{number}" for number in range(50)]
 

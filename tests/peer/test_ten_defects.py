@@ -15,11 +15,11 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import THROTTLED, Action, DropAnswer, DropRequest, Fail
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.operations import Boom
-from tests.race.processes import Crew, crew, until
-from tests.race.requests import in_turn
-from tests.race.world import OVER, fail
+from tests.support.fixtures import Frozen
+from tests.support.operations import Boom
+from tests.support.processes import Crew, crew, until
+from tests.support.proxy_rules import in_turn
+from tests.support.world import OVER, fail
 
 LOCK, MARGIN = timedelta(seconds=1.5), timedelta(seconds=0.2)
 

@@ -11,9 +11,9 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, DropAnswer, DropRequest, Fail, Rule
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.orders import LOCK
-from tests.race.requests import in_turn, targets
+from tests.support.fixtures import Frozen
+from tests.support.orders import LOCK
+from tests.support.proxy_rules import in_turn, targets
 
 TROUBLES = [THROTTLED, Fail(), Fail(503, "ServiceUnavailable"), DropRequest()]
 

@@ -1,5 +1,5 @@
-"""The fixtures of these tests: see tests/race/fixtures.py."""
+"""The fixtures of these tests: see tests/support/fixtures.py."""
 
-from tests.race.fixtures import freeze, name, new_worker, order, quick_sdk, rival, session, table
+from tests.support.fixtures import freeze, name, new_worker, order, quick_sdk, rival, session, table
 
 __all__ = ["freeze", "name", "new_worker", "order", "quick_sdk", "rival", "session", "table"]

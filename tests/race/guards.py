@@ -18,10 +18,10 @@ from pynamodb_tracker.transitions import creations as rows
 from pynamodb_tracker.transitions import overflow_writes as beside
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepWrites
-from tests.race import traces_beside_rows as beside_rows
-from tests.race import traces_of_orders as orders
+from tests.race import traces_of_commands as commands
+from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_runs as runs
-from tests.race.world import World
+from tests.support.world import World
 
 __all__ = ["GUARDS", "Guard"]
 
@@ -151,26 +151,26 @@ GUARDS = [
     Guard("EXTEND only grows", runs.short_extension, without("grows")),
     Guard("saves", runs.late_save, without("later_save")),
     Guard("attempt < max", runs.taker_dies, without("under_limit")),
-    Guard("token on REOPEN", orders.late_reopen, without("later_token")),
-    Guard("token on IGNORE", orders.late_ignore, without("later_token")),
+    Guard("token on REOPEN", commands.late_reopen, without("later_token")),
+    Guard("token on IGNORE", commands.late_ignore, without("later_token")),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
-    Guard("REMOVE expire_time", orders.reopened_with_an_end, keep_the_end),
-    Guard("REMOVE expire_time", orders.run_again_with_an_end, keep_the_end),
+    Guard("REMOVE expire_time", commands.reopened_with_an_end, keep_the_end),
+    Guard("REMOVE expire_time", commands.run_again_with_an_end, keep_the_end),
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
     Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
-    Guard("CREATE of my own", orders.created_twice, look_at_no_row),
-    Guard("CREATE of my own", orders.created_by_another, trust_any_row),
+    Guard("CREATE of my own", commands.created_twice, look_at_no_row),
+    Guard("CREATE of my own", commands.created_by_another, trust_any_row),
     Guard("MINE", runs.woken_loser, without("mine")),
-    Guard("SPENT as seen", orders.finished_meanwhile, without("seen")),
-    Guard("IGNORE as seen", orders.failed_meanwhile, without("seen")),
+    Guard("SPENT as seen", commands.finished_meanwhile, without("seen")),
+    Guard("IGNORE as seen", commands.failed_meanwhile, without("seen")),
     Guard("lock is over", runs.taken_while_held, without("lock_is_over")),
-    Guard("PIECE only later", beside_rows.woken_writer, without("no_later_version")),
-    Guard("two slots", beside_rows.half_written, one_slot),
-    Guard("SETTLE before pieces", beside_rows.unheard_save, settle_nothing),
-    Guard("SETTLE after a transaction", beside_rows.late_transaction, settle_nothing),
-    Guard("KEEP OUT as seen", beside_rows.transaction_after_the_look, without("saves_seen")),
-    Guard("MINE in a transaction", beside_rows.woken_transaction, without("mine")),
-    Guard("DELETE as seen", orders.deleted_while_held, without("seen")),
-    Guard("DELETE of the same life", orders.deleted_in_its_next_life, without("same_life")),
+    Guard("PIECE only later", overflow.woken_writer, without("no_later_version")),
+    Guard("two slots", overflow.half_written, one_slot),
+    Guard("SETTLE before pieces", overflow.unheard_save, settle_nothing),
+    Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
+    Guard("KEEP OUT as seen", overflow.transaction_after_the_look, without("saves_seen")),
+    Guard("MINE in a transaction", overflow.woken_transaction, without("mine")),
+    Guard("DELETE as seen", commands.deleted_while_held, without("seen")),
+    Guard("DELETE of the same life", commands.deleted_in_its_next_life, without("same_life")),
 ]

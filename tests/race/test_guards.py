@@ -11,9 +11,9 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
 from tests.race.guards import GUARDS, Guard
-from tests.race.world import World
+from tests.support.fixtures import Frozen
+from tests.support.world import World
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Delay
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.beating import BeatingWorker
-from tests.race.fixtures import Frozen
-from tests.race.processes import until
-from tests.race.requests import in_turn
-from tests.race.world import OVER
+from tests.support.fixtures import Frozen
+from tests.support.heartbeat_process import BeatingWorker
+from tests.support.processes import until
+from tests.support.proxy_rules import in_turn
+from tests.support.world import OVER
 
 LOCK = timedelta(seconds=2.5)
 MARGIN = timedelta(seconds=0.5)

@@ -12,9 +12,9 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import Exchange, Hold
 from tests.engine.proxy import Proxy
-from tests.race.operations import OPERATIONS, Arm, Boom, row
-from tests.race.orders import LOCK
-from tests.race.requests import arrive, in_turn
+from tests.support.operations import OPERATIONS, Arm, Boom, row
+from tests.support.orders import LOCK
+from tests.support.proxy_rules import arrive, in_turn
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

@@ -12,10 +12,10 @@ from pynamodb_tracker import TaskIgnoredError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.operations import OPERATIONS, Boom, row
-from tests.race.orders import LOCK, MARGIN
-from tests.race.requests import arrive, in_turn
+from tests.support.fixtures import Frozen
+from tests.support.operations import OPERATIONS, Boom, row
+from tests.support.orders import LOCK, MARGIN
+from tests.support.proxy_rules import arrive, in_turn
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

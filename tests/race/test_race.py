@@ -16,8 +16,8 @@ from pynamodb_tracker import TaskLockedError, TaskNotStartableError
 from tests.engine.actions import Delay
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.processes import Crew, crew, until
-from tests.race.requests import in_turn
+from tests.support.processes import Crew, crew, until
+from tests.support.proxy_rules import in_turn
 
 pytestmark = pytest.mark.race
 

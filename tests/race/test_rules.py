@@ -17,11 +17,11 @@ from pynamodb_tracker.transitions import token
 from tests.engine.actions import DropRequest, Fail
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.operations import Boom
-from tests.race.orders import LOCK, MARGIN
-from tests.race.requests import in_turn, targets
-from tests.race.world import OVER, fail
+from tests.support.fixtures import Frozen
+from tests.support.operations import Boom
+from tests.support.orders import LOCK, MARGIN
+from tests.support.proxy_rules import in_turn, targets
+from tests.support.world import OVER, fail
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

@@ -21,10 +21,10 @@ from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Delay, DropAnswer, DropRequest, Fail, Rule
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.operations import Boom
-from tests.race.orders import LOCK
-from tests.race.requests import in_turn, targets
+from tests.support.fixtures import Frozen
+from tests.support.operations import Boom
+from tests.support.orders import LOCK
+from tests.support.proxy_rules import in_turn, targets
 
 SILENT = Delay(60)
 """Longer than all timeouts: the client hangs up first."""

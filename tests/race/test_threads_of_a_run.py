@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.race.operations import Boom
+from tests.support.operations import Boom
 
 PATIENCE = 30.0
 """Seconds after which a thread that does nothing fails the test."""

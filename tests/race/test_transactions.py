@@ -15,12 +15,12 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.rows import client
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Fail, Hold, pass_everything
 from tests.engine.proxy import Proxy
-from tests.race.operations import Boom
-from tests.race.orders import MARGIN
-from tests.race.requests import arrive, in_turn, targets
+from tests.support.operations import Boom
+from tests.support.orders import MARGIN
+from tests.support.proxy_rules import arrive, in_turn, targets
+from tests.support.rows import client
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

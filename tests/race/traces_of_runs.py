@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from pynamodb_tracker import LockLostError, TaskNotStartableError
 from tests.engine.actions import DropAnswer, Hold
-from tests.race.orders import LOCK
-from tests.race.requests import arrive
-from tests.race.world import OVER, World, fail, taken
+from tests.support.orders import LOCK
+from tests.support.proxy_rules import arrive
+from tests.support.world import OVER, World, fail, taken
 
 
 def late_claim(world: World) -> bool:

@@ -18,9 +18,9 @@ from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import Backlog
-from tests.contract.engines import DynamoDBLocal
-from tests.contract.recorder import recorded
-from tests.contract.workers import die
+from tests.support.engines import DynamoDBLocal
+from tests.support.recorder import recorded
+from tests.support.workers import die
 from tests.worker.shop import Order, Parcel, ShopTask
 
 if TYPE_CHECKING:

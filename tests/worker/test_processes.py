@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from pynamodb_tracker import Worker
-from tests.contract.engines import DynamoDBLocal
 from tests.demo.test_on_server import has_ended
 from tests.engine.dynamodb_local import Engine
-from tests.race.processes import until
+from tests.support.engines import DynamoDBLocal
+from tests.support.processes import until
 from tests.worker.program import work
 from tests.worker.programs import Program, Programs, programs
 from tests.worker.shop import Order, ShopTask

@@ -17,7 +17,7 @@ from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import thread_team
 from pynamodb_tracker.worker.attempt import Attempt, Left
 from pynamodb_tracker.worker.thread_team import Crew
-from tests.race.processes import until
+from tests.support.processes import until
 from tests.worker.shop import Order
 
 if TYPE_CHECKING:

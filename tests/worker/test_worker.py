@@ -12,7 +12,7 @@ import pytest
 
 import pynamodb_tracker
 from pynamodb_tracker import Tally, Worker
-from tests.contract.recorder import recorded
+from tests.support.recorder import recorded
 from tests.worker.shop import Order, ShopTask
 
 

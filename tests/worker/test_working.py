@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Tally, Worker
-from tests.contract.recorder import recorded
-from tests.contract.workers import Broken, die, fail
+from tests.support.recorder import recorded
+from tests.support.workers import Broken, die, fail
 from tests.worker.shop import Order, Parcel, ShopTask
 
 if TYPE_CHECKING:

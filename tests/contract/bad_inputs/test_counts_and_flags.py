@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.bad_inputs.odd import NAN, STATE, STEP, Level, columns, nothing, refuses
-from tests.contract.orders import Order
+from tests.contract.odd_values import NAN, STATE, STEP, Level, columns, nothing, refuses
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.bad_inputs.odd import columns, refuses
-from tests.contract.orders import Order, Parcel
+from tests.contract.odd_values import columns, refuses
+from tests.support.shop import Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -19,9 +19,9 @@ from pynamodb.attributes import (
 )
 
 from pynamodb_tracker import DefinitionError, Status, Step, UseCase
-from tests.contract.bad_inputs.odd import CENTURY, INF, LONGEST, NAN, STATE, Level, columns
-from tests.contract.declaring import declare, new_table, refusal
-from tests.contract.orders import AppTask
+from tests.contract.odd_values import CENTURY, INF, LONGEST, NAN, STATE, Level, columns
+from tests.support.declaring import declare, new_table, refusal
+from tests.support.shop import AppTask
 
 
 def each(name: str, make: Callable[[Any], dict[str, Any]], values: list[Any], message: str) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from pynamodb_tracker import RetryLater, Step, UseCase
-from tests.contract.bad_inputs.odd import (
+from tests.contract.odd_values import (
     CENTURY,
     INF,
     LONGEST,
@@ -22,8 +22,8 @@ from tests.contract.bad_inputs.odd import (
     nothing,
     refuses,
 )
-from tests.contract.orders import AppTask, Order
-from tests.contract.workers import Broken, fail, succeed
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import GiveUp, RetryLater
-from tests.contract.bad_inputs.odd import LONGEST, NAN, STEP, Text, columns
-from tests.contract.bad_inputs.odd_errors import (
+from tests.contract.odd_errors import (
     AskingError,
     BriefRetryError,
     EqualError,
@@ -29,7 +28,8 @@ from tests.contract.bad_inputs.odd_errors import (
     named,
     said,
 )
-from tests.contract.orders import Order
+from tests.contract.odd_values import LONGEST, NAN, STEP, Text, columns
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

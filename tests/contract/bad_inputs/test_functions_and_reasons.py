@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.contract.bad_inputs.odd import STATE, STEP, Colour, Plain, Text, columns, refuses
-from tests.contract.orders import Order
+from tests.contract.odd_values import STATE, STEP, Colour, Plain, Text, columns, refuses
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.bad_inputs.odd import STATE, Member, Text, columns, refuses
-from tests.contract.orders import Order
+from tests.contract.odd_values import STATE, Member, Text, columns, refuses
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

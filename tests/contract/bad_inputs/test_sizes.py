@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Step, UseCase, ValueNotStorableError
-from tests.contract.bad_inputs.odd import KB, columns
-from tests.contract.bad_inputs.odd_row import Odd, plain
-from tests.contract.orders import AppTask
-from tests.contract.recorder import recorded
-from tests.contract.rows import keys, stored
+from tests.contract.odd_rows import Odd, plain
+from tests.contract.odd_values import KB, columns
+from tests.support.recorder import recorded
+from tests.support.rows import keys, stored
+from tests.support.shop import AppTask
 
 pytestmark = pytest.mark.usefixtures("table")
 

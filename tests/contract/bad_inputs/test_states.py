@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import State, Status
-from tests.contract.bad_inputs.odd import STATE, STEP, Level, columns, nothing, refuses
-from tests.contract.orders import Order, Parcel
+from tests.contract.odd_values import STATE, STEP, Level, columns, nothing, refuses
+from tests.support.shop import Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table")
 

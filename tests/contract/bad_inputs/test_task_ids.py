@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Step, UseCase
-from tests.contract.bad_inputs.odd import KB, STATE, STEP, Colour, Member, Plain, Text, columns, nothing, refuses
-from tests.contract.orders import AppTask, Order
+from tests.contract.odd_values import KB, STATE, STEP, Colour, Member, Plain, Text, columns, nothing, refuses
+from tests.support.shop import AppTask, Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

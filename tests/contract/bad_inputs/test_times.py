@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker import RetryLater
 from pynamodb_tracker import clock as clocks
 from pynamodb_tracker.testing import local_table, stopped_clock
-from tests.contract.bad_inputs.odd import (
+from tests.contract.odd_values import (
     EARLIER,
     EAST,
     LATER,
@@ -27,8 +27,8 @@ from tests.contract.bad_inputs.odd import (
     nothing,
     refuses,
 )
-from tests.contract.orders import Order
-from tests.contract.workers import fail, succeed
+from tests.support.shop import Order
+from tests.support.workers import fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

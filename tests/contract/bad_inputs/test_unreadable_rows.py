@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import TaskIgnoredError, TrackerError
-from tests.contract.bad_inputs.odd import columns, nothing
-from tests.contract.bad_inputs.odd_row import Odd
-from tests.contract.rows import change, client, stored
-from tests.contract.workers import die
+from tests.contract.odd_rows import Odd
+from tests.contract.odd_values import columns, nothing
+from tests.support.rows import change, client, stored
+from tests.support.workers import die
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.bad_inputs.odd import EARLIER, LATER, Colour, Level, Member, Text, columns
-from tests.contract.bad_inputs.odd_row import Address, Odd, check_equal, nested, nested_map, plain
-from tests.contract.rows import change
+from tests.contract.odd_rows import Address, Odd, check_equal, nested, nested_map, plain
+from tests.contract.odd_values import EARLIER, LATER, Colour, Level, Member, Text, columns
+from tests.support.rows import change
 
 pytestmark = pytest.mark.usefixtures("table")
 

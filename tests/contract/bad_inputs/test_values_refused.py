@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import ValueNotStorableError
-from tests.contract.bad_inputs.odd import EAST, INF, NAN, WEST, Colour, Plain, Point, columns, refuses
-from tests.contract.bad_inputs.odd_row import Address, Odd, nested, nested_map, recursive
-from tests.contract.recorder import recorded
+from tests.contract.odd_rows import Address, Odd, nested, nested_map, recursive
+from tests.contract.odd_values import EAST, INF, NAN, WEST, Colour, Plain, Point, columns, refuses
+from tests.support.recorder import recorded
 
 pytestmark = pytest.mark.usefixtures("table")
 

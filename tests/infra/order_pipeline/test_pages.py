@@ -13,7 +13,7 @@ import pytest
 from tests.cli.command import run
 from tests.infra.order_pipeline.account import Account
 from tests.infra.order_pipeline.template import STEPS, of_type, written
-from tests.pages import ROOT, Page
+from tests.support.pages import ROOT, Page
 
 DEPLOY = Page(ROOT / "docs" / "how-to" / "deploy-a-pipeline.md")
 WATCH = Page(ROOT / "docs" / "how-to" / "watch-and-alarm.md")

@@ -16,7 +16,7 @@ import pytest
 from tests.engine.actions import pass_everything
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.race.orders import close, orders
+from tests.support.orders import close, orders
 
 __all__ = ["freeze", "name", "new_worker", "order", "quick_sdk", "rival", "session", "table"]
 

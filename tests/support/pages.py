@@ -13,7 +13,7 @@ from pynamodb_tracker.testing import local_table
 
 __all__ = ["ROOT", "Block", "Page", "Tables"]
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 _FENCE = re.compile(r"^\s*(```|~~~)\s*(.*?)\s*$")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -102,7 +102,7 @@ class Page:
         After a block, the tables that it declared are in memory until the end of the page.
         """
         lines = [""] * len(self.lines)
-        lines[0] = "from tests.pages import Tables; _tables = Tables()"
+        lines[0] = "from tests.support.pages import Tables; _tables = Tables()"
         for block in self.blocks():
             if block.language == "python":
                 after = block.line - 1 + len(block.lines)

@@ -15,7 +15,7 @@ from pynamodb_tracker import GiveUp
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import PASS, THROTTLED, Action, Hold, Rule, pass_everything
 from tests.engine.proxy import Proxy
-from tests.race.requests import arrive
+from tests.support.proxy_rules import arrive
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 

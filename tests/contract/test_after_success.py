@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.orders import Order
+from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -14,9 +14,9 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
-from tests.contract.orders import Order
-from tests.contract.rows import item_bytes, stored
-from tests.contract.workers import die, fail, succeed
+from tests.support.rows import item_bytes, stored
+from tests.support.shop import Order
+from tests.support.workers import die, fail, succeed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock

@@ -10,10 +10,10 @@ from typing import Any
 from pynamodb_tracker import TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.proxy import Proxy
-from tests.race.fixtures import Frozen
-from tests.race.operations import Boom
-from tests.race.orders import LOCK, MARGIN
-from tests.race.requests import in_turn
+from tests.support.fixtures import Frozen
+from tests.support.operations import Boom
+from tests.support.orders import LOCK, MARGIN
+from tests.support.proxy_rules import in_turn
 
 __all__ = ["OVER", "World", "fail", "taken"]
 

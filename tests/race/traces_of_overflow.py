@@ -11,8 +11,8 @@ from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
 
 from pynamodb_tracker import LockLostError, TrackerError
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Hold, pass_everything
-from tests.race.requests import arrive
-from tests.race.world import OVER, World
+from tests.support.proxy_rules import arrive
+from tests.support.world import OVER, World
 
 SHORT = timedelta(seconds=3)
 

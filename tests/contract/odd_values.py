@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.contract.orders import Order
-from tests.contract.recorder import recorded
+from tests.support.recorder import recorded
+from tests.support.shop import Order
 
 __all__ = [
     "CENTURY",

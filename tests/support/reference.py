@@ -11,7 +11,7 @@ from typing import Any
 
 import pynamodb_tracker
 from pynamodb_tracker import aws_lambda, testing
-from tests.pages import ROOT, Page
+from tests.support.pages import ROOT, Page
 
 __all__ = ["INTERNAL", "OBJECTS", "REFERENCE", "members"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pynamodb_tracker import Task
-from tests.contract.orders import AppTask
-from tests.contract.rows import client
+from tests.support.rows import client
+from tests.support.shop import AppTask
 
 __all__ = ["Request", "Requests", "recorded"]
 

@@ -14,9 +14,9 @@ from pynamodb.exceptions import TransactWriteError, UpdateError
 
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.network import Network, Rule, passing, silent, unheard
-from tests.contract.orders import Order
-from tests.contract.workers import succeed
+from tests.support.network import Network, Rule, passing, silent, unheard
+from tests.support.shop import Order
+from tests.support.workers import succeed
 
 pytestmark = pytest.mark.usefixtures("table")
 

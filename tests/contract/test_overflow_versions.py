@@ -9,9 +9,9 @@ import pytest
 
 from pynamodb_tracker import LockLostError, TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.network import GIVEN_UP, Network, before, passing, throttled
-from tests.contract.orders import AppTask, Order
-from tests.contract.rows import keys, put
+from tests.support.network import GIVEN_UP, Network, before, passing, throttled
+from tests.support.rows import keys, put
+from tests.support.shop import AppTask, Order
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -22,11 +22,11 @@ TIMEOUT = 120.0
 
 
 class Worker:
-    """One process of tests.race.workers."""
+    """One process of tests.support.worker_process."""
 
     def __init__(self, settings: dict[str, Any], *command: str, **environment: str) -> None:
         self.process = subprocess.Popen(  # noqa: S603 - this Python, with arguments of the test's own
-            [sys.executable, "-m", "tests.race.workers", json.dumps(settings), *command],
+            [sys.executable, "-m", "tests.support.worker_process", json.dumps(settings), *command],
             cwd=ROOT,
             env=os.environ | environment,
             stdin=subprocess.PIPE,

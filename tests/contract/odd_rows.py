@@ -21,7 +21,7 @@ from pynamodb.attributes import (
 )
 
 from pynamodb_tracker import Step, UseCase
-from tests.contract.orders import AppTask
+from tests.support.shop import AppTask
 
 __all__ = ["Address", "Odd", "check_equal", "nested", "nested_map", "plain", "recursive"]
 

@@ -10,10 +10,10 @@ import pytest
 
 from pynamodb_tracker import LockLostError, Task, TrackerError
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.orders import AppTask, Order
-from tests.contract.recorder import recorded
-from tests.contract.rows import client, keys
-from tests.contract.workers import Broken, fail
+from tests.support.recorder import recorded
+from tests.support.rows import client, keys
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Report
-from tests.contract.orders import AppTask, Order, Parcel
-from tests.contract.rows import client, keys, put
+from tests.support.rows import client, keys, put
+from tests.support.shop import AppTask, Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 

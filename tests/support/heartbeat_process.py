@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import LockLostError
-from tests.race.orders import orders
-from tests.race.processes import ROOT, Worker, until
-from tests.race.workers import tell
+from tests.support.orders import orders
+from tests.support.processes import ROOT, Worker, until
+from tests.support.worker_process import tell
 
 __all__ = ["BeatingWorker"]
 
@@ -25,7 +25,7 @@ class BeatingWorker(Worker):
 
     def __init__(self, settings: dict[str, Any], *command: str) -> None:
         self.process = subprocess.Popen(  # noqa: S603 - this Python, with arguments of the test's own
-            [sys.executable, "-m", "tests.race.beating", json.dumps(settings), *command],
+            [sys.executable, "-m", "tests.support.heartbeat_process", json.dumps(settings), *command],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ from moto.dynamodb.models import dynamodb_backends
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
-from tests.contract.rows import client, keys
+from tests.support.rows import client, keys
 
 __all__ = ["DynamoDBLocal", "Engine", "Moto"]
 

@@ -10,10 +10,10 @@ import pytest
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.contract.network import GIVEN_UP, Network, error, throttled
-from tests.contract.orders import AppTask, Order
-from tests.contract.rows import keys
-from tests.contract.workers import Broken, fail
+from tests.support.network import GIVEN_UP, Network, error, throttled
+from tests.support.rows import keys
+from tests.support.shop import AppTask, Order
+from tests.support.workers import Broken, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 

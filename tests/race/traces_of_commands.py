@@ -7,9 +7,9 @@ from datetime import timedelta
 
 from pynamodb_tracker import TaskAlreadyExistsError, TaskNotFoundError
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
-from tests.race.operations import Boom
-from tests.race.requests import arrive
-from tests.race.world import OVER, World, fail, taken
+from tests.support.operations import Boom
+from tests.support.proxy_rules import arrive
+from tests.support.world import OVER, World, fail, taken
 
 
 def late_reopen(world: World) -> bool:

@@ -25,7 +25,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
-from tests.through import Dispatch, through
+from tests.support.through import Dispatch, through
 
 
 class AppTask(Task):

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
-from tests.race.orders import orders
+from tests.support.orders import orders
 
 PATIENCE = 60.0
 """Seconds after which a worker that nobody ended ends by itself."""
