@@ -43,7 +43,7 @@ def test_who_meets_another_worker_reads_anew_and_begins_somewhere_among_the_olde
         feed = Feed(Index(TASKS).read)
         ids = iter(feed)
         next(ids)
-        feed.met()
+        feed.note_taken()
         begins.add(next(ids))
     assert len(begins) > 20
     assert begins <= set(TASKS[1:501])
@@ -55,7 +55,7 @@ def test_workers_with_many_threads_spread_over_more(threads: int, widest: int) -
     feed = Feed(index.read, threads=threads)
     ids = iter(feed)
     next(ids)
-    feed.met()
+    feed.note_taken()
     next(ids)
     assert index.reads == [1, widest + 1]
 
@@ -65,7 +65,7 @@ def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
     feed = Feed(index.read)
     ids = iter(feed)
     next(ids)
-    feed.met()
+    feed.note_taken()
     stretch = [next(ids) for _ in range(50)]
     begin = TASKS.index(stretch[0])
     after = [TASKS[1 + (begin - 1 + number) % 500] for number in range(50)]
@@ -83,7 +83,7 @@ def test_it_comes_back_to_the_oldest_while_it_meets_nobody() -> None:
         tried.append(task)
         index.taken.add(task)
         if number == 0:
-            feed.met()
+            feed.note_taken()
     assert sorted(tried) == TASKS
     assert tried[-1000:] == sorted(tried[-1000:])
 
@@ -94,7 +94,7 @@ def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> No
     tried = []
     for task in feed:
         tried.append(task)
-        feed.met()
+        feed.note_taken()
     assert sorted(tried) == TASKS[:120]
 
 

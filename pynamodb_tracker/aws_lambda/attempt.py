@@ -12,7 +12,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.aws_lambda.event import UnreadableEventError, described
 from pynamodb_tracker.aws_lambda.invocation import Invocation
 from pynamodb_tracker.aws_lambda.replies import Reason
-from pynamodb_tracker.batch.batch import Outcome, met_another, outcome_of
+from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.exceptions import (
     TaskAlreadyExistsError,
     TaskAlreadySucceededError,
@@ -54,54 +54,47 @@ def finished(value: Any) -> Any:
     return value
 
 
-class Attempt:
+class Attempt(TaskAttempt[Any]):
     """A task that an invocation tries."""
 
     def __init__(self, step: BoundStep[Any], task_id: str, invocation: Invocation) -> None:
+        super().__init__(step.codes, task_id)
         self.step = step
-        self.task_id = task_id
-        self.ctx: ExecutionContext[Any] | None = None
-        """None where the task was not started."""
-        self.outcome: Outcome = "refused"
-        """What became of the task."""
-        self.value: Any = None
-        """What the function returned."""
-        self.error: BaseException | None = None
-        """What the task failed with, or why it was not started."""
         self.duration = timedelta(0)
-        """How long it took, the claim and the end included."""
+        """How long it took, including the claim and recording the end."""
         self._invocation = invocation
         self._begun = clock.now()
 
     def run(self, function: Function, attributes: Attributes | None = None) -> None:
-        """Run the function on the task; what it raises is kept here, and only Ctrl-C leaves.
+        """Run the function on the task; what it raises is kept in `error`, and only KeyboardInterrupt leaves.
 
-        With `attributes` a task that is not there is created with them first; UnreadableEventError where that cannot
+        With `attributes`, a task that does not exist is created with them first; UnreadableEventError where that cannot
         be done.
         """
-        try:
-            self._run(function, attributes)
-        except UnreadableEventError as error:
-            if self.ctx is None:
+        self._start(function)
+        if attributes is not None and self.ctx is None and isinstance(self.error, TaskNotFoundError):
+            try:
+                self._create(attributes())
+                self.error = None
+            except UnreadableEventError:
                 raise
-            self.error = error
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is on record; whatever it is, other records go on
-            self.error = error
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - other records of the event are still to be run
+                self.error = error
+            else:
+                self._start(function)
         self.duration = clock.now() - self._begun
         if self.ctx is not None:
             self._invocation.took(self.duration)
-            self.outcome = outcome_of(self.step.codes, self.ctx, self.error)
-        elif isinstance(self.error, TaskIgnoredError):
-            self.outcome = "ignored"
 
-    def _run(self, function: Function, attributes: Attributes | None) -> None:
+    def _start(self, function: Function) -> None:
+        def run_to_its_end(ctx: ExecutionContext[Any]) -> Any:
+            return finished(function(ctx))
+
         try:
-            self._start(function)
-        except TaskNotFoundError:
-            if self.ctx is not None or attributes is None:
-                raise
-            self._create(attributes())
-            self._start(function)
+            run = self.step.start(self.task_id, lock_for=self._invocation.lock_for)
+            self.execute(run, run_to_its_end)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            self.error = error
 
     def _create(self, attributes: Mapping[str, Any]) -> None:
         try:
@@ -115,11 +108,6 @@ class Attempt:
                 f"{self} cannot be created with {described(attributes)}: {type(error).__name__}{about}; its message is "
                 "in the log at the level DEBUG"
             ) from error
-
-    def _start(self, function: Function) -> None:
-        with self.step.start(self.task_id, lock_for=self._invocation.lock_for) as ctx:
-            self.ctx = ctx
-            self.value = finished(function(ctx))
 
     @property
     def task(self) -> Any:
@@ -142,11 +130,6 @@ class Attempt:
     def not_started_by(self) -> BaseException | None:
         """The error by which the task was not even claimed, where that is not about the task."""
         return self.error if self.ctx is None and not isinstance(self.error, TrackerError) else None
-
-    @property
-    def met_another(self) -> bool:
-        """Whether another worker had the task first."""
-        return isinstance(self.error, Exception) and met_another(self.ctx, self.error)
 
     @property
     def took_over(self) -> bool:

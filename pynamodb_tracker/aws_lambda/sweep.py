@@ -16,7 +16,6 @@ from pynamodb_tracker.aws_lambda.attempt import Attempt
 from pynamodb_tracker.aws_lambda.invocation import Invocation
 from pynamodb_tracker.aws_lambda.logs import Journal
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.batch.rate_limit import paced
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.step.bound import BoundStep
@@ -78,8 +77,8 @@ class RunInPlace:
         def run(task_id: str) -> None:
             attempt = Attempt(sweep.step, task_id, sweep.invocation)
             attempt.run(self.function)
-            if attempt.met_another:
-                feed.met()
+            if attempt.was_taken:
+                feed.note_taken()
             with guard:
                 sweep.journal.note(attempt)
                 done[attempt.outcome] += 1
@@ -95,7 +94,7 @@ class RunInPlace:
                     return
                 yield task_id
 
-        in_threads(run, paced(within_limit(), self.rate), self.threads)
+        in_threads(run, within_limit(), self.threads, rate=self.rate)
         if broken and len(broken) == done.total():
             raise broken[0]
 

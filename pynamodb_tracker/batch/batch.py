@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TaskIgnoredError, TaskNotFoundError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -17,76 +19,130 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Codes
 
-__all__ = ["Batch", "Outcome", "met_another", "outcome_of"]
-
 T = TypeVar("T", bound=TaskRow)
 
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
-"""What became of a task that was tried; released: the attempt was given back."""
-
-_OWN_FAULT = (TaskIgnoredError, TaskNotFoundError)
-"""Why a task cannot be started though no other worker has it."""
+"""What became of a task. refused: it was not started, or how it ended could not be recorded. released: the attempt was
+given back and does not count."""
 
 
-def outcome_of(codes: Codes, ctx: ExecutionContext[T] | None, error: BaseException | None) -> Outcome:
-    """Return what became of a task; `ctx` is None where it was not started, by an error that is raised if it is odd."""
-    if ctx is not None:
+class _Stopped(KeyboardInterrupt):
+    """Raised in a block to give its attempt back, which is what a run does on KeyboardInterrupt."""
+
+
+class TaskAttempt(Generic[T]):
+    """One attempt to run a function on one task: starts the task, calls the function, and keeps what became of it.
+
+    Batches, workers, handlers and the command line run every function on every task through this class:
+
+        attempt = TaskAttempt(step.codes, task_id)
+        attempt.execute(step.start(task_id), function)
+        counts[attempt.outcome] += 1
+    """
+
+    def __init__(self, codes: Codes, task_id: str, *, stopped: threading.Event | None = None) -> None:
+        """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function."""
+        self.codes = codes
+        self.task_id = task_id
+        self.ctx: ExecutionContext[T] | None = None
+        """The context of the function; None if the task was not started."""
+        self.value: object = None
+        """What the function returned."""
+        self.error: BaseException | None = None
+        """Why the task was not started, what the function raised, or why its end could not be recorded."""
+        self._stopped = stopped
+
+    def execute(
+        self,
+        run: AbstractContextManager[ExecutionContext[T], bool | None],
+        function: Callable[[ExecutionContext[T]], object],
+    ) -> None:
+        """Start the task with `run`, which is what `step.start` returned, and call the function with its context.
+
+        An Exception is recorded with the task and kept in `error`. Anything else, such as KeyboardInterrupt and
+        SystemExit, is recorded and kept as well, and then raised.
+        """
+        try:
+            with run as self.ctx:
+                if self.is_stopped:
+                    raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
+                self.value = function(self.ctx)
+        except _Stopped:
+            if self.outcome != "released":
+                self.error = TrackerError("the attempt was to be given back because of the stop")
+        except BaseException as error:
+            self.error = error
+            if not isinstance(error, Exception):
+                raise
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the event `stopped` is set."""
+        return self._stopped is not None and self._stopped.is_set()
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the task, by its last known status."""
+        if self.ctx is None:
+            return "ignored" if isinstance(self.error, TaskIgnoredError) else "refused"
         outcomes: dict[int, Outcome] = {
-            codes.succeeded: "succeeded",
-            codes.failed: "failed",
-            codes.ignored: "ignored",
-            codes.pending: "released",
+            self.codes.succeeded: "succeeded",
+            self.codes.failed: "failed",
+            self.codes.ignored: "ignored",
+            self.codes.pending: "released",
         }
-        return outcomes.get(ctx.task.status, "refused")
-    if isinstance(error, TaskIgnoredError):
-        return "ignored"
-    if error is not None and not isinstance(error, TrackerError | PynamoDBException):
-        raise error
-    return "refused"
+        return outcomes.get(self.ctx.task.status, "refused")
+
+    @property
+    def was_taken(self) -> bool:
+        """Whether the task was not started because another worker had it first."""
+        return self.ctx is None and was_taken(self.error)
+
+    @property
+    def unexpected_error(self) -> BaseException | None:
+        """The error that kept the task from being started, unless it is a refusal or a failed request."""
+        is_expected = self.ctx is not None or isinstance(self.error, TrackerError | PynamoDBException)
+        return None if is_expected else self.error
+
+    def add_to(self, report: Report) -> None:
+        """Add the task to the list of its outcome; an attempt that was released is in none."""
+        outcome = self.outcome
+        if outcome in ("succeeded", "failed", "ignored"):
+            getattr(report, outcome).append(self.task_id)
+        elif isinstance(self.error, Exception):
+            report.refused[self.task_id] = self.error
 
 
-def met_another(ctx: ExecutionContext[T] | None, error: BaseException | None) -> bool:
-    """Tell whether a task was not started because another worker had it first."""
-    return ctx is None and isinstance(error, TaskNotStartableError) and not isinstance(error, _OWN_FAULT)
+def was_taken(error: BaseException | None) -> bool:
+    """Return whether a task was refused because another worker had it first."""
+    return isinstance(error, TaskNotStartableError) and not isinstance(error, TaskIgnoredError | TaskNotFoundError)
 
 
 @dataclass(slots=True)
 class Batch(Generic[T]):
-    """The runs of one step over many tasks."""
+    """The attempts of one step at many tasks."""
 
     codes: Codes
     start: Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
     function: Callable[[ExecutionContext[T]], object]
-    met: Callable[[], object] | None = None
-    """Called when another worker had a task first."""
+    feed: Feed
     progress: Callable[[Report], object] | None = None
     report: Report = field(default_factory=Report)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, task_ids: Iterable[str], threads: int) -> Report:
-        """Run each task, its id read when it is its turn; an order to end, such as Ctrl-C, is recorded and leaves."""
-        in_threads(self._run, task_ids, threads)
+    def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
+        """Try each task; KeyboardInterrupt and SystemExit are recorded with their task, stop the batch, and leave."""
+        in_threads(self._run, islice(self.feed, limit), threads, rate=rate)
         return self.report
 
     def _run(self, task_id: str) -> None:
-        """Run one task, and note what became of it."""
-        ctx: ExecutionContext[T] | None = None
-        error: Exception | None = None
-        try:
-            with self.start(task_id) as ctx:
-                self.function(ctx)
-        except Exception as caught:  # noqa: BLE001 - of the function: it is on record, and in the report
-            error = caught
-        if self.met is not None and met_another(ctx, error):
-            self.met()
+        attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id)
+        attempt.execute(self.start(task_id), self.function)
+        if (error := attempt.unexpected_error) is not None:
+            raise error
+        if attempt.was_taken:
+            self.feed.note_taken()
         with self._guard:
-            self._note(task_id, ctx, error)
+            attempt.add_to(self.report)
             if self.progress is not None:
                 self.progress(self.report)
-
-    def _note(self, task_id: str, ctx: ExecutionContext[T] | None, error: Exception | None) -> None:
-        outcome = outcome_of(self.codes, ctx, error)
-        if outcome in ("succeeded", "failed", "ignored"):
-            getattr(self.report, outcome).append(task_id)
-        elif error is not None:
-            self.report.refused[task_id] = error

@@ -1,9 +1,9 @@
-"""What a batch tries next: the oldest first, and where others are at work, each worker at a place of its own.
+"""Which task a batch tries next: the oldest first, and where other workers are active, away from them.
 
-Workers that all begin with the oldest task try the same ones, and all but one are refused. So a worker that meets
-another one leaves that place: it reads what is left, begins somewhere in it at random, and goes on from there until it
-meets somebody again. That is one refusal for a stretch of tasks, however many workers there are; and while nobody is
-met, the place moves back to the oldest.
+Workers that all begin with the oldest task try the same ones, and all but one of them are refused. So once a worker is
+refused a task that another worker has, it reads what is left, continues from a random place in it, and stays there
+until that happens again. This costs one refusal for a run of tasks, however many workers there are. While no task is
+taken by others, the place moves back to the oldest.
 """
 
 from __future__ import annotations
@@ -13,56 +13,54 @@ import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-__all__ = ["Feed"]
-
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one request to the index reads."""
 
-_CROWD = 4
-"""Threads from which on workers spread over more: each takes as much room as a worker of its own would."""
+_THREADS_PER_SHARE = 4
+"""Workers with this many threads spread over twice as many tasks, and so on."""
 
-_WIDER = 4
-"""How many times more at most: each time that workers meet costs so many requests."""
+_MOST_SHARES = 4
+"""The range is never wider than this many times `_WIDEST`: reading it costs as many requests."""
 
-_STRETCH = 50
-"""How many tasks are tried between two looks at what is left."""
+_RUN_LENGTH = 50
+"""How many tasks are tried from one place before the index is read again."""
 
 
 class Feed:
     """The ids of the tasks that a batch tries, each once."""
 
     def __init__(self, read: Callable[[], Iterator[str]], *, threads: int = 1) -> None:
-        """`read` begins to read what is due, the oldest first; that many threads try it."""
+        """`read` reads the ids of the tasks that are due, oldest first; `threads` is how many threads try them."""
         self._read = read
-        self._widest = _WIDEST * min(_WIDER, threads // _CROWD + 1)
+        self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
         self._seen: set[str] = set()
-        self._met = threading.Event()
+        self._was_taken = threading.Event()
 
-    def met(self) -> None:
+    def note_taken(self) -> None:
         """Note that another worker had one of these tasks first."""
-        self._met.set()
+        self._was_taken.set()
 
     def __iter__(self) -> Iterator[str]:
-        """Yield ids until nothing is left that was not tried."""
+        """Yield ids until every task that is due was tried."""
         spread = 0
         while True:
-            self._met.clear()
+            self._was_taken.clear()
             any_left = False
-            for task_id in self._stretch(spread):
+            for task_id in self._some(spread):
                 any_left = True
                 self._seen.add(task_id)
                 yield task_id
-                if self._met.is_set():
+                if self._was_taken.is_set():
                     break
-            if not (any_left and (spread or self._met.is_set())):
+            if not (any_left and (spread or self._was_taken.is_set())):
                 return
-            spread = self._widest if self._met.is_set() else spread // 2
+            spread = self._widest if self._was_taken.is_set() else spread // 2
 
-    def _stretch(self, spread: int) -> Iterator[str]:
-        """Return what is left, from the oldest on; or a part of it, from somewhere among the oldest `spread` on."""
-        left = (task_id for task_id in self._read() if task_id not in self._seen)
+    def _some(self, spread: int) -> Iterator[str]:
+        """Return all untried ids, oldest first, or a run of them that begins among the oldest `spread`."""
+        untried = (task_id for task_id in self._read() if task_id not in self._seen)
         if not spread:
-            return left
-        oldest = list(islice(left, spread))
+            return untried
+        oldest = list(islice(untried, spread))
         begin = random.randrange(len(oldest)) if oldest else 0  # noqa: S311 - spreads load, guards nothing
-        return islice(iter(oldest[begin:] + oldest[:begin]), _STRETCH)
+        return islice(iter(oldest[begin:] + oldest[:begin]), _RUN_LENGTH)

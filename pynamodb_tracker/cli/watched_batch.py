@@ -15,9 +15,9 @@ from typing import Any
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch import batch
+from pynamodb_tracker.batch.batch import TaskAttempt, was_taken
 from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.batch.rate_limit import paced
+from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli.error_groups import Groups
 from pynamodb_tracker.cli.terminal.interrupts import Stop
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_passing
@@ -116,14 +116,13 @@ class Batch:
     rate: float | None
     heartbeat: bool
     show: Callable[[Batch], object]
-    reports: list[Report] = field(default_factory=list)
+    report: Report = field(default_factory=Report)
     groups: Groups = field(default_factory=Groups)
     running: set[str] = field(default_factory=set)
     taken: int = 0
     """Tasks that other workers had first: that is no failure of either."""
     given_back: int = 0
     """Tasks that were claimed and not run."""
-    _heard: int = 0
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, stop: Stop) -> None:
@@ -131,74 +130,64 @@ class Batch:
         step, began = self.selection.step, clock.now()
         with redirect_stdout(sys.stderr):
             feed = self.selection.feed(self.threads)
-            self._run(stop, partial(step.start, heartbeat=self.heartbeat), feed, feed.met)
+            self._run(stop, partial(step.start, heartbeat=self.heartbeat), feed, feed)
             if self.selection.ignored and not stop:
                 # From where they are: one that this batch does not reach stays ignored.
                 start = partial(step.start, also_from=(step.ignored,), heartbeat=self.heartbeat)
                 self._run(stop, start, self.selection.ids_of_ignored(began))
 
-    def _run(
-        self, stop: Stop, start: Callable[[str], Any], ids: Iterable[str], met: Callable[[], object] | None = None
-    ) -> None:
-        """Run tasks, as many as the limit still allows; a worker that meets another one is told so by `met`."""
+    def _run(self, stop: Stop, start: Callable[[str], Any], ids: Iterable[str], feed: Feed | None = None) -> None:
+        """Run tasks, as many as the limit still allows; `feed` is told of tasks that other workers had first."""
 
-        def start_unless_stopped(task_id: str) -> Any:
+        def run(task_id: str) -> None:
             if stop:  # a task that was claimed and given back would be pending, and not where it was
                 raise KeyboardInterrupt
-            return start(task_id)
-
-        codes, function, progress = self.selection.step.codes, partial(self._watched, stop), partial(self._noted, stop)
-        some = paced(islice(ids, self.selection.left(self.done)), self.rate)
-        batch.Batch(codes, start_unless_stopped, function, met=met, progress=progress).run(some, self.threads)
-
-    def _watched(self, stop: Stop, ctx: ExecutionContext[Any]) -> None:
-        """Run one task; one that was being claimed at the order to stop is given back: its attempt does not count."""
-        if stop:
+            attempt: TaskAttempt[Any] = TaskAttempt(self.selection.step.codes, task_id, stopped=stop.event)
+            attempt.execute(start(task_id), self._call)
+            if (error := attempt.unexpected_error) is not None:
+                raise error
+            if attempt.was_taken and feed is not None:
+                feed.note_taken()
             with self._guard:
-                self.given_back += 1
-            raise KeyboardInterrupt
+                self._note(attempt)
+            if stop:
+                raise KeyboardInterrupt
+            if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _is_of_all(attempt.error):
+                raise attempt.error
+
+        in_threads(run, islice(ids, self.selection.left(self.done)), self.threads, rate=self.rate)
+
+    def _note(self, attempt: TaskAttempt[Any]) -> None:
+        attempt.add_to(self.report)
+        self.given_back += attempt.outcome == "released"
+        self.taken += attempt.was_taken
+        self.show(self)
+
+    def _call(self, ctx: ExecutionContext[Any]) -> None:
+        """Call the function; where that would end the program, as a script does with its errors, the task fails."""
         task_id = ctx.task.task_id
         self.running.add(task_id)
         try:
-            self._call(ctx)
+            try:
+                self.function(ctx)
+            except SystemExit as error:
+                raise RuntimeError(f"the function called sys.exit({error})") from error
         except Exception as error:
-            told = " ".join(f"{type(error).__name__}: {message_of(error)}".split()).removesuffix(":")
+            message = " ".join(f"{type(error).__name__}: {message_of(error)}".split()).removesuffix(":")
             with self._guard:
-                self.groups.add("", task_id, told, clock.now())
+                self.groups.add("", task_id, message, clock.now())
             raise
         finally:
             self.running.discard(task_id)
 
-    def _call(self, ctx: ExecutionContext[Any]) -> None:
-        """Call the function; where that would end the program, as a script does with its errors, the task fails."""
-        try:
-            self.function(ctx)
-        except SystemExit as error:
-            raise RuntimeError(f"the function called sys.exit({error})") from error
-
-    def _noted(self, stop: Stop, report: Report) -> None:
-        if not any(each is report for each in self.reports):
-            self.reports.append(report)
-        self.show(self)
-        if stop:
-            raise KeyboardInterrupt
-        number = sum(len(each.refused) for each in self.reports)
-        if number > self._heard:
-            self._heard = number
-            error = next(reversed(report.refused.values()))
-            self.taken += batch.met_another(None, error)
-            if _is_of_all(error):
-                raise error
-
     def number(self, outcome: str) -> int:
         """Return how many tasks ended like that: succeeded, failed or ignored."""
-        return sum(len(getattr(report, outcome)) for report in self.reports)
+        return len(getattr(self.report, outcome))
 
     @property
     def refused(self) -> dict[str, Exception]:
         """Why tasks could not be run, or not be recorded; without those that others had first."""
-        found = (each for report in self.reports for each in report.refused.items())
-        return {task_id: error for task_id, error in found if not batch.met_another(None, error)}
+        return {task_id: error for task_id, error in self.report.refused.items() if not was_taken(error)}
 
     @property
     def done(self) -> int:

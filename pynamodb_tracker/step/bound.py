@@ -209,7 +209,6 @@ class BoundStep(BoundStates[T]):
         after each task, one call at a time. `heartbeat` is as of `start`: a thread for each task that runs.
         """
         from pynamodb_tracker.batch.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
-        from pynamodb_tracker.batch.rate_limit import paced  # noqa: PLC0415 - the same
 
         check_function(function)
         check_threads(threads)
@@ -224,8 +223,8 @@ class BoundStep(BoundStates[T]):
             return Report(due=list(due))
         feed = self.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(self.codes, start, function, met=feed.met, progress=progress)
-        return batch.run(paced(islice(feed, limit), rate), threads)
+        batch = Batch(self.codes, start, function, feed, progress)
+        return batch.run(limit=limit, threads=threads, rate=rate)
 
     def reopen(self, task_id: str) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.

@@ -8,13 +8,11 @@ from collections.abc import Callable
 from typing import Any, Literal, cast
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import Outcome, met_another, outcome_of
+from pynamodb_tracker.batch.batch import Outcome, TaskAttempt
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker.poller import Backlog
-
-__all__ = ["Attempt", "Left"]
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -24,103 +22,79 @@ Left = Literal["ended", "given back", "locked"]
 """How a task is left that still ran when the grace time was over."""
 
 
-class _TooLate(KeyboardInterrupt):
-    """The worker was stopped while the task was claimed: an order as Ctrl-C is, so the attempt is given back."""
+class WorkerAttempt(TaskAttempt[Any]):
+    """A task that a thread of the worker tries; another thread may give it back."""
 
-
-class Attempt:
-    """A task that a thread of the worker tries."""
-
-    def __init__(self, backlog: Backlog, task_id: str, *, heartbeat: bool) -> None:
+    def __init__(self, backlog: Backlog, task_id: str, *, heartbeat: bool, stopped: threading.Event) -> None:
+        super().__init__(backlog.step.codes, task_id, stopped=stopped)
         self.backlog = backlog
-        self.task_id = task_id
         self.since = clock.now()
         self._run = cast("Run[Any]", backlog.step.start(task_id, heartbeat=heartbeat))
-        self._ctx: ExecutionContext[Any] | None = None
         self._guard = threading.Lock()
-        self._is_noted = False
-        self._is_held = False
-        self._over = threading.Event()
+        self._is_counted = False
+        self._is_being_given_back = False
+        self._has_ended = threading.Event()
 
-    def go(self, function: Function, stopped: threading.Event) -> None:
-        """Run the function on the task; its exceptions are on record, and only an order to end leaves."""
-        if stopped.is_set():
-            self._over.set()
+    def run(self, function: Function) -> None:
+        """Run the function on the task and count the outcome; only KeyboardInterrupt and SystemExit are raised."""
+        if self.is_stopped:
+            self._has_ended.set()
             return
-        error: BaseException | None = None
         try:
-            with self._run as ctx:
-                self._ctx = ctx
-                _check_goes_on(stopped)
-                function(ctx)
-        except _TooLate:
-            error = TrackerError("it was to be given back, for the worker stops")
-        except BaseException as caught:
-            error = caught
-            if isinstance(caught, KeyboardInterrupt | SystemExit):
+            self.execute(self._run, function)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
         finally:
-            self._note(error)
-            self._over.set()
+            if self._count(self.outcome, self.error):
+                self._log_end()
+            self._has_ended.set()
 
     def give_back(self, seconds: float) -> Left:
-        """Release the task though its function still runs, and tell what became of it in that time.
+        """Release the task while its function still runs, and return how that ended within this time.
 
-        One whose claim is under way releases itself, and one whose end is being recorded ends: that is waited for.
+        A task that is just being claimed is released by its own thread, and one whose end is just being recorded ends:
+        both are waited for.
         """
-        if self._ctx is None and self._over.wait(seconds):
+        if self.ctx is None and self._has_ended.wait(seconds):
             return "ended"
         with self._guard:
-            self._is_held = True  # a block that ends from now on is refused, for its task is given back
+            self._is_being_given_back = True  # the end of the block is refused from now on, which is not to be counted
         released = self._run.give_back()
         with self._guard:
-            self._is_held = False
+            self._is_being_given_back = False
         if released:
             self._count("released", None)
             return "given back"
-        if self._over.is_set():
+        if self._has_ended.is_set():
             self._count("refused", None)  # unless it was counted before
-        return "ended" if self._over.wait(seconds) else "locked"
-
-    def _note(self, error: BaseException | None) -> None:
-        """Count the task, and say what a person should know of it."""
-        outcome: Outcome
-        try:
-            outcome = outcome_of(self.backlog.step.codes, self._ctx, error)
-        except BaseException as odd:
-            outcome = "refused"
-            if isinstance(odd, Exception):
-                log.exception("%s could not be started; it is tried again", self, extra=self._about())
-        if self._count(outcome, error) and self._ctx is not None:
-            self._tell(outcome, error)
+        return "ended" if self._has_ended.wait(seconds) else "locked"
 
     def _count(self, outcome: Outcome, error: BaseException | None) -> bool:
-        """Count the task once, and tell whether this was the time."""
+        """Count the task unless it was counted before, and return whether it was counted now."""
         with self._guard:
-            if self._is_noted or (self._is_held and outcome == "refused"):
+            if self._is_counted or (self._is_being_given_back and outcome == "refused"):
                 return False
-            self._is_noted = True
+            self._is_counted = True
         kept = error if isinstance(error, Exception) else None
-        self.backlog.ended(self.task_id, outcome, kept, met=met_another(self._ctx, error))
+        self.backlog.ended(self.task_id, outcome, kept, was_taken=self.was_taken)
         return True
 
-    def _tell(self, outcome: Outcome, error: BaseException | None) -> None:
-        if outcome in ("failed", "ignored") and self._ctx is not None:
-            log.warning("%s %s: %s", self, outcome, self._ctx.task.last_error, extra=self._about())
-        elif outcome == "refused":
-            # The message of another error is the function's own, and may hold a secret.
-            told = error if error is None or isinstance(error, TrackerError) else type(error).__name__
-            log.warning("how %s ended is not on record: %s", self, told, extra=self._about())
-
-    def _about(self) -> dict[str, object]:
+    def _log_end(self) -> None:
         about: dict[str, object] = {"task_id": self.task_id, "step": self.backlog.step.name}
-        return about if self._ctx is None else {**about, "attempt": self._ctx.attempt}
+        if self.ctx is None:
+            if isinstance(error := self.unexpected_error, Exception):
+                log.error("%s could not be started; it is tried again", self, exc_info=error, extra=about)
+            return
+        about["attempt"] = self.ctx.attempt
+        outcome, error = self.outcome, self.error
+        if outcome in ("failed", "ignored"):
+            log.warning("%s %s: %s", self, outcome, self.ctx.task.last_error, extra=about)
+        elif outcome == "refused":
+            # The message of any other error is the function's own, and may contain a secret.
+            shown = error if error is None or isinstance(error, TrackerError) else type(error).__name__
+            log.warning("the end of %s could not be recorded: %s", self, shown, extra=about)
 
     def __str__(self) -> str:
-        attempt = "" if self._ctx is None else f" (attempt {self._ctx.attempt})"
+        attempt = "" if self.ctx is None else f" (attempt {self.ctx.attempt})"
         return f"{self.backlog.name} of {self.task_id!r}{attempt}"
-
-
-def _check_goes_on(stopped: threading.Event) -> None:
-    if stopped.is_set():
-        raise _TooLate

@@ -94,11 +94,11 @@ class Backlog:
             self._cut(self._trouble.meet(error))
             return None
 
-    def ended(self, task_id: str, outcome: Outcome, error: Exception | None, *, met: bool) -> None:
+    def ended(self, task_id: str, outcome: Outcome, error: Exception | None, *, was_taken: bool) -> None:
         """Note what became of a task, and whether another worker had it first."""
         feed = self._feed
-        if met and feed is not None:
-            feed.met()
+        if was_taken and feed is not None:
+            feed.note_taken()
         with self._guard:
             self.tally += Tally(**{outcome: 1})
         if outcome != "refused":

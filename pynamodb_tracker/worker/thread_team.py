@@ -12,7 +12,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.worker.attempt import Attempt, Function
+from pynamodb_tracker.worker.attempt import Function, WorkerAttempt
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import Backlog
 from pynamodb_tracker.worker.signals import Message
@@ -56,7 +56,7 @@ class Crew:
         self._dispatcher = Dispatcher(self._backlogs, rate=settings.rate, until_idle=settings.until_idle)
         self._heartbeat = settings.heartbeat
         self._tell_all = tell
-        self._running: dict[int, Attempt] = {}
+        self._running: dict[int, WorkerAttempt] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"pynamodb_tracker worker {number + 1}", daemon=True)
             for number in range(settings.threads)
@@ -132,15 +132,17 @@ class Crew:
 
     def _try(self, backlog: Backlog, task_id: str) -> None:
         here = threading.get_ident()
-        self._running[here] = attempt = Attempt(backlog, task_id, heartbeat=self._heartbeat)
+        self._running[here] = attempt = WorkerAttempt(
+            backlog, task_id, heartbeat=self._heartbeat, stopped=self._dispatcher.stopped
+        )
         try:
-            attempt.go(self._functions[id(backlog)], self._dispatcher.stopped)
+            attempt.run(self._functions[id(backlog)])
         finally:
             del self._running[here]
             self._dispatcher.done()
 
 
-def _give_back(attempt: Attempt) -> None:
+def _give_back(attempt: WorkerAttempt) -> None:
     match attempt.give_back(_GIVE_BACK_WITHIN):
         case "given back":
             log.warning("%s still ran when the grace time was over: it was given back", attempt)

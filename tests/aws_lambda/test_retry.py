@@ -288,7 +288,7 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
 def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     met = []
-    monkeypatch.setattr("pynamodb_tracker.batch.candidates.Feed.met", lambda _: met.append(True))
+    monkeypatch.setattr("pynamodb_tracker.batch.candidates.Feed.note_taken", lambda _: met.append(True))
     monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))

@@ -18,7 +18,7 @@ from pynamodb_tracker import Tally, Worker
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import Todo
 from pynamodb_tracker.worker import parent_pipe
-from pynamodb_tracker.worker.attempt import Attempt
+from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.signals import Message
 from pynamodb_tracker.worker.status_print import say
 from pynamodb_tracker.worker.thread_team import Crew
@@ -127,15 +127,17 @@ def test_the_first_ctrl_c_after_another_order_to_stop_waits_too(stopping: thread
     thread.join(WAIT)
 
 
-def test_nothing_is_claimed_by_a_thread_that_took_a_task_before_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    go = Attempt.go
+def test_nothing_is_claimed_by_a_thread_that_took_a_task_before_the_stop(
+    monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
+) -> None:
+    run = WorkerAttempt.run
 
-    def stopped_first(attempt: Attempt, function: Any, stopped: threading.Event) -> None:
+    def stopped_first(attempt: WorkerAttempt, function: Any) -> None:
         worker.stop()
-        assert stopped.wait(WAIT)
-        go(attempt, function, stopped)
+        assert stopping.wait(WAIT)
+        run(attempt, function)
 
-    monkeypatch.setattr(Attempt, "go", stopped_first)
+    monkeypatch.setattr(WorkerAttempt, "run", stopped_first)
     Order.create("o-1")
     worker = Worker({Order.confirm: lambda _: None})
     assert worker.run() == {Order.confirm: Tally()}

@@ -162,7 +162,7 @@ def test_a_task_that_was_refused_is_left_alone_for_some_seconds(
 ) -> None:
     step.tasks = ["o-1"]
     assert backlog.take() == "o-1"
-    backlog.ended("o-1", "refused", TaskLockedError("held"), met=True)
+    backlog.ended("o-1", "refused", TaskLockedError("held"), was_taken=True)
     for _ in range(4):
         assert backlog.take() is None
         stopped_clock.advance(SECOND)
@@ -209,7 +209,7 @@ def test_a_clock_that_is_put_back_does_not_make_it_wait(
 def test_who_meets_another_worker_reads_anew(backlog: Backlog, step: FakeStep) -> None:
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert backlog.take() == "o-000"
-    backlog.ended("o-000", "refused", TaskLockedError("held"), met=True)
+    backlog.ended("o-000", "refused", TaskLockedError("held"), was_taken=True)
     after = backlog.take()
     assert after is not None
     assert step.reads == 2
@@ -251,7 +251,7 @@ def test_any_error_of_a_look_is_waited_for_and_told_with_its_traceback(
 def test_a_claim_that_is_throttled_ends_the_round(backlog: Backlog, step: FakeStep) -> None:
     step.tasks = ["o-1", "o-2"]
     assert backlog.take() == "o-1"
-    backlog.ended("o-1", "refused", failed("ThrottlingException", UpdateError), met=False)
+    backlog.ended("o-1", "refused", failed("ThrottlingException", UpdateError), was_taken=False)
     assert not backlog.is_ready(step._clock.now())
 
 
@@ -260,10 +260,10 @@ def test_a_claim_that_is_refused_for_good_ends_the_round_only_where_many_are(bac
     denied = failed("AccessDeniedException", UpdateError)
     for number in range(3):
         assert backlog.take() == f"o-{number}"
-        backlog.ended(f"o-{number}", "refused", denied, met=False)
+        backlog.ended(f"o-{number}", "refused", denied, was_taken=False)
         assert backlog.is_ready(step._clock.now())
     assert backlog.take() == "o-3"
-    backlog.ended("o-3", "refused", denied, met=False)
+    backlog.ended("o-3", "refused", denied, was_taken=False)
     assert not backlog.is_ready(step._clock.now())
 
 

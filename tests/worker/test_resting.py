@@ -47,10 +47,10 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
             continue
         elif task_id.startswith("good"):
             step.tasks.remove(task_id)
-            backlog.ended(task_id, "succeeded", None, met=False)
+            backlog.ended(task_id, "succeeded", None, was_taken=False)
         else:
             tries += 1
-            backlog.ended(task_id, "refused", error, met=False)
+            backlog.ended(task_id, "refused", error, was_taken=False)
     assert len(step.tasks) == 10
     assert tries < 120
     assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
@@ -66,7 +66,7 @@ def test_rows_that_no_claim_is_possible_of_cost_those_behind_them_no_time(
     error = failed("ValidationException", UpdateError)
     while (task_id := backlog.take()) != "good":
         assert task_id is not None
-        backlog.ended(task_id, "refused", error, met=False)
+        backlog.ended(task_id, "refused", error, was_taken=False)
     assert stopped_clock.now() == began
 
 
@@ -125,5 +125,5 @@ def test_trouble_with_the_table_is_none_of_a_task(stopped_clock: StoppedClock) -
     step.tasks = ["o-1"]
     backlog = Backlog(step, LONGEST)  # type: ignore[arg-type]
     assert backlog.take() == "o-1"
-    backlog.ended("o-1", "refused", TaskLockedError("held"), met=True)
+    backlog.ended("o-1", "refused", TaskLockedError("held"), was_taken=True)
     assert not backlog._rest._broken

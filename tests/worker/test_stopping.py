@@ -15,7 +15,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import thread_team
-from pynamodb_tracker.worker.attempt import Attempt, Left
+from pynamodb_tracker.worker.attempt import Left, WorkerAttempt
 from pynamodb_tracker.worker.thread_team import Crew
 from tests.support.processes import until
 from tests.worker.shop import Order
@@ -129,9 +129,9 @@ def test_a_claim_that_is_under_way_when_the_grace_time_is_over_is_given_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
-    give_back, enter = Attempt.give_back, Run.__enter__
+    give_back, enter = WorkerAttempt.give_back, Run.__enter__
 
-    def now_cut(attempt: Attempt, seconds: float) -> Left:
+    def now_cut(attempt: WorkerAttempt, seconds: float) -> Left:
         cutting.set()
         return give_back(attempt, seconds)
 
@@ -140,7 +140,7 @@ def test_a_claim_that_is_under_way_when_the_grace_time_is_over_is_given_back(
         assert cutting.wait(WAIT)
         return enter(run)
 
-    monkeypatch.setattr(Attempt, "give_back", now_cut)
+    monkeypatch.setattr(WorkerAttempt, "give_back", now_cut)
     monkeypatch.setattr(Run, "__enter__", slow)
     Order.create("o-1")
     worker = Worker({Order.confirm: Hanging()}, grace=AT_ONCE)
