@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pynamodb_tracker import clock
@@ -78,7 +80,7 @@ class Attempt(TaskAttempt[Any]):
                 self.error = None
             except UnreadableEventError:
                 raise
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - other records of the event are still to be run
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - as below
                 self.error = error
             else:
                 self._start(function)
@@ -90,11 +92,8 @@ class Attempt(TaskAttempt[Any]):
         def run_to_its_end(ctx: ExecutionContext[Any]) -> Any:
             return finished(function(ctx))
 
-        try:
-            run = self.step.start(self.task_id, lock_for=self._invocation.lock_for)
-            self.execute(run, run_to_its_end)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
-            self.error = error
+        with suppress(SystemExit):  # it is kept in `error`, and other records of the event are still to be run
+            self.execute(partial(self.step.start, lock_for=self._invocation.lock_for), run_to_its_end)
 
     def _create(self, attributes: Mapping[str, Any]) -> None:
         try:

@@ -21,6 +21,9 @@ from pynamodb_tracker.status import Codes
 
 T = TypeVar("T", bound=TaskRow)
 
+Start = Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
+"""`step.start`, with its options set: what returns the run of a task."""
+
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 """What became of a task. refused: it was not started, or how it ended could not be recorded. released: the attempt was
 given back and does not count."""
@@ -36,7 +39,7 @@ class TaskAttempt(Generic[T]):
     Batches, workers, handlers and the command line run every function on every task through this class:
 
         attempt = TaskAttempt(step.codes, task_id)
-        attempt.execute(step.start(task_id), function)
+        attempt.execute(step.start, function)
         counts[attempt.outcome] += 1
     """
 
@@ -52,18 +55,14 @@ class TaskAttempt(Generic[T]):
         """Why the task was not started, what the function raised, or why its end could not be recorded."""
         self._stopped = stopped
 
-    def execute(
-        self,
-        run: AbstractContextManager[ExecutionContext[T], bool | None],
-        function: Callable[[ExecutionContext[T]], object],
-    ) -> None:
-        """Start the task with `run`, which is what `step.start` returned, and call the function with its context.
+    def execute(self, start: Start[T], function: Callable[[ExecutionContext[T]], object]) -> None:
+        """Start the task and call the function with its context.
 
         An Exception is recorded with the task and kept in `error`. Anything else, such as KeyboardInterrupt and
         SystemExit, is recorded and kept as well, and then raised.
         """
         try:
-            with run as self.ctx:
+            with start(self.task_id) as self.ctx:
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
                 self.value = function(self.ctx)
@@ -123,7 +122,7 @@ class Batch(Generic[T]):
     """The attempts of one step at many tasks."""
 
     codes: Codes
-    start: Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
+    start: Start[T]
     function: Callable[[ExecutionContext[T]], object]
     feed: Feed
     progress: Callable[[Report], object] | None = None
@@ -137,7 +136,7 @@ class Batch(Generic[T]):
 
     def _run(self, task_id: str) -> None:
         attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id)
-        attempt.execute(self.start(task_id), self.function)
+        attempt.execute(self.start, self.function)
         if (error := attempt.unexpected_error) is not None:
             raise error
         if attempt.was_taken:

@@ -143,7 +143,7 @@ class Batch:
             if stop:  # a task that was claimed and given back would be pending, and not where it was
                 raise KeyboardInterrupt
             attempt: TaskAttempt[Any] = TaskAttempt(self.selection.step.codes, task_id, stopped=stop.event)
-            attempt.execute(start(task_id), self._call)
+            attempt.execute(start, self._call)
             if (error := attempt.unexpected_error) is not None:
                 raise error
             if attempt.was_taken and feed is not None:

@@ -29,7 +29,8 @@ class WorkerAttempt(TaskAttempt[Any]):
         super().__init__(backlog.step.codes, task_id, stopped=stopped)
         self.backlog = backlog
         self.since = clock.now()
-        self._run = cast("Run[Any]", backlog.step.start(task_id, heartbeat=heartbeat))
+        self._heartbeat = heartbeat
+        self._run: Run[Any] | None = None
         self._guard = threading.Lock()
         self._is_counted = False
         self._is_being_given_back = False
@@ -41,7 +42,7 @@ class WorkerAttempt(TaskAttempt[Any]):
             self._has_ended.set()
             return
         try:
-            self.execute(self._run, function)
+            self.execute(self._start, function)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
@@ -60,7 +61,7 @@ class WorkerAttempt(TaskAttempt[Any]):
             return "ended"
         with self._guard:
             self._is_being_given_back = True  # the end of the block is refused from now on, which is not to be counted
-        released = self._run.give_back()
+        released = self._run is not None and self._run.give_back()
         with self._guard:
             self._is_being_given_back = False
         if released:
@@ -69,6 +70,10 @@ class WorkerAttempt(TaskAttempt[Any]):
         if self._has_ended.is_set():
             self._count("refused", None)  # unless it was counted before
         return "ended" if self._has_ended.wait(seconds) else "locked"
+
+    def _start(self, task_id: str) -> Run[Any]:
+        self._run = cast("Run[Any]", self.backlog.step.start(task_id, heartbeat=self._heartbeat))
+        return self._run
 
     def _count(self, outcome: Outcome, error: BaseException | None) -> bool:
         """Count the task unless it was counted before, and return whether it was counted now."""
