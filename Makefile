@@ -9,7 +9,7 @@ BIN := .venv/bin
 ARGS ?=
 SECONDS ?= 600
 
-.PHONY: help demo test check docs bench chaos clean
+.PHONY: help demo test quick check docs bench chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: $(READY) ## run all tests and measure coverage; ARGS="..." goes to pytest
 	$(BIN)/coverage run -m pytest $(ARGS)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
+	@$(BIN)/python -m pytest --quick $(ARGS)
 
 check: $(READY) ## check format, lint, types and layers
 	$(BIN)/ruff format --check .

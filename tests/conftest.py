@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.engine.proxy import Proxy
 
 NO_ENGINE = "no DynamoDB Local: "
 ENGINE = pytest.StashKey[Engine]()
+TESTS = Path(__file__).parent
 
 AWS_SETTINGS = {
     "AWS_ACCESS_KEY_ID": "testing",  # letters and digits only, or DynamoDB Local refuses it
@@ -24,6 +26,27 @@ AWS_SETTINGS = {
 }
 
 
+QUICK = ("contract", "typing")
+"""The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
+SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
+"""The files of tests/ that `--quick` leaves out."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of the inner loop."""
+    parser.addoption(
+        "--quick", action="store_true", help="run what takes less than a minute: no engine, no races, no processes"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the folders and files out that `--quick` does not run."""
+    if not config.getoption("quick") or collection_path.parent != TESTS:
+        return None
+    name = collection_path.name
+    return name not in QUICK if collection_path.is_dir() else name in SLOW
+
+
 def pytest_configure() -> None:
     """Replace the developer's AWS settings, before any test module can read them."""
     # A run in the background may have been started with Ctrl-C ignored, and so would all processes that tests start.
@@ -34,11 +57,15 @@ def pytest_configure() -> None:
     os.environ |= AWS_SETTINGS
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what asks for the engine, so that `-m "not engine"` leaves all of it out."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what asks for the engine, so that `-m "not engine"` and `--quick` leave all of it out."""
     for item in items:
         if isinstance(item, pytest.Function) and "dynamodb_local" in item.fixturenames:
             item.add_marker("engine")
+    if config.getoption("quick"):
+        left_out = [item for item in items if any(item.iter_markers("engine")) or any(item.iter_markers("race"))]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(scope="session")
