@@ -23,9 +23,7 @@ from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.declared import Step
-from pynamodb_tracker.step.state import Page, State
+from pynamodb_tracker.step import BoundStep, Page, State, Step
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:

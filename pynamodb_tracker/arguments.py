@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 __all__ = [
     "LONGEST",
     "check_duration",
-    "check_flag",
+    "check_flags",
     "check_function",
     "check_limit",
     "check_rate",
@@ -91,11 +91,11 @@ def check_function(function: object) -> None:
             )
 
 
-def check_flag(name: str, flag: object) -> bool:
-    """Return True or False."""
-    if not isinstance(flag, bool):
-        raise TypeError(f"{name} is True or False, not {shown(flag)}")
-    return flag
+def check_flags(**flags: object) -> None:
+    """Refuse each flag, given by its name, that is neither True nor False."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} is True or False, not {shown(flag)}")
 
 
 def check_limit(name: str, limit: object) -> int | None:

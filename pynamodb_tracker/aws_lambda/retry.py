@@ -22,8 +22,7 @@ from pynamodb_tracker.aws_lambda.record_job import check_function_of, check_step
 from pynamodb_tracker.aws_lambda.sweep import RunInPlace, SendToQueue, Sweep
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.declared import States
+from pynamodb_tracker.step.bound import BoundStep, States
 from pynamodb_tracker.worker_name import working_as
 
 __all__ = ["retry_handler"]

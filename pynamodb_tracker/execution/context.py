@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_duration, check_flag
+from pynamodb_tracker.arguments import check_duration, check_flags
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.row import TaskRow
 
@@ -90,7 +90,7 @@ class ExecutionContext(Generic[T_co]):
         """
         from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - for cold starts without one
 
-        check_flag("succeed", succeed)
+        check_flags(succeed=succeed)
         with self._holding("open a transaction of"):
             lock = self._lock
         if succeed and lock.promise is None:

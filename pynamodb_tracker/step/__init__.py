@@ -1,6 +1,6 @@
-"""A step: as it is declared, and bound to its class of tasks."""
+"""A step as it is declared, and bound to its class of tasks; its states."""
 
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.declared import Step
+from pynamodb_tracker.step.bound import BoundStep, States, Step
+from pynamodb_tracker.step.state import Page, State
 
-__all__ = ["BoundStep", "Step"]
+__all__ = ["BoundStep", "Page", "State", "States", "Step"]

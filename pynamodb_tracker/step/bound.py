@@ -1,52 +1,159 @@
-"""A step bound to its class of tasks: its states, and what is done with its tasks: start, run, run_all and more."""
+"""A step of a use case: as a class body declares it, and bound to that class, with all that is done with its tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from pynamodb_tracker import clock, query, transitions
 from pynamodb_tracker.arguments import (
     check_duration,
-    check_flag,
+    check_flags,
     check_function,
     check_limit,
     check_rate,
     check_task_id,
     check_text,
     check_threads,
+    shown,
 )
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.report import Report
-from pynamodb_tracker.status import Codes
-from pynamodb_tracker.step.bound_states import BoundStates
-from pynamodb_tracker.step.declared import States, Step
+from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
 
-__all__ = ["BoundStep"]
-
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
 
+RetryDelay = timedelta | Callable[[int], timedelta]
 
-class BoundStep(BoundStates[T]):
+
+class DeclaredState:
+    """A state named in the class body, where the use case is not known yet."""
+
+    __slots__ = ("status", "step")
+
+    def __init__(self, step: Step, status: Status) -> None:
+        self.step = step
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"{self.step.name}.{self.status}"
+
+
+States = Sequence[State[Any] | DeclaredState]
+
+
+class Step:
+    """A step of a use case; steps run in the order of their numbers, and a success is pending of the next one.
+
+    `number` is stored: a whole number from 1 to 990, at least 10 apart from the others. You can rename a step freely,
+    but not renumber it. `max_attempts` also counts attempts whose worker died; after the last one the task is ignored.
+    `lock_for` is how long a worker may hold a task, and so how long a dead worker blocks it. `retry_delay`, a timedelta
+    or a function of the attempt's number, is the pause after a failure; a pause below the clock margin (2 seconds) has
+    no effect. `give_up_on` lists exceptions that set the task to ignored at once. `also_from` lists further states
+    from which the step may start.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        max_attempts: int = 3,
+        lock_for: timedelta = timedelta(minutes=5),
+        retry_delay: RetryDelay | None = None,
+        give_up_on: Sequence[type[BaseException]] = (),
+        also_from: States = (),
+    ) -> None:
+        self.name = ""
+        self.number = number
+        self.max_attempts = max_attempts
+        self.lock_for = lock_for
+        self.retry_delay = retry_delay
+        self.give_up_on = give_up_on
+        self.also_from = also_from
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @property
+    def pending(self) -> DeclaredState:
+        """Pending of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.PENDING)
+
+    @property
+    def in_progress(self) -> DeclaredState:
+        """In progress at this step; no other step may start from it."""
+        return DeclaredState(self, Status.IN_PROGRESS)
+
+    @property
+    def failed(self) -> DeclaredState:
+        """Failed of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.FAILED)
+
+    @property
+    def succeeded(self) -> DeclaredState:
+        """Succeeded of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.SUCCEEDED)
+
+    @property
+    def ignored(self) -> DeclaredState:
+        """Ignored of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.IGNORED)
+
+    if TYPE_CHECKING:  # the metaclass replaces each step of a use case by a bound one
+
+        def __get__(self, instance: T | None, owner: type[T]) -> BoundStep[T]: ...
+
+
+class BoundStep(Generic[T]):
     """A step of a class of tasks: its states, and what can be done with its tasks."""
 
     def __init__(self, model: type[T], declared: Step, codes: Codes, states: dict[int, State[T]]) -> None:
-        super().__init__(model, declared, codes, states)
+        """`states` are those of all steps of the class, by code."""
+        self.model = model
+        self.name = declared.name
         self.number = declared.number
+        self.declared = declared
+        self.codes = codes
+        self._states = states
         self._also_from: frozenset[int] = frozenset()
         self._writes = transitions.StepWrites(model, codes, declared.max_attempts)
+
+    @property
+    def pending(self) -> State[T]:
+        """Waits for an attempt."""
+        return self._states[self.codes.pending]
+
+    @property
+    def in_progress(self) -> State[T]:
+        """A worker holds the lock, or died while it did."""
+        return self._states[self.codes.in_progress]
+
+    @property
+    def failed(self) -> State[T]:
+        """The last attempt failed, and another one is allowed."""
+        return self._states[self.codes.failed]
+
+    @property
+    def ignored(self) -> State[T]:
+        """Set aside; waits for a person."""
+        return self._states[self.codes.ignored]
+
+    @property
+    def succeeded(self) -> State[T]:
+        """Done: pending of the next step, or the end."""
+        return self._states[self.codes.succeeded]
 
     @overload
     def start(
@@ -84,19 +191,20 @@ class BoundStep(BoundStates[T]):
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
-        The exceptions of the block leave unchanged, unless `skip_error` swallows them once they are recorded.
-        Refused: TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError, TaskIgnoredError,
-        found out by one more request; with `detailed_error=False` it is a plain TaskNotStartableError without it.
-        LockLostError where the row proves that another worker took over; ValueNotStorableError fails the attempt.
-        With `heartbeat` a thread extends the lock while the block runs, each time when a third of it is over; one such
-        beat is one request, and 1 write unit per started KB of the row.
+        Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded.
+        A task that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError
+        or TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
+        TaskNotStartableError, without that request. LockLostError is raised when the row shows that another worker has
+        taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a thread extends the lock while the block
+        runs, whenever a third of it has passed; each extension is one request, and 1 write unit per started KB of the
+        row.
         """
         task_id = check_task_id(task_id)
-        check_flag("detailed_error", detailed_error)
-        check_flag("skip_error", skip_error)
-        check_flag("heartbeat", heartbeat)
+        check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
         duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
-        also = self._also_from | self.codes_to_start_from(also_from)
+        also = self._also_from
+        if also_from != ():
+            also |= self._codes_to_start_from(also_from)
         return Run(self._writes, self.declared, task_id, duration, also, detailed_error, skip_error, heartbeat)
 
     def run(
@@ -109,13 +217,13 @@ class BoundStep(BoundStates[T]):
         also_from: States = (),
         heartbeat: bool = False,
     ) -> R:
-        """Start the task, call the function with the context, and return what it returns; all else is as of `start`."""
+        """Start the task, call the function with the context, and return its result; options as in `start`."""
         check_function(function)
         with self.start(
             task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from, heartbeat=heartbeat
         ) as ctx:
             result = function(ctx)
-        return result  # noqa: RET504 - in the block it would leave before the success is recorded, to a type checker
+        return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     def todo(
         self,
@@ -129,20 +237,20 @@ class BoundStep(BoundStates[T]):
     ) -> Iterator[T]:
         """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
 
-        `only` looks at some of these three states of the step, `error_like` at tasks whose last error, on one line, has
-        that text in it, in upper or lower case. `with_data=False` leaves `data` out, as a query does.
+        `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
+        contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
         """
         check_limit("limit", limit)
-        check_flag("with_data", with_data)
-        return map(checked, self._todo(since, until, only, error_like).rows(limit, with_data=with_data))
+        check_flags(with_data=with_data)
+        return map(checked, self._due(since, until, only, error_like).rows(limit, with_data=with_data))
 
     def next_due(self) -> dict[State[T], datetime]:
-        """Return for pending, failed and in_progress, where they have tasks, when the first of them can be started.
+        """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
 
-        That may be a time ago. Of a task in progress it is when its lock ends as it was claimed, and can be taken over:
-        one that was extended since ends later. By the index; one request for each of these states and shards.
+        That time may have passed. A task in progress can be taken over once its lock, as it was claimed, has expired;
+        if the lock was extended since, that is later. Read from the index, with one request per state and shard.
         """
-        return {self._states[code]: time for code, time in self._todo(None, None, (), None).first().items()}
+        return {self._states[code]: time for code, time in self._due(None, None, (), None).first().items()}
 
     def due_ids(
         self,
@@ -153,9 +261,9 @@ class BoundStep(BoundStates[T]):
         only: States = (),
         error_like: str | None = None,
     ) -> Iterator[str]:
-        """Return the ids of `todo` as the index has them: half a read unit for about 20, and some may have moved on."""
+        """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
         check_limit("limit", limit)
-        return islice(self._todo(since, until, only, error_like).ids(), limit)
+        return islice(self._due(since, until, only, error_like).ids(), limit)
 
     def feed(
         self,
@@ -169,13 +277,13 @@ class BoundStep(BoundStates[T]):
     ) -> Feed:
         """Return the ids of `todo` for that many threads of a worker, in an order that keeps workers apart.
 
-        It ends where `goes_on`, if given, which is asked for each entry of the index, says no.
+        `goes_on`, if given, is called for each entry of the index; the ids end when it returns False.
         """
         from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
-        return Feed(self._todo(since, until, only, error_like, goes_on).ids, threads=threads)
+        return Feed(self._due(since, until, only, error_like, goes_on).ids, threads=threads)
 
-    def _todo(
+    def _due(
         self,
         since: datetime | None,
         until: datetime | None,
@@ -203,18 +311,18 @@ class BoundStep(BoundStates[T]):
     ) -> Report:
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
-        Errors of the function are recorded with their task and do not leave; Ctrl-C starts nothing more and leaves
-        when the running ones have ended. Workers that meet each other spread over the oldest tasks. `rate` bounds
-        the starts in a second. `dry_run` runs nothing, and reports what is due. `progress` is called with the report
-        after each task, one call at a time. `heartbeat` is as of `start`: a thread for each task that runs.
+        Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
+        starts, and KeyboardInterrupt propagates when the running ones have ended. Workers that run into each other
+        spread over the oldest tasks. `rate` limits the starts per second. `dry_run` runs nothing, and reports what is
+        due. `progress` is called with the report after each task, one call at a time. `heartbeat` is that of `start`:
+        one thread for each running task.
         """
         from pynamodb_tracker.batch.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
 
         check_function(function)
         check_threads(threads)
         check_limit("limit", limit)
-        check_flag("heartbeat", heartbeat)
-        check_flag("dry_run", dry_run)
+        check_flags(heartbeat=heartbeat, dry_run=dry_run)
         if not (progress is None or callable(progress)):
             raise TypeError(f"progress is a function of the report, not {progress!r}")
         rate = check_rate("rate", rate)
@@ -229,14 +337,14 @@ class BoundStep(BoundStates[T]):
     def reopen(self, task_id: str) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
-        TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError otherwise.
+        Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
         return transitions.reopen(self._writes, check_task_id(task_id))
 
     def ignore(self, task_id: str, *, reason: str) -> T:
         """Set a waiting or abandoned task aside, keep the reason in its `errors`, and return it.
 
-        TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError otherwise.
+        Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
         if not isinstance(reason, str):
             raise TypeError(f"the reason is text, not {reason!r}")
@@ -244,10 +352,44 @@ class BoundStep(BoundStates[T]):
 
     def allow_from(self, states: States) -> None:
         """Let this step start from further states, as its declaration says."""
-        self._also_from = self.codes_to_start_from(states)
+        self._also_from = self._codes_to_start_from(states)
+
+    def _codes_to_start_from(self, states: States) -> frozenset[int]:
+        """Return the codes of `also_from`, except those every run starts from; ValueError for an unknown state."""
+        codes = set()
+        for state in _sequence("also_from", states):
+            code = self._code_of(state)
+            if code not in self._states:
+                raise ValueError(f"also_from has {state!r}, which is no state of {self.model.__name__}")
+            if self._states[code].status is Status.IN_PROGRESS:
+                raise ValueError(f"also_from has {self._states[code]}: a task in progress belongs to its worker")
+            codes.add(code)
+        return frozenset(codes - {self.codes.pending, self.codes.failed})
+
+    def codes_to_do(self, only: States) -> frozenset[int]:
+        """Return the codes of `only`; ValueError for a state in which this step has nothing to do."""
+        codes = set()
+        for state in _sequence("only", only):
+            code = self._code_of(state)
+            if code not in (self.codes.pending, self.codes.failed, self.codes.in_progress):
+                step = f"{self.model.__name__}.{self.name}"
+                raise ValueError(
+                    f"only has {state!r}: {step} has something to do in {step}.pending, {step}.failed and, where a "
+                    f"worker left a task behind, {step}.in_progress"
+                )
+            codes.add(code)
+        return frozenset(codes)
+
+    def _code_of(self, state: object) -> int | None:
+        if isinstance(state, DeclaredState):
+            bound = self.model._bound_steps.get(state.step.name)  # noqa: SLF001 - of the class that it is bound to
+            return bound.codes.code(state.status) if bound and bound.declared is state.step else None
+        if isinstance(state, State):
+            return state.code if state.use_case_id == self.model.tracker.use_case.name else None
+        return None
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Let another process find its own by the class and the name."""
+        """Pickle as a reference: another process finds its own by the class and the name."""
         return getattr, (self.model, self.name)
 
     def __str__(self) -> str:
@@ -255,3 +397,12 @@ class BoundStep(BoundStates[T]):
 
     def __repr__(self) -> str:
         return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
+
+
+def _sequence(name: str, states: object) -> Iterable[object]:
+    """Return states that are given as a sequence; TypeError for anything else, a single state included."""
+    if isinstance(states, State | DeclaredState):
+        raise TypeError(f"{name} is a sequence of states, not one: write {name}=({states},)")
+    if isinstance(states, str) or not isinstance(states, Iterable):
+        raise TypeError(f"{name} is a sequence of states, not {shown(states)}: write {name}=(ship.failed,)")
+    return states

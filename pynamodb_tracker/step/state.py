@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import query as index
-from pynamodb_tracker.arguments import check_flag, check_limit, check_task_id, check_time, shown
+from pynamodb_tracker.arguments import check_flags, check_limit, check_task_id, check_time, shown
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.row import TaskRow
@@ -71,10 +71,8 @@ class State(Generic[T]):
         it is large: touching it is then an AttributeError.
         """
         check_limit("limit", limit)
-        check_flag("latest_first", latest_first)
-        walk = index.Walk(
-            self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
-        )
+        check_flags(latest_first=latest_first, with_data=with_data)
+        walk = index.Walk(self.model, self.code, window(since, until), latest_first, with_data=with_data)
         return map(checked, walk.rows(limit))
 
     def page(
@@ -93,10 +91,8 @@ class State(Generic[T]):
         comes back during the walk comes again.
         """
         check_limit("limit", limit)
-        check_flag("latest_first", latest_first)
-        walk = index.Walk(
-            self.model, self.code, window(since, until), latest_first, with_data=check_flag("with_data", with_data)
-        )
+        check_flags(latest_first=latest_first, with_data=with_data)
+        walk = index.Walk(self.model, self.code, window(since, until), latest_first, with_data=with_data)
         walk.positions = {} if cursor is None else self._positions(walk, cursor)
         tasks = list(map(checked, walk.rows(limit)))
         more = len(tasks) == limit and walk.has_more()

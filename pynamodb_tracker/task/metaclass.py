@@ -14,9 +14,7 @@ from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.table import Table
 from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.status import END, Codes, Status
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.declared import Step
-from pynamodb_tracker.step.state import State
+from pynamodb_tracker.step import BoundStep, State, Step
 from pynamodb_tracker.task import validation as mistakes
 
 __all__ = ["TaskMeta"]
@@ -95,7 +93,8 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     states[END] = State(model, codes[-1].step, Status.SUCCEEDED, END)
     bound = {step.name: BoundStep(model, step, each, states) for step, each in zip(steps, codes, strict=True)}
     model._bound_steps, model._states = bound, states  # noqa: SLF001 - the metaclass makes them
-    for step in bound.values():
+    for name, step in bound.items():
+        setattr(model, name, step)
         try:
             step.allow_from(step.declared.also_from)
         except ValueError as error:
@@ -108,4 +107,5 @@ def _steps(model: type) -> Iterator[Step]:
     found: dict[str, object] = {}
     for base in reversed(model.__mro__):
         found.update(vars(base))
-    return (value for value in found.values() if isinstance(value, Step))
+    declared = (value.declared if isinstance(value, BoundStep) else value for value in found.values())
+    return (value for value in declared if isinstance(value, Step))

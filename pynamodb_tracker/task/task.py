@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import query, transitions
-from pynamodb_tracker.arguments import check_flag, check_task_id, check_threads, check_time, did_you_mean, shown
+from pynamodb_tracker.arguments import check_flags, check_task_id, check_threads, check_time, did_you_mean, shown
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration as whole
 from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import State
+from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.task.write_guards import GuardedRow
 
@@ -110,7 +109,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         One request, and one more where its data lies beside the row; `with_data=False` leaves `data` out.
         """
         task_id = check_task_id(task_id)
-        check_flag("with_data", with_data)
+        check_flags(with_data=with_data)
         row = transitions.get(cls, task_id)
         if row is not None and with_data:
             row = whole.fill(cls, {task_id: row}).get(task_id)

@@ -15,8 +15,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.status import HIGHEST, LOWEST, SPACING
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.declared import Step
+from pynamodb_tracker.step import BoundStep, Step
 
 __all__ = ["in_attributes", "in_names", "in_steps", "in_table", "in_use_case"]
 

@@ -14,7 +14,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.arguments import (
     LONGEST,
     check_duration,
-    check_flag,
+    check_flags,
     check_function,
     check_rate,
     check_threads,
@@ -64,11 +64,12 @@ class Worker:
         grace: timedelta = timedelta(seconds=30),
         longest_pause: timedelta = timedelta(seconds=30),
     ) -> None:
+        check_flags(heartbeat=heartbeat)
         self._functions = _checked(functions)
         self._processes = _check_processes(processes, self._functions)
         self._options: dict[str, Any] = {
             "threads": check_threads(threads),
-            "heartbeat": check_flag("heartbeat", heartbeat),
+            "heartbeat": heartbeat,
             "rate": check_rate("rate", rate),
             "grace": _check_grace(grace),
             "longest_pause": check_duration("longest_pause", longest_pause),
@@ -88,9 +89,8 @@ class Worker:
         and leave. Where the first request is refused for a reason that does not pass, that leaves at once; later
         failures of requests are logged and waited for. RuntimeError for a worker that was run before.
         """
-        settings = Settings(
-            tuple(self._functions.items()), until_idle=check_flag("until_idle", until_idle), **self._options
-        )
+        check_flags(until_idle=until_idle)
+        settings = Settings(tuple(self._functions.items()), until_idle=until_idle, **self._options)
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: make another one")
         if self._is_stopped:
