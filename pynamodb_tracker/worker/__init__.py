@@ -1,6 +1,6 @@
-"""A worker: keeps running functions on what steps have to do, on threads or processes, until it is told to stop."""
+"""A worker: keeps running functions on the due tasks of steps, on threads or processes, until it is stopped."""
 
-from pynamodb_tracker.worker.tally import Tally
+from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.worker import Worker
 
 __all__ = ["Tally", "Worker"]

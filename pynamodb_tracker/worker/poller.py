@@ -1,14 +1,16 @@
-"""What one step has to do: which task a worker tries next, and when it looks again where there is none.
+"""What one step has to do: the next task to try, and when to poll again if there is none.
 
-A look reads the first entry of each state, one per shard: whether it is due, or when it will be. Only what is due is
-read further, in a round: the oldest first, as a batch does. What lies in the future costs nothing until then.
+A poll reads the first index entry of each state and shard: whether it is due, or when it will be. If something is due,
+a scan of the due tasks begins, oldest first, as in a batch. Tasks that are not due yet cost nothing until then.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -22,79 +24,164 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_passing
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
-from pynamodb_tracker.worker.cooldown import Rest
-from pynamodb_tracker.worker.outage import Trouble
-from pynamodb_tracker.worker.polling_backoff import Pause, spread
-from pynamodb_tracker.worker.tally import Tally
-
-__all__ = ["Backlog"]
+from pynamodb_tracker.worker.outage import Backoff, Outage, jitter
 
 log = logging.getLogger("pynamodb_tracker")
 
-_ROUND = 1000
-"""Tasks that a round tries at most: for longer, its order would be that of a time ago."""
+INDEX_LAG = timedelta(seconds=1)
+"""How far the index may be behind the table: a task that was tried is left alone for this long."""
 
-_FRESH = timedelta(seconds=30)
-"""How long a round is believed; also how often rows that seem to be abandoned are read, to see whether they are."""
+_COOLDOWN = timedelta(seconds=10)
+"""About how long a refused task is left alone; doubled each time if a request about the task itself fails."""
 
-_SERIES = 4
-"""Failures after a look that was answered, after which it is the table that is in trouble, not a task."""
+_LONGEST_COOLDOWN = timedelta(hours=1)
+
+_MOST_PER_SCAN = 1000
+"""Tasks that a scan tries at most: after more, its order would be out of date."""
+
+_SCAN_LIFETIME = timedelta(seconds=30)
+"""How long a scan is used; also how often tasks that seem abandoned are read, whose locks may have been extended."""
+
+_FAILURES_IN_A_ROW = 4
+"""After this many failed claims since the last successful poll, the table is considered unavailable, not a task."""
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
-class Backlog:
-    """The tasks of one step; one thread at a time takes from it."""
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many tasks of a step a worker has tried, by outcome: numbers only, because a worker may run for months."""
+
+    succeeded: int = 0
+    """The step is done for these."""
+    failed: int = 0
+    """These attempts failed; the tasks will be tried again."""
+    ignored: int = 0
+    """These were set aside: their last attempt failed or was used up, or the function gave up."""
+    refused: int = 0
+    """These were not started, mostly because another worker had them first, or their end could not be recorded."""
+    released: int = 0
+    """These attempts were given back when the worker stopped."""
+
+    def __add__(self, other: Tally) -> Tally:
+        """Return the sums."""
+        return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
+            f"{self.released} released"
+        )
+
+
+class Cooldown:
+    """The tasks of a step that a worker leaves alone for now: those that it runs, and those that it has just tried."""
+
+    def __init__(self, *, eager: bool = False) -> None:
+        """If `eager`, a failed task may be tried again as soon as it is due."""
+        self._eager = eager
+        self._until: dict[str, datetime] = {}
+        self._failures: dict[str, int] = {}
+        """How many requests in a row have failed because of the task itself."""
+        self._guard = threading.Lock()
+
+    def begin_run(self, task_id: str) -> None:
+        """Leave a task alone until it has ended."""
+        with self._guard:
+            self._until[task_id] = _LATEST
+
+    def end_run(self, task_id: str, *, failed: bool) -> None:
+        """Leave a task alone until the index shows its new state."""
+        with self._guard:
+            self._failures.pop(task_id, None)
+            if failed and self._eager:
+                del self._until[task_id]
+            else:
+                self._until[task_id] = clock.now() + INDEX_LAG
+
+    def note_refusal(self, task_id: str) -> None:
+        """Leave a task alone that could not be started, because another worker has it, for example."""
+        with self._guard:
+            self._until[task_id] = clock.now() + _drawn(_COOLDOWN)
+
+    def note_failure(self, task_id: str) -> None:
+        """Leave a task alone that can never be started, longer each time, so that those behind it are tried."""
+        with self._guard:
+            times = self._failures[task_id] = self._failures.get(task_id, 0) + 1
+            self._until[task_id] = clock.now() + _drawn(min(_COOLDOWN * 2 ** min(times, 20), _LONGEST_COOLDOWN / 2))
+
+    def is_over(self, task_id: str) -> bool:
+        """Return whether a task may be tried; setting the clock back does not lengthen the wait."""
+        now, until = clock.now(), self._until.get(task_id)
+        return until is None or until <= now or now + _LONGEST_COOLDOWN < until < _LATEST
+
+    def forget(self, now: datetime) -> None:
+        """Forget the tasks that may be tried; those that cannot be started are remembered for another hour."""
+        with self._guard:
+            until, begin = self._until, now - _LONGEST_COOLDOWN
+            self._failures = {task_id: times for task_id, times in self._failures.items() if until[task_id] > begin}
+            self._until = {each: time for each, time in until.items() if time > now or each in self._failures}
+
+
+def _drawn(time: timedelta) -> timedelta:
+    return time * random.uniform(0.5, 1.5)  # noqa: S311 - spreads load, guards nothing
+
+
+class StepPoller:
+    """The due tasks of one step; one thread at a time takes from it."""
 
     def __init__(self, step: BoundStep[Any], longest: timedelta, *, threads: int = 1, eager: bool = False) -> None:
-        """`longest` is the longest pause; an eager one makes none as long as it finds something."""
+        """`longest` is the longest pause between polls; if `eager`, there is no pause after a poll that found tasks."""
         self.step = step
         self.name = f"{step.model.__name__}.{step.name}"
         self.tally = Tally()
         self.is_taken = False
-        """Whether a thread takes from it."""
+        """Whether a thread is taking from it."""
         self.turn: datetime | None = None
-        """Until when it keeps others from starting a task, where a rate bounds them."""
-        self.next_look = _EARLIEST
+        """If a rate is set: until when it keeps other steps from starting a task."""
+        self.next_poll = _EARLIEST
         self._longest = longest
         self._threads = threads
         self._eager = eager
-        self._pause = Pause(longest)
-        self._trouble = Trouble(self.name, longest)
-        self._rest = Rest(eager=eager)
+        self._backoff = Backoff(longest)
+        self._outage = Outage(self.name, longest)
+        self._cooldown = Cooldown(eager=eager)
         self._guard = threading.Lock()
-        self._round: Iterator[str] | None = None
-        self._is_cut = False
-        """Whether the round is over because of what became of a task."""
-        self._series = 0
         self._feed: Feed | None = None
-        self._round_ends = _EARLIEST
+        self._scan: Iterator[str] | None = None
+        """The ids of due tasks that are left to try."""
+        self._scan_ends = _EARLIEST
+        self._is_cut = False
+        """Whether the scan was ended early because requests fail."""
         self._found = 0
-        self._next_known = _LATEST
+        """Tasks that the scan has found."""
+        self._failures = 0
+        """Failed claims since the last poll that was answered."""
+        self._next_due = _LATEST
         self._next_takeover = _EARLIEST
 
     @property
     def is_idle(self) -> bool:
-        """Whether the last look was answered, and found nothing to do now."""
-        looked = self._round is None and not self._found and self.next_look > _EARLIEST
-        return looked and not self._trouble.lasts
+        """Whether the last poll was answered, and found nothing to do now."""
+        has_polled = self._scan is None and not self._found and self.next_poll > _EARLIEST
+        return has_polled and not self._outage.is_ongoing
 
     def is_ready(self, now: datetime) -> bool:
-        """Tell whether there may be a task."""
-        waits = now < self.next_look <= now + self._longest  # a clock that was put back does not make it longer
-        goes_on = self._round is not None and not self._is_cut
-        return not self.is_taken and (goes_on or not waits)
+        """Return whether there may be a task."""
+        is_pausing = now < self.next_poll <= now + self._longest  # setting the clock back does not lengthen the pause
+        is_scanning = self._scan is not None and not self._is_cut
+        return not self.is_taken and (is_scanning or not is_pausing)
 
     def take(self) -> str | None:
-        """Return the id of a task to try, None where there is none now; whatever fails is waited for."""
+        """Return the id of a task to try; None if there is none now, or requests fail."""
         try:
             return self._next()
-        except Exception as error:  # noqa: BLE001 - a worker goes on until it is told to stop
-            self._cut(self._trouble.meet(error))
+        except Exception as error:  # noqa: BLE001 - a worker keeps trying until it is stopped
+            self._cut(self._outage.note_failure(error))
             return None
 
-    def ended(self, task_id: str, outcome: Outcome, error: Exception | None, *, was_taken: bool) -> None:
+    def note_end(self, task_id: str, outcome: Outcome, error: Exception | None, *, was_taken: bool) -> None:
         """Note what became of a task, and whether another worker had it first."""
         feed = self._feed
         if was_taken and feed is not None:
@@ -102,77 +189,79 @@ class Backlog:
         with self._guard:
             self.tally += Tally(**{outcome: 1})
         if outcome != "refused":
-            self._rest.tried(task_id, failed=outcome == "failed")
-        elif _is_of_the_task(error):
-            self._rest.broken(task_id)
+            self._cooldown.end_run(task_id, failed=outcome == "failed")
+            self._outage.note_success()
+            return
+        if _is_caused_by_task(error):
+            self._cooldown.note_failure(task_id)
             log.error("%s of %r cannot be started, and is left alone for a while: %s", self.name, task_id, error)
         else:
-            self._rest.refused(task_id)
-        self._weigh(error if outcome == "refused" else None)
+            self._cooldown.note_refusal(task_id)
+        self._check_for_outage(error)
 
-    def _weigh(self, error: Exception | None) -> None:
-        """Tell trouble with the table from trouble with a task: a value in its row is one of the task alone."""
+    def _check_for_outage(self, error: Exception | None) -> None:
+        """End the scan if claims fail because of the table, not because of a value in a task's row."""
         if not isinstance(error, PynamoDBException) or is_invalid(error):
-            self._trouble.over()
+            self._outage.note_success()
             return
-        pause = self._trouble.meet(error)
-        self._series += 1
-        if is_passing(error) or self._series >= _SERIES:
+        pause = self._outage.note_failure(error)
+        self._failures += 1
+        if is_passing(error) or self._failures >= _FAILURES_IN_A_ROW:
             self._cut(pause)
 
     def _next(self) -> str | None:
         now = clock.now()
-        if self._round is None or self._is_cut or now >= self._round_ends:
-            self._begin(now)
-        for task_id in self._round or ():
+        if self._scan is None or self._is_cut or now >= self._scan_ends:
+            self._poll(now)
+        for task_id in self._scan or ():
             self._found += 1
-            self._rest.run(task_id)
+            self._cooldown.begin_run(task_id)
             return task_id
-        self._end(now)
+        self._end_scan(now)
         if not self._found:
-            self._trouble.over()
+            self._outage.note_success()
         return None
 
-    def _begin(self, now: datetime) -> None:
-        """Look, and begin a round over what is due."""
+    def _poll(self, now: datetime) -> None:
+        """Read when each state has its first task, and begin to scan those that have due tasks."""
         self._is_cut = False
         first = self.step.next_due()
-        self._series = 0
-        self._next_known = min((time for time in first.values() if time > now), default=_LATEST)
-        due = [state for state, time in first.items() if time <= now and self._is_wanted(state, now)]
+        self._failures = 0
+        self._next_due = min((time for time in first.values() if time > now), default=_LATEST)
+        due = [state for state, time in first.items() if time <= now and self._is_to_be_scanned(state, now)]
         self._found = 0
-        self._round_ends = now + _FRESH
-        self._rest.forget(now)
+        self._scan_ends = now + _SCAN_LIFETIME
+        self._cooldown.forget(now)
         self._feed = self.step.feed(only=due, threads=self._threads) if due else None
-        self._round = None if self._feed is None else islice(filter(self._rest.is_over, self._feed), _ROUND)
+        self._scan = None if self._feed is None else islice(filter(self._cooldown.is_over, self._feed), _MOST_PER_SCAN)
 
-    def _is_wanted(self, state: State[Any], now: datetime) -> bool:
-        """Tell whether a state is looked through: for abandoned tasks by their rows, so not each time."""
+    def _is_to_be_scanned(self, state: State[Any], now: datetime) -> bool:
+        """Return whether to scan a state: in_progress only once in 30 seconds, because that reads whole rows."""
         if state != self.step.in_progress:
             return True
-        if now < self._next_takeover <= now + _FRESH:
+        if now < self._next_takeover <= now + _SCAN_LIFETIME:
             return False
-        self._next_takeover = now + _FRESH
+        self._next_takeover = now + _SCAN_LIFETIME
         return True
 
-    def _end(self, now: datetime) -> None:
-        """End a round, and say when to look again."""
-        self._round = None
-        if self._found >= _ROUND or (self._found and self._eager):
-            self.next_look, self._next_takeover = now, _EARLIEST
+    def _end_scan(self, now: datetime) -> None:
+        """End a scan, and set when to poll again."""
+        self._scan = None
+        if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
+            self.next_poll, self._next_takeover = now, _EARLIEST
             return
         if self._found:
-            self._pause.reset()
-        pause = self._pause.draw()
-        until_known = self._next_known - now + spread() if self._next_known < _LATEST else pause
-        self.next_look = now + min(pause, until_known)
+            self._backoff.reset()
+        pause = self._backoff.draw()
+        until_due = self._next_due - now + jitter() if self._next_due < _LATEST else pause
+        self.next_poll = now + min(pause, until_due)
 
     def _cut(self, pause: timedelta) -> None:
-        """End the round, from whatever thread, and look again after the pause."""
-        self.next_look = clock.now() + pause
+        """End the scan, from whatever thread, and poll again after the pause."""
+        self.next_poll = clock.now() + pause
         self._is_cut = True
 
 
-def _is_of_the_task(error: Exception | None) -> bool:
-    """Tell whether a task was not started for a reason that lies in its row."""
+def _is_caused_by_task(error: Exception | None) -> bool:
+    """Return whether a task was not started because of what its row contains."""
     return type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_passing(error))

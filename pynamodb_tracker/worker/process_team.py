@@ -1,63 +1,200 @@
-"""The processes of a worker: each a crew of its own, all started, stopped and asked together."""
+"""The processes of a worker, each with a team of threads: started, replaced when they die, and stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+import os
+import threading
+import time
 from dataclasses import replace
 from datetime import timedelta
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 
-from pynamodb_tracker.worker.signals import Message
-from pynamodb_tracker.worker.status_print import say
-from pynamodb_tracker.worker.supervisor import Keeper
-from pynamodb_tracker.worker.tally import Tally
-from pynamodb_tracker.worker.thread_team import Settings
+from pynamodb_tracker import signals
+from pynamodb_tracker.worker.outage import Backoff
+from pynamodb_tracker.worker.poller import Tally
+from pynamodb_tracker.worker.process_main import READY, Ended, run_process
+from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
+from pynamodb_tracker.worker.thread_team import WorkerSettings
 from pynamodb_tracker.worker_name import this_worker
 
-__all__ = ["Fleet"]
+log = logging.getLogger("pynamodb_tracker")
 
-_BESIDE_GRACE = timedelta(seconds=15)
-"""What a process takes beyond its grace time, to give back what still runs, and to end."""
+_TIME_TO_END = timedelta(seconds=15)
+"""What a process needs after its grace time to give back what still runs, and to end."""
 
-_KILLED = 5.0
-"""Seconds that the end of a killed process is waited for."""
+_TIME_TO_DIE = 5.0
+"""Seconds to wait for the end of a killed process."""
+
+_GLANCE = 0.5
+"""Seconds between two checks that the process is still there."""
+
+_LONGEST_PAUSE = timedelta(minutes=1)
+"""Between two processes that die; one that lived longer is replaced after a short pause."""
+
+_spawn = get_context("spawn")  # in a fork, locks that other threads hold would never be released
 
 
-class Fleet:
-    """The processes."""
+class ProcessSupervisor:
+    """A thread that keeps one process alive: starts it, passes messages on, and starts another one when it dies."""
 
-    def __init__(self, settings: Settings, processes: int, tell: Callable[[Message], None]) -> None:
-        """`tell` hears of each process that has ended for good, and of the order to stop that a function gives."""
+    def __init__(self, settings: WorkerSettings, number: int, messages: Messages) -> None:
+        self.tallies = [Tally() for _ in settings.functions]
+        self.errors: list[BaseException] = []
+        self.has_ended = False
+        self.pid: int | None = None
+        self._settings = settings
+        self._messages = messages
+        self._name = f"pynamodb_tracker worker process {number + 1}"
+        self._thread = threading.Thread(target=self._supervise, name=f"supervisor of {self._name}", daemon=True)
+        self._stopped = threading.Event()
+        self._guard = threading.Lock()
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._was_ready = False
+        self._last_message: Ended | None = None
+
+    def start(self) -> None:
+        """Start the thread, which starts the process."""
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Wait until the process is gone, at most that long."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def send(self, message: Message) -> None:
+        """Pass a message on; after STOP, no other process is started."""
+        if message is Message.STOP:
+            self._stopped.set()
+        with self._guard, contextlib.suppress(OSError):
+            if self._pipe is not None:
+                self._pipe.send(message)
+
+    def kill(self) -> None:
+        """Kill the process."""
+        self._stopped.set()
+        with self._guard:
+            if self._process is not None:
+                self._process.kill()
+
+    def _supervise(self) -> None:
+        """Run a process until stopped, or until it has nothing more to do."""
+        backoff = Backoff(_LONGEST_PAUSE)
+        try:
+            while not self._stopped.is_set():
+                began = time.monotonic()
+                self._run_one()
+                if self.errors or (self._settings.until_idle and self._last_message is not None):
+                    return
+                if time.monotonic() - began > _LONGEST_PAUSE.total_seconds():
+                    backoff.reset()
+                self._stopped.wait(backoff.draw().total_seconds())
+        except BaseException as error:  # noqa: BLE001 - raised again by the worker
+            self.errors.append(error)
+        finally:
+            self.pid, self.has_ended = None, True
+            if self.errors:
+                self._messages.put(Message.STOP)
+            self._messages.put(Message.ENDED)
+
+    def _run_one(self) -> None:
+        """Start a process, and read its messages until it is gone."""
+        self._last_message = None
+        process, pipe = self._start_one()
+        try:
+            while process.exitcode is None:
+                if pipe.poll(_GLANCE):
+                    self._receive(pipe.recv())
+            while pipe.poll():  # what it sent between the last check and its end
+                self._receive(pipe.recv())
+        except (EOFError, OSError):
+            process.join()
+        finally:
+            with self._guard:
+                self._process = self._pipe = None
+                pipe.close()
+        self._check_end(process)
+        process.close()
+
+    def _start_one(self) -> tuple[SpawnProcess, Connection]:
+        """Return a new process, in which signals are blocked until it handles them."""
+        ours, theirs = _spawn.Pipe()
+        process = _spawn.Process(
+            target=run_process, args=(self._settings, theirs, os.getpid()), name=self._name, daemon=False
+        )
+        resource_tracker.ensure_running()  # starting it later would unblock signals in this thread
+        with self._guard:
+            with signals.blocked("SIGINT", "SIGTERM", "SIGUSR1"):
+                process.start()
+            theirs.close()
+            self._process, self._pipe, self.pid = process, ours, process.pid
+        if self._stopped.is_set():
+            self.send(Message.STOP)
+        return process, ours
+
+    def _receive(self, message: object) -> None:
+        if message == READY:
+            self._was_ready = True
+        elif message is Message.STOP:  # a function has called `stop` there
+            self._messages.put(Message.STOP)
+        elif isinstance(message, Ended):
+            self._last_message = message
+            self.tallies = [mine + other for mine, other in zip(self.tallies, message.tallies, strict=True)]
+            if message.error is not None:
+                self.errors.append(message.error)
+
+    def _check_end(self, process: SpawnProcess) -> None:
+        """Log that a process ended by itself; RuntimeError if none has begun to work: another one would not either."""
+        last = self._last_message
+        if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
+            return
+        what = f"process {process.pid} of the worker ended by itself, with exit code {process.exitcode}"
+        if not self._was_ready:
+            raise RuntimeError(f"{what}, before it began to work: see what it printed")
+        log.error("%s: another one is started, and takes its tasks over when their locks expire", what)
+
+
+class ProcessTeam:
+    """The processes of a worker."""
+
+    def __init__(self, settings: WorkerSettings, processes: int, messages: Messages) -> None:
+        """`messages` gets ENDED for each process that has ended for good, and STOP if a function stops the worker."""
         rate = None if settings.rate is None else settings.rate / processes
-        self.grace = settings.grace + _BESIDE_GRACE
-        self._keepers = [Keeper(replace(settings, rate=rate), number, tell) for number in range(processes)]
+        self.grace = settings.grace + _TIME_TO_END
+        settings = replace(settings, rate=rate)
+        self._supervisors = [ProcessSupervisor(settings, number, messages) for number in range(processes)]
 
     def start(self) -> None:
         """Start the processes."""
-        for keeper in self._keepers:
-            keeper.start()
+        for each in self._supervisors:
+            each.start()
 
     @property
     def has_ended(self) -> bool:
         """Whether all have ended."""
-        return all(keeper.has_ended for keeper in self._keepers)
+        return all(each.has_ended for each in self._supervisors)
 
     @property
     def tallies(self) -> list[Tally]:
-        """What became of the tasks, by step; of a process that died, nobody knows."""
-        first, *others = (keeper.tallies for keeper in self._keepers)
+        """What became of the tasks, by step; the numbers of a process that died are lost."""
+        first, *others = (each.tallies for each in self._supervisors)
         for other in others:
             first = [mine + theirs for mine, theirs in zip(first, other, strict=True)]
         return first
 
     @property
     def errors(self) -> list[BaseException]:
-        """Orders to end of functions, and what kept a process from its work."""
-        return [error for keeper in self._keepers for error in keeper.errors]
+        """KeyboardInterrupt and SystemExit of functions, and what kept a process from working."""
+        return [error for each in self._supervisors for error in each.errors]
 
     def stop(self) -> None:
-        """Let them stop in order."""
-        for keeper in self._keepers:
-            keeper.say(Message.STOP)
+        """Stop them gracefully."""
+        for each in self._supervisors:
+            each.send(Message.STOP)
 
     def cut_short(self) -> None:
         """Kill those that are still there."""
@@ -65,14 +202,14 @@ class Fleet:
 
     def abandon(self) -> None:
         """Kill them."""
-        for keeper in self._keepers:
-            keeper.kill()
-        for keeper in self._keepers:
-            keeper.join(_KILLED)
+        for each in self._supervisors:
+            each.kill()
+        for each in self._supervisors:
+            each.join(_TIME_TO_DIE)
 
-    def tell(self) -> None:
+    def print_status(self) -> None:
         """Print which processes there are, and let each print what it is doing."""
-        pids = ", ".join(str(keeper.pid) for keeper in self._keepers if keeper.pid is not None)
-        say(f"worker {this_worker()}: its processes are {pids}\n")
-        for keeper in self._keepers:
-            keeper.say(Message.TELL)
+        pids = ", ".join(str(each.pid) for each in self._supervisors if each.pid is not None)
+        print_to_stderr(f"worker {this_worker()}: its processes are {pids}\n")
+        for each in self._supervisors:
+            each.send(Message.PRINT_STATUS)

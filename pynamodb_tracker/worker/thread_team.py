@@ -1,4 +1,4 @@
-"""The threads of one process that run functions, and what they are doing."""
+"""The threads of one process that run functions, and the attempts that they are busy with."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal, cast
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.batch.batch import Outcome, TaskAttempt
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.worker.attempt import Function, WorkerAttempt
 from pynamodb_tracker.worker.dispatcher import Dispatcher
-from pynamodb_tracker.worker.poller import Backlog
-from pynamodb_tracker.worker.signals import Message
-from pynamodb_tracker.worker.status_print import say
-from pynamodb_tracker.worker.tally import Tally
+from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 from pynamodb_tracker.worker_name import this_worker
-
-__all__ = ["Crew", "Settings"]
 
 log = logging.getLogger("pynamodb_tracker")
 
+Function = Callable[[ExecutionContext[Any]], object]
+
+Left = Literal["ended", "given back", "locked"]
+"""What became of a task that still ran at the end of the grace time."""
+
 _GIVE_BACK_WITHIN = 5.0
-"""Seconds that giving tasks back may take: where the network is down, their locks end by themselves."""
+"""Seconds that giving tasks back may take: if the network is down, their locks expire instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What a process of a worker is told to do."""
+class WorkerSettings:
+    """What a process of a worker needs to know; it is sent to other processes."""
 
     functions: Sequence[tuple[BoundStep[Any], Function]]
     threads: int
@@ -41,21 +45,104 @@ class Settings:
     until_idle: bool
 
 
-class Crew:
+class WorkerAttempt(TaskAttempt[Any]):
+    """An attempt in a thread of the worker, which another thread may give back."""
+
+    def __init__(self, poller: StepPoller, task_id: str, *, heartbeat: bool, stopped: threading.Event) -> None:
+        super().__init__(poller.step.codes, task_id, stopped=stopped)
+        self.began = clock.now()
+        self._poller = poller
+        self._heartbeat = heartbeat
+        self._run: Run[Any] | None = None
+        self._guard = threading.Lock()
+        self._is_counted = False
+        self._is_being_given_back = False
+        self._has_ended = threading.Event()
+
+    def run(self, function: Function) -> None:
+        """Run the function on the task and count the outcome; only KeyboardInterrupt and SystemExit are raised."""
+        if self.is_stopped:
+            self._has_ended.set()
+            return
+        try:
+            self.execute(self._start, function)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+        finally:
+            if self._count(self.outcome, self.error):
+                self._log_end()
+            self._has_ended.set()
+
+    def give_back(self, seconds: float) -> Left:
+        """Release the task while its function still runs, and return how that ended within this time.
+
+        A task that is just being claimed is released by its own thread, and a run whose end is just being recorded
+        ends: both are waited for.
+        """
+        if self.ctx is None and self._has_ended.wait(seconds):
+            return "ended"
+        with self._guard:
+            self._is_being_given_back = True  # from now on the end of the block is refused; that is not to be counted
+        released = self._run is not None and self._run.give_back()
+        with self._guard:
+            self._is_being_given_back = False
+        if released:
+            self._count("released", None)
+            return "given back"
+        if self._has_ended.is_set():
+            self._count("refused", None)  # unless it was counted before
+        return "ended" if self._has_ended.wait(seconds) else "locked"
+
+    def _start(self, task_id: str) -> Run[Any]:
+        self._run = cast("Run[Any]", self._poller.step.start(task_id, heartbeat=self._heartbeat))
+        return self._run
+
+    def _count(self, outcome: Outcome, error: BaseException | None) -> bool:
+        """Count the task unless it was counted before, and return whether it was counted now."""
+        with self._guard:
+            if self._is_counted or (self._is_being_given_back and outcome == "refused"):
+                return False
+            self._is_counted = True
+        kept = error if isinstance(error, Exception) else None
+        self._poller.note_end(self.task_id, outcome, kept, was_taken=self.was_taken)
+        return True
+
+    def _log_end(self) -> None:
+        about: dict[str, object] = {"task_id": self.task_id, "step": self._poller.step.name}
+        if self.ctx is None:
+            if isinstance(error := self.unexpected_error, Exception):
+                log.error("%s could not be started; it is tried again", self, exc_info=error, extra=about)
+            return
+        about["attempt"] = self.ctx.attempt
+        outcome, error = self.outcome, self.error
+        if outcome in ("failed", "ignored"):
+            log.warning("%s %s: %s", self, outcome, self.ctx.task.last_error, extra=about)
+        elif outcome == "refused":
+            # The message of any other error is the function's own, and may contain a secret.
+            shown = error if error is None or isinstance(error, TrackerError) else type(error).__name__
+            log.warning("the end of %s could not be recorded: %s", self, shown, extra=about)
+
+    def __str__(self) -> str:
+        attempt = "" if self.ctx is None else f" (attempt {self.ctx.attempt})"
+        return f"{self._poller.name} of {self.task_id!r}{attempt}"
+
+
+class ThreadTeam:
     """The threads; they are daemons, so that a function that hangs does not keep the process from ending."""
 
-    def __init__(self, settings: Settings, tell: Callable[[Message], None]) -> None:
-        """`tell` hears of each thread that has ended, and of the order to stop that a function gives."""
+    def __init__(self, settings: WorkerSettings, messages: Messages) -> None:
+        """`messages` gets ENDED for each thread that has ended, and STOP if a function stops the worker."""
         self.errors: list[BaseException] = []
         self.grace = settings.grace
         longest, eager = settings.longest_pause, settings.until_idle
-        self._backlogs = [
-            Backlog(step, longest, threads=settings.threads, eager=eager) for step, _ in settings.functions
+        self._pollers = [
+            StepPoller(step, longest, threads=settings.threads, eager=eager) for step, _ in settings.functions
         ]
-        self._functions = {id(each): pair[1] for each, pair in zip(self._backlogs, settings.functions, strict=True)}
-        self._dispatcher = Dispatcher(self._backlogs, rate=settings.rate, until_idle=settings.until_idle)
+        self._functions = {id(each): pair[1] for each, pair in zip(self._pollers, settings.functions, strict=True)}
+        self._dispatcher = Dispatcher(self._pollers, rate=settings.rate, until_idle=settings.until_idle)
         self._heartbeat = settings.heartbeat
-        self._tell_all = tell
+        self._messages = messages
         self._running: dict[int, WorkerAttempt] = {}
         self._threads = [
             threading.Thread(target=self._work, name=f"pynamodb_tracker worker {number + 1}", daemon=True)
@@ -64,31 +151,26 @@ class Crew:
         self._ended: list[None] = []
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start to work."""
         for thread in self._threads:
             thread.start()
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing runs any more."""
+        """Whether all threads have ended."""
         return len(self._ended) == len(self._threads)
-
-    @property
-    def busy(self) -> int:
-        """How many tasks run."""
-        return len(self._running)
 
     @property
     def tallies(self) -> list[Tally]:
         """What became of the tasks, by step."""
-        return [backlog.tally for backlog in self._backlogs]
+        return [poller.tally for poller in self._pollers]
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no further task."""
         self._dispatcher.stop()
 
     def cut_short(self) -> None:
-        """Give back what still runs; each on a thread of its own, for where nobody answers that may take long."""
+        """Give back what still runs; each on a thread of its own, because without a network that takes long."""
         helpers = [
             threading.Thread(target=_give_back, args=(attempt,), daemon=True)
             for attempt in list(self._running.values())
@@ -100,53 +182,49 @@ class Crew:
             helper.join(max(0.0, deadline - time.monotonic()))
 
     def abandon(self) -> None:
-        """Leave at once: the locks of what runs end by themselves."""
+        """Leave at once: the tasks that run stay locked until their locks expire."""
         self.stop()
 
-    def tell(self) -> None:
-        """Print what it is doing."""
-        say("\n".join([*self._told(), ""]))
-
-    def _told(self) -> list[str]:
+    def print_status(self) -> None:
+        """Print what each thread and each step is doing."""
         now, running = clock.now(), list(self._running.values())
         stopping = ", stopping" if self._dispatcher.stopped.is_set() else ""
         lines = [f"worker {this_worker()}: {len(running)} of {len(self._threads)} threads are busy{stopping}"]
-        lines += [f"  {attempt}: {(now - attempt.since).total_seconds():.1f} s" for attempt in running]
-        for backlog in self._backlogs:
-            wait = max(0.0, (backlog.next_look - now).total_seconds())
-            lines.append(f"  {backlog.name}: {backlog.tally}; looks again {f'in {wait:.1f} s' if wait else 'now'}")
-        return lines
+        lines += [f"  {attempt}: {(now - attempt.began).total_seconds():.1f} s" for attempt in running]
+        for poller in self._pollers:
+            wait = max(0.0, (poller.next_poll - now).total_seconds())
+            lines.append(f"  {poller.name}: {poller.tally}; next poll {f'in {wait:.1f} s' if wait else 'now'}")
+        print_to_stderr("\n".join([*lines, ""]))
 
     def _work(self) -> None:
-        """Do what one thread does."""
+        """Run tasks on one thread until there are no more."""
         try:
             while (taken := self._dispatcher.take()) is not None:
                 self._try(*taken)
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)
             self._dispatcher.stop()
-            self._tell_all(Message.STOP)
+            self._messages.put(Message.STOP)
         finally:
             self._ended.append(None)
-            self._tell_all(Message.ENDED)
+            self._messages.put(Message.ENDED)
 
-    def _try(self, backlog: Backlog, task_id: str) -> None:
-        here = threading.get_ident()
-        self._running[here] = attempt = WorkerAttempt(
-            backlog, task_id, heartbeat=self._heartbeat, stopped=self._dispatcher.stopped
-        )
+    def _try(self, poller: StepPoller, task_id: str) -> None:
+        thread, stopped = threading.get_ident(), self._dispatcher.stopped
+        attempt = WorkerAttempt(poller, task_id, heartbeat=self._heartbeat, stopped=stopped)
+        self._running[thread] = attempt
         try:
-            attempt.run(self._functions[id(backlog)])
+            attempt.run(self._functions[id(poller)])
         finally:
-            del self._running[here]
-            self._dispatcher.done()
+            del self._running[thread]
+            self._dispatcher.note_end()
 
 
 def _give_back(attempt: WorkerAttempt) -> None:
     match attempt.give_back(_GIVE_BACK_WITHIN):
         case "given back":
-            log.warning("%s still ran when the grace time was over: it was given back", attempt)
+            log.warning("%s still ran at the end of the grace time: it was given back", attempt)
         case "locked":
-            log.error("%s still ran when the grace time was over: it is locked until its lock ends", attempt)
+            log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", attempt)
         case "ended":
             pass

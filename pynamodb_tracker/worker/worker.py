@@ -1,4 +1,4 @@
-"""The worker: which functions it runs on which steps, and how; from `run` until it is told to stop."""
+"""The worker: which functions it runs on which steps, and how; from `run` until it is stopped."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker import signals
 from pynamodb_tracker.arguments import (
     LONGEST,
     check_duration,
@@ -22,35 +23,26 @@ from pynamodb_tracker.arguments import (
 )
 from pynamodb_tracker.dynamodb.error_codes import is_passing
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.worker import parent_pipe
-from pynamodb_tracker.worker.attempt import Function
-from pynamodb_tracker.worker.shutdown import steer
-from pynamodb_tracker.worker.signals import Mailbox, Message
-from pynamodb_tracker.worker.tally import Tally
-from pynamodb_tracker.worker.thread_team import Crew, Settings
+from pynamodb_tracker.worker import process_main
+from pynamodb_tracker.worker.poller import Tally
+from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
+from pynamodb_tracker.worker.thread_team import Function, ThreadTeam, WorkerSettings
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.worker.process_team import Fleet
-
-__all__ = ["Worker"]
+    from pynamodb_tracker.worker.process_team import ProcessTeam
 
 log = logging.getLogger("pynamodb_tracker")
 
-_SIGNALS: dict[str, Message | None] = {
-    "SIGINT": Message.INTERRUPT,
-    "SIGTERM": Message.STOP,
-    "SIGUSR1": Message.TELL,
-}
-
 
 class Worker:
-    """Keeps running functions on what steps have to do, as `run_all` does once, until it is told to stop.
+    """Keeps running functions on the due tasks of steps, as `run_all` does once, until it is stopped.
 
     `functions` maps steps, of any use cases and tables, to functions of the context; steps take turns. They run on
-    `threads` in each of so many `processes`: with more than one, these are spawned, and import the functions and the
-    use cases by their names. `heartbeat` is as of `start`, `rate` bounds the starts in a second. When it stops, what
-    runs has the time `grace` to end. A task that becomes due meanwhile is found after `longest_pause` at the latest,
-    which also bounds what an idle worker costs: 1.5 read units, per shard, each step and time that it looks.
+    `threads` threads in each of `processes` processes. With more than one process, these are spawned, and import the
+    functions and the use cases by their names. `heartbeat` is as of `start`; `rate` limits the starts per second.
+    When the worker stops, what runs has the time `grace` to end. `longest_pause` is the longest wait between polls, and
+    so the longest delay until a task is found that has become due without the worker's doing. It also bounds what an
+    idle worker costs: 1.5 read units per poll, step and shard.
     """
 
     def __init__(
@@ -65,7 +57,7 @@ class Worker:
         longest_pause: timedelta = timedelta(seconds=30),
     ) -> None:
         check_flags(heartbeat=heartbeat)
-        self._functions = _checked(functions)
+        self._functions = _check_functions(functions)
         self._processes = _check_processes(processes, self._functions)
         self._options: dict[str, Any] = {
             "threads": check_threads(threads),
@@ -74,65 +66,74 @@ class Worker:
             "grace": _check_grace(grace),
             "longest_pause": check_duration("longest_pause", longest_pause),
         }
-        self._mailbox = Mailbox()
+        self._messages: Messages = Messages()
         self._is_stopped = False
         self._entered = threading.Lock()
 
     def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM or SIGINT; return, by step, how many tasks were tried and what became of them.
 
-        Then nothing more is started; what runs has the grace time to end, and is given back after it: its function
-        may go on, but nothing of it is recorded, so end the process soon. A second SIGINT is a KeyboardInterrupt at
-        once, and leaves what runs to its locks. SIGUSR1 prints to stderr what is being done. Signals are heard where
-        this is called in the main thread. With `until_idle` it ends when there is nothing to do now.
-        Exceptions of a function are on record with their task; KeyboardInterrupt and SystemExit in one stop the worker
-        and leave. Where the first request is refused for a reason that does not pass, that leaves at once; later
-        failures of requests are logged and waited for. RuntimeError for a worker that was run before.
+        After that, no further task is started; what runs has the grace time to end, and is then given back: its
+        function may continue, but nothing of it is recorded, so end the process soon. A second SIGINT raises
+        KeyboardInterrupt at once, and what runs stays locked until its locks expire. SIGUSR1 prints to stderr what is
+        being done. Signals are handled only if this is called in the main thread. With `until_idle` it returns when
+        there is nothing to do now.
+        Exceptions of a function are recorded with their task; KeyboardInterrupt and SystemExit also stop the worker and
+        are raised. If the first request is refused for a reason that does not pass, that error is raised at once; later
+        failures of requests are logged, and repeated. RuntimeError if the worker was run before.
         """
         check_flags(until_idle=until_idle)
-        settings = Settings(tuple(self._functions.items()), until_idle=until_idle, **self._options)
+        settings = WorkerSettings(tuple(self._functions.items()), until_idle=until_idle, **self._options)
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: make another one")
         if self._is_stopped:
             return {step: Tally() for step in self._functions}
-        self._look_first()  # signals still do what they did: nothing runs yet, and a look may take minutes
-        with self._mailbox.listening(_SIGNALS):
+        self._check_tables()  # before signals are handled: nothing runs yet, and a request may take minutes
+        handlers: dict[str, signals.Handler] = {
+            "SIGINT": sender(self._messages, Message.INTERRUPT),
+            "SIGTERM": sender(self._messages, Message.STOP),
+            "SIGUSR1": sender(self._messages, Message.PRINT_STATUS),
+        }
+        with signals.handling(handlers):
             team = self._team(settings)
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
-            steer(team, self._mailbox)
+            run_to_the_end(team, self._messages)
         for error in team.errors:
             raise error
         return dict(zip(self._functions, team.tallies, strict=True))
 
     def stop(self) -> None:
-        """Stop in order, as SIGTERM does; from any thread, a function of the worker included. Returns at once.
+        """Stop gracefully, as SIGTERM does; from any thread, including a function of the worker. Returns at once.
 
         A worker that is stopped before it runs starts nothing.
         """
         self._is_stopped = True
-        self._mailbox.put(Message.STOP)
-        if not self._entered.locked() and parent_pipe.parent.is_of(self._functions):  # of the copy in another process
-            parent_pipe.parent.say(Message.STOP)
+        self._messages.put(Message.STOP)
+        parent_pipe = process_main.parent_pipe
+        if not self._entered.locked() and parent_pipe.leads_to_worker_of(self._functions):
+            parent_pipe.send(Message.STOP)  # this object is a copy: the worker that runs is in another process
 
-    def _team(self, settings: Settings) -> Crew | Fleet:
+    def _team(self, settings: WorkerSettings) -> ThreadTeam | ProcessTeam:
         if self._processes == 1:
-            return Crew(settings, self._mailbox.put)
-        from pynamodb_tracker.worker.process_team import Fleet  # noqa: PLC0415 - only here are processes needed
+            return ThreadTeam(settings, self._messages)
+        from pynamodb_tracker.worker.process_team import ProcessTeam  # noqa: PLC0415 - only needed for processes
 
-        return Fleet(settings, self._processes, self._mailbox.put)
+        return ProcessTeam(settings, self._processes, self._messages)
 
-    def _look_first(self) -> None:
-        """Raise what would keep each look from being answered: a table that is not there, say."""
+    def _check_tables(self) -> None:
+        """Raise what would make every poll fail, such as a table that does not exist."""
         for step in self._functions:
             try:
                 step.next_due()
             except PynamoDBException as error:
                 if not is_passing(error):
                     raise
-                log.warning("%s.%s cannot be looked at yet; the worker goes on: %s", step.model.__name__, step, error)
+                log.warning(
+                    "%s.%s cannot be polled yet; the worker keeps trying: %s", step.model.__name__, step.name, error
+                )
 
 
-def _checked(functions: object) -> dict[BoundStep[Any], Function]:
+def _check_functions(functions: object) -> dict[BoundStep[Any], Function]:
     if not isinstance(functions, Mapping) or not functions:
         raise TypeError(f"a worker takes a function for each step, {{Order.ship: print_label}}, not {shown(functions)}")
     for step, function in functions.items():
@@ -143,7 +144,7 @@ def _checked(functions: object) -> dict[BoundStep[Any], Function]:
 
 
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Function]) -> int:
-    """Return the number of processes; ValueError where others could not import what they are to run."""
+    """Return the number of processes; ValueError if they could not import what they are to run."""
     if type(processes) is not int or processes < 1:
         raise ValueError(f"processes is a whole number from 1, not {shown(processes)}")
     if processes > 1:

@@ -543,7 +543,7 @@ def test_processes_that_cannot_begin_are_told_and_exit_with_2(server: Environmen
         code, out, err = ended(process)
     assert (code, out) == (2, "")
     assert "not here" in err
-    assert "before it began to work: what it printed says why" in err.splitlines()[-1]
+    assert "before it began to work: see what it printed" in err.splitlines()[-1]
 
 
 @posix

@@ -17,11 +17,9 @@ import pytest
 from pynamodb_tracker import Tally, Worker
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import Todo
-from pynamodb_tracker.worker import parent_pipe
-from pynamodb_tracker.worker.attempt import WorkerAttempt
-from pynamodb_tracker.worker.signals import Message
-from pynamodb_tracker.worker.status_print import say
-from pynamodb_tracker.worker.thread_team import Crew
+from pynamodb_tracker.worker.process_main import parent_pipe
+from pynamodb_tracker.worker.shutdown import Message, print_to_stderr
+from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerAttempt
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
 
@@ -37,19 +35,19 @@ def test_an_end_that_is_being_recorded_when_the_grace_time_is_over_is_waited_for
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
-    succeed, cut_short = Run._succeed, Crew.cut_short
+    succeed, cut_short = Run._succeed, ThreadTeam.cut_short
 
     def slow(run: Run[Any], lock: Any) -> None:
         worker.stop()
         assert cutting.wait(WAIT)
         succeed(run, lock)
 
-    def cut(crew: Crew) -> None:
+    def cut(team: ThreadTeam) -> None:
         cutting.set()
-        cut_short(crew)
+        cut_short(team)
 
     monkeypatch.setattr(Run, "_succeed", slow)
-    monkeypatch.setattr(Crew, "cut_short", cut)
+    monkeypatch.setattr(ThreadTeam, "cut_short", cut)
     Order.create("o-1")
     worker = Worker({Order.confirm: lambda _: None}, grace=AT_ONCE)
     assert worker.run() == {Order.confirm: Tally(succeeded=1)}
@@ -166,7 +164,7 @@ def test_a_worker_that_is_asked_what_it_does_and_cannot_say_so_goes_on(
 
 
 def test_what_it_does_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    say("busy\n")
+    print_to_stderr("busy\n")
     assert capsys.readouterr().err == "busy\n"
 
 
@@ -196,10 +194,10 @@ def test_stop_of_another_worker_tells_no_parent() -> None:
 
     own, other = Worker({Order.confirm: lambda _: None}), Worker({Order.ship: lambda _: None})
     try:
-        parent_pipe.parent.open(Pipe(), [Order.confirm])  # type: ignore[arg-type]  # all that is used of one
+        parent_pipe.open(Pipe(), [Order.confirm])  # type: ignore[arg-type]  # all that is used of one
         other.stop()
         assert told == []
         own.stop()
         assert told == [Message.STOP]
     finally:
-        parent_pipe.parent.__init__()  # type: ignore[misc]  # as it was
+        parent_pipe.__init__()  # type: ignore[misc]  # as it was

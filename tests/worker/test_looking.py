@@ -17,7 +17,7 @@ from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.dispatcher import Dispatcher
-from pynamodb_tracker.worker.poller import Backlog
+from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.engines import DynamoDBLocal
 from tests.support.recorder import recorded
 from tests.support.workers import die
@@ -69,8 +69,8 @@ def step(stopped_clock: StoppedClock) -> FakeStep:
 
 
 @pytest.fixture
-def backlog(step: FakeStep) -> Backlog:
-    return Backlog(step, LONGEST)  # type: ignore[arg-type]  # as good as one
+def poller(step: FakeStep) -> StepPoller:
+    return StepPoller(step, LONGEST)  # type: ignore[arg-type]  # as good as one
 
 
 @pytest.fixture
@@ -86,206 +86,210 @@ def failed(code: str, kind: Any = QueryError) -> Exception:
     return error
 
 
-def pauses(backlog: Backlog, clock: StoppedClock, number: int) -> list[float]:
-    """Take from a backlog each time when it looks again; return the pauses between."""
+def pauses(poller: StepPoller, clock: StoppedClock, number: int) -> list[float]:
+    """Take from a poller each time when it next poll; return the pauses between."""
     found = []
     for _ in range(number):
-        assert backlog.take() is None
-        found.append((backlog.next_look - clock.now()).total_seconds())
-        clock.advance(backlog.next_look - clock.now())
+        assert poller.take() is None
+        found.append((poller.next_poll - clock.now()).total_seconds())
+        clock.advance(poller.next_poll - clock.now())
     return found
 
 
 @pytest.mark.usefixtures("always_longest")
-def test_pauses_double_up_to_the_longest_while_nothing_is_found(backlog: Backlog, stopped_clock: StoppedClock) -> None:
-    assert pauses(backlog, stopped_clock, 8) == [0.5, 1, 2, 4, 8, 16, 30, 30]
+def test_pauses_double_up_to_the_longest_while_nothing_is_found(
+    poller: StepPoller, stopped_clock: StoppedClock
+) -> None:
+    assert pauses(poller, stopped_clock, 8) == [0.5, 1, 2, 4, 8, 16, 30, 30]
 
 
 def test_pauses_are_drawn_between_a_half_and_the_whole(step: FakeStep, stopped_clock: StoppedClock) -> None:
-    found = [pauses(Backlog(step, LONGEST), stopped_clock, 8)[-1] for _ in range(50)]  # type: ignore[arg-type]
+    found = [pauses(StepPoller(step, LONGEST), stopped_clock, 8)[-1] for _ in range(50)]  # type: ignore[arg-type]
     assert 15 <= min(found) < 20
     assert 25 < max(found) <= 30
 
 
 @pytest.mark.usefixtures("always_longest")
 def test_the_pause_is_short_again_once_something_is_found(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
-    pauses(backlog, stopped_clock, 6)
+    pauses(poller, stopped_clock, 6)
     step.tasks = ["o-1"]
-    assert backlog.take() == "o-1"
+    assert poller.take() == "o-1"
     step.tasks = []
-    assert pauses(backlog, stopped_clock, 2) == [0.5, 1]
+    assert pauses(poller, stopped_clock, 2) == [0.5, 1]
 
 
-def test_it_does_not_look_before_its_pause_is_over(backlog: Backlog, stopped_clock: StoppedClock) -> None:
-    assert backlog.take() is None
-    assert not backlog.is_ready(stopped_clock.now())
-    assert backlog.is_ready(backlog.next_look)
+def test_it_does_not_look_before_its_pause_is_over(poller: StepPoller, stopped_clock: StoppedClock) -> None:
+    assert poller.take() is None
+    assert not poller.is_ready(stopped_clock.now())
+    assert poller.is_ready(poller.next_poll)
 
 
 @pytest.mark.usefixtures("always_longest")
 def test_a_task_that_becomes_due_meanwhile_is_looked_for_within_half_a_second(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
-    pauses(backlog, stopped_clock, 7)
+    pauses(poller, stopped_clock, 7)
     step.due = {"failed": stopped_clock.now() + 7 * SECOND, "in_progress": stopped_clock.now() + 9 * SECOND}
-    assert pauses(backlog, stopped_clock, 1) == [7.5]
+    assert pauses(poller, stopped_clock, 1) == [7.5]
 
 
 def test_what_is_due_next_week_does_not_keep_it_from_looking(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.due = {"pending": stopped_clock.now() + 7 * 24 * HOUR}
-    assert max(pauses(backlog, stopped_clock, 20)) <= 30
+    assert max(pauses(poller, stopped_clock, 20)) <= 30
     assert step.rounds == []
 
 
-def test_only_states_that_have_something_due_are_read_further(backlog: Backlog, step: FakeStep) -> None:
+def test_only_states_that_have_something_due_are_read_further(poller: StepPoller, step: FakeStep) -> None:
     step.tasks, step.due = ["o-1"], {"failed": step._clock.now() + SECOND}
-    assert backlog.take() == "o-1"
+    assert poller.take() == "o-1"
     assert step.rounds == [["pending"]]
 
 
 def test_locks_that_seem_to_be_over_are_looked_at_once_in_30_seconds(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.due = {"in_progress": stopped_clock.now() - SECOND}  # extended since, as a heartbeat does
     for _ in range(60):
-        backlog.take()
+        poller.take()
         stopped_clock.advance(SECOND)
     assert step.rounds == [["in_progress"]] * 2
 
 
 def test_a_task_that_was_refused_is_left_alone_for_some_seconds(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.tasks = ["o-1"]
-    assert backlog.take() == "o-1"
-    backlog.ended("o-1", "refused", TaskLockedError("held"), was_taken=True)
+    assert poller.take() == "o-1"
+    poller.note_end("o-1", "refused", TaskLockedError("held"), was_taken=True)
     for _ in range(4):
-        assert backlog.take() is None
+        assert poller.take() is None
         stopped_clock.advance(SECOND)
     stopped_clock.advance(11 * SECOND)
-    assert backlog.take() == "o-1"
+    assert poller.take() == "o-1"
 
 
 def test_a_task_that_still_runs_is_not_taken_again(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.tasks = ["o-1"]
-    assert backlog.take() == "o-1"
+    assert poller.take() == "o-1"
     stopped_clock.advance(HOUR)
-    assert backlog.take() is None
+    assert poller.take() is None
 
 
-def test_a_round_is_read_anew_after_30_seconds(backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock) -> None:
+def test_a_round_is_read_anew_after_30_seconds(poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock) -> None:
     step.tasks = ["o-1", "o-2"]
-    assert backlog.take() == "o-1"
+    assert poller.take() == "o-1"
     step.tasks = ["o-0"]
     stopped_clock.advance(LONGEST)
-    assert backlog.take() == "o-0"
+    assert poller.take() == "o-0"
 
 
-def test_a_round_of_a_thousand_is_followed_by_another_one_at_once(backlog: Backlog, step: FakeStep) -> None:
+def test_a_round_of_a_thousand_is_followed_by_another_one_at_once(poller: StepPoller, step: FakeStep) -> None:
     step.due = {"in_progress": step._clock.now() - SECOND}
     step.tasks = [f"o-{number:04}" for number in range(1500)]
-    taken = [backlog.take() for _ in range(1502)]
+    taken = [poller.take() for _ in range(1502)]
     assert [each for each in taken if each] == step.tasks
     assert taken.index(None) == 1000
     assert step.rounds[:2] == [["pending", "in_progress"]] * 2
 
 
 def test_a_clock_that_is_put_back_does_not_make_it_wait(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
-    pauses(backlog, stopped_clock, 8)
-    assert backlog.take() is None
+    pauses(poller, stopped_clock, 8)
+    assert poller.take() is None
     stopped_clock.advance(-HOUR)
     step.tasks = ["o-1"]
-    assert backlog.is_ready(stopped_clock.now())
+    assert poller.is_ready(stopped_clock.now())
 
 
-def test_who_meets_another_worker_reads_anew(backlog: Backlog, step: FakeStep) -> None:
+def test_who_meets_another_worker_reads_anew(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = [f"o-{number:03}" for number in range(400)]
-    assert backlog.take() == "o-000"
-    backlog.ended("o-000", "refused", TaskLockedError("held"), was_taken=True)
-    after = backlog.take()
+    assert poller.take() == "o-000"
+    poller.note_end("o-000", "refused", TaskLockedError("held"), was_taken=True)
+    after = poller.take()
     assert after is not None
     assert step.reads == 2
 
 
 @pytest.mark.usefixtures("always_longest")
 def test_looks_that_fail_are_repeated_less_and_less_often_and_told_once_a_minute(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     step.error = failed("ThrottlingException")
-    assert pauses(backlog, stopped_clock, 12) == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30]
+    assert pauses(poller, stopped_clock, 12) == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30]
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 4  # in 3 minutes, 31.5 seconds
     assert "Fake.step" in told[0]
-    assert "failed, 8 times since" in told[1]
+    assert "failed 8 times since" in told[1]
 
 
 @pytest.mark.usefixtures("always_longest")
 def test_it_says_when_the_trouble_is_over(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "pynamodb_tracker")
     step.error = failed("ThrottlingException")
-    pauses(backlog, stopped_clock, 3)
+    pauses(poller, stopped_clock, 3)
     step.error = None
-    assert pauses(backlog, stopped_clock, 1) == [0.5]
-    assert "the trouble with Fake.step is over: 3 failures" in caplog.text
+    assert pauses(poller, stopped_clock, 1) == [0.5]
+    assert "requests about Fake.step succeed again, after 3 failures" in caplog.text
 
 
 def test_any_error_of_a_look_is_waited_for_and_told_with_its_traceback(
-    backlog: Backlog, step: FakeStep, caplog: pytest.LogCaptureFixture
+    poller: StepPoller, step: FakeStep, caplog: pytest.LogCaptureFixture
 ) -> None:
     step.error = RuntimeError("odd")
-    assert backlog.take() is None
+    assert poller.take() is None
     assert "RuntimeError: odd" in caplog.text
     assert "Traceback" in caplog.text
 
 
-def test_a_claim_that_is_throttled_ends_the_round(backlog: Backlog, step: FakeStep) -> None:
+def test_a_claim_that_is_throttled_ends_the_round(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = ["o-1", "o-2"]
-    assert backlog.take() == "o-1"
-    backlog.ended("o-1", "refused", failed("ThrottlingException", UpdateError), was_taken=False)
-    assert not backlog.is_ready(step._clock.now())
+    assert poller.take() == "o-1"
+    poller.note_end("o-1", "refused", failed("ThrottlingException", UpdateError), was_taken=False)
+    assert not poller.is_ready(step._clock.now())
 
 
-def test_a_claim_that_is_refused_for_good_ends_the_round_only_where_many_are(backlog: Backlog, step: FakeStep) -> None:
+def test_a_claim_that_is_refused_for_good_ends_the_round_only_where_many_are(
+    poller: StepPoller, step: FakeStep
+) -> None:
     step.tasks = [f"o-{number}" for number in range(9)]
     denied = failed("AccessDeniedException", UpdateError)
     for number in range(3):
-        assert backlog.take() == f"o-{number}"
-        backlog.ended(f"o-{number}", "refused", denied, was_taken=False)
-        assert backlog.is_ready(step._clock.now())
-    assert backlog.take() == "o-3"
-    backlog.ended("o-3", "refused", denied, was_taken=False)
-    assert not backlog.is_ready(step._clock.now())
+        assert poller.take() == f"o-{number}"
+        poller.note_end(f"o-{number}", "refused", denied, was_taken=False)
+        assert poller.is_ready(step._clock.now())
+    assert poller.take() == "o-3"
+    poller.note_end("o-3", "refused", denied, was_taken=False)
+    assert not poller.is_ready(step._clock.now())
 
 
 @pytest.mark.usefixtures("always_longest")
 def test_a_rate_bounds_the_tasks_in_a_second_of_all_threads(
-    backlog: Backlog, step: FakeStep, stopped_clock: StoppedClock
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.tasks = [f"o-{number}" for number in range(9)]
-    dispatcher = Dispatcher([backlog], rate=2)
-    assert isinstance(dispatcher._choose(), Backlog)
-    dispatcher._let_go(backlog, found=True)
+    dispatcher = Dispatcher([poller], rate=2)
+    assert isinstance(dispatcher._choose(), StepPoller)
+    dispatcher._put_back(poller, found=True)
     _, seconds = dispatcher._choose()  # type: ignore[misc]
     assert seconds == 0.5
     stopped_clock.advance(SECOND / 2)
-    assert isinstance(dispatcher._choose(), Backlog)
+    assert isinstance(dispatcher._choose(), StepPoller)
 
 
-def test_a_turn_that_found_nothing_is_not_counted_by_a_rate(backlog: Backlog) -> None:
-    dispatcher = Dispatcher([backlog], rate=0.001)
-    assert dispatcher._choose() is backlog
-    assert backlog.take() is None
-    dispatcher._let_go(backlog, found=False)
+def test_a_turn_that_found_nothing_is_not_counted_by_a_rate(poller: StepPoller) -> None:
+    dispatcher = Dispatcher([poller], rate=0.001)
+    assert dispatcher._choose() is poller
+    assert poller.take() is None
+    dispatcher._put_back(poller, found=False)
     _, seconds = dispatcher._choose()  # type: ignore[misc]
     assert seconds <= 0.5
 
@@ -318,7 +322,7 @@ def test_a_table_that_does_not_answer_yet_is_waited_for(
     Order.create("o-1")
     Worker({Order.confirm: lambda ctx: ran.append(ctx.task.task_id)}).run(until_idle=True)
     assert ran == ["o-1"]
-    assert "cannot be looked at yet" in caplog.text
+    assert "cannot be polled yet" in caplog.text
 
 
 @pytest.mark.engine
@@ -344,11 +348,11 @@ def test_an_idle_hour_of_a_step_is_about_160_looks_of_3_requests_and_half_a_read
 
 def idle_hour(step: Any, clock: StoppedClock, shards: int = 1) -> tuple[float, float]:
     """Return how often a worker looks in an hour without work, and the read units of that."""
-    backlog, end = Backlog(step, LONGEST), clock.now() + HOUR
+    poller, end = StepPoller(step, LONGEST), clock.now() + HOUR
     with recorded(ShopTask) as requests:
         while clock.now() < end:
-            assert backlog.take() is None
-            clock.advance(backlog.next_look - clock.now())
+            assert poller.take() is None
+            clock.advance(poller.next_poll - clock.now())
     assert set(requests.operations) == {"Query"}
     units = sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in requests)
     return len(requests) / 3 / shards, units

@@ -186,7 +186,7 @@ def test_a_process_that_somebody_stops_is_replaced(started: Programs) -> None:
 def test_a_process_that_never_begins_to_work_ends_the_worker(started: Programs) -> None:
     program = started.start(processes=2, broken=True)
     assert program.wait() == 1
-    assert "before it began to work: what it printed says why" in "\n".join(program.err)
+    assert "before it began to work: see what it printed" in "\n".join(program.err)
 
 
 def test_sys_exit_in_a_function_of_a_process_ends_the_worker_with_it(started: Programs) -> None:
@@ -213,7 +213,7 @@ def test_a_worker_goes_on_when_the_table_does_not_answer_for_a_while(started: Pr
     program = started.start(longest_pause=0.2)
     until(lambda: "a worker runs" in "".join(program.err))
     ShopTask.delete_table()
-    until(lambda: "it goes on: QueryError" in "".join(program.err))
+    until(lambda: "keeps trying: QueryError" in "".join(program.err))
     ShopTask.create_table(wait=True)
     Order.create("o-1")
     assert program.hear()[0] == "o-1"

@@ -10,8 +10,7 @@ import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.exceptions import TaskError, TaskLockedError
-from pynamodb_tracker.worker.cooldown import Rest
-from pynamodb_tracker.worker.poller import Backlog
+from pynamodb_tracker.worker.poller import Cooldown, StepPoller
 from tests.worker.test_looking import HOUR, LONGEST, SECOND, FakeStep, failed
 
 if TYPE_CHECKING:
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def rest(monkeypatch: pytest.MonkeyPatch) -> Rest:
+def cooldown(monkeypatch: pytest.MonkeyPatch) -> Cooldown:
     monkeypatch.setattr(random, "uniform", lambda _low, _high: 1.0)
-    return Rest()
+    return Cooldown()
 
 
-def seconds_of(rest: Rest, task_id: str, clock: StoppedClock) -> int:
+def seconds_of(cooldown: Cooldown, task_id: str, clock: StoppedClock) -> int:
     """Return for how many seconds a task is left alone, moving the clock on."""
     seconds = 0
-    while not rest.is_over(task_id):
+    while not cooldown.is_over(task_id):
         clock.advance(SECOND)
         seconds += 1
     return seconds
@@ -39,18 +38,18 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
 ) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = [*(f"bad-{number}" for number in range(10)), *(f"good-{number}" for number in range(5))]
-    backlog, end, tries = Backlog(step, LONGEST), stopped_clock.now() + HOUR, 0  # type: ignore[arg-type]
+    poller, end, tries = StepPoller(step, LONGEST), stopped_clock.now() + HOUR, 0  # type: ignore[arg-type]
     while len(step.tasks) > 10 and stopped_clock.now() < end:
-        if not backlog.is_ready(stopped_clock.now()):
+        if not poller.is_ready(stopped_clock.now()):
             stopped_clock.advance(SECOND)
-        elif (task_id := backlog.take()) is None:
+        elif (task_id := poller.take()) is None:
             continue
         elif task_id.startswith("good"):
             step.tasks.remove(task_id)
-            backlog.ended(task_id, "succeeded", None, was_taken=False)
+            poller.note_end(task_id, "succeeded", None, was_taken=False)
         else:
             tries += 1
-            backlog.ended(task_id, "refused", error, was_taken=False)
+            poller.note_end(task_id, "refused", error, was_taken=False)
     assert len(step.tasks) == 10
     assert tries < 120
     assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
@@ -62,68 +61,70 @@ def test_rows_that_no_claim_is_possible_of_cost_those_behind_them_no_time(
 ) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = [*(f"bad-{each}" for each in range(number)), "good"]
-    backlog, began = Backlog(step, LONGEST), stopped_clock.now()  # type: ignore[arg-type]
+    poller, began = StepPoller(step, LONGEST), stopped_clock.now()  # type: ignore[arg-type]
     error = failed("ValidationException", UpdateError)
-    while (task_id := backlog.take()) != "good":
+    while (task_id := poller.take()) != "good":
         assert task_id is not None
-        backlog.ended(task_id, "refused", error, was_taken=False)
+        poller.note_end(task_id, "refused", error, was_taken=False)
     assert stopped_clock.now() == began
 
 
-def test_one_that_cannot_be_started_is_left_alone_for_longer_each_time(rest: Rest, stopped_clock: StoppedClock) -> None:
+def test_one_that_cannot_be_started_is_left_alone_for_longer_each_time(
+    cooldown: Cooldown, stopped_clock: StoppedClock
+) -> None:
     found = []
     for _ in range(9):
-        rest.broken("o-1")
-        found.append(seconds_of(rest, "o-1", stopped_clock))
-        rest.forget(stopped_clock.now())
+        cooldown.note_failure("o-1")
+        found.append(seconds_of(cooldown, "o-1", stopped_clock))
+        cooldown.forget(stopped_clock.now())
     assert found == [20, 40, 80, 160, 320, 640, 1280, 1800, 1800]
 
 
-def test_one_that_runs_at_last_is_as_any_other(rest: Rest, stopped_clock: StoppedClock) -> None:
+def test_one_that_runs_at_last_is_as_any_other(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     for _ in range(5):
-        rest.broken("o-1")
-    rest.tried("o-1", failed=True)
-    assert seconds_of(rest, "o-1", stopped_clock) == 1
-    rest.broken("o-1")
-    assert seconds_of(rest, "o-1", stopped_clock) == 20
+        cooldown.note_failure("o-1")
+    cooldown.end_run("o-1", failed=True)
+    assert seconds_of(cooldown, "o-1", stopped_clock) == 1
+    cooldown.note_failure("o-1")
+    assert seconds_of(cooldown, "o-1", stopped_clock) == 20
 
 
 def test_one_that_another_worker_had_is_left_alone_for_some_seconds_and_one_that_runs_until_it_ends(
-    rest: Rest, stopped_clock: StoppedClock
+    cooldown: Cooldown, stopped_clock: StoppedClock
 ) -> None:
-    rest.refused("o-1")
-    rest.run("o-2")
-    assert seconds_of(rest, "o-1", stopped_clock) == 10
+    cooldown.note_refusal("o-1")
+    cooldown.begin_run("o-2")
+    assert seconds_of(cooldown, "o-1", stopped_clock) == 10
     stopped_clock.advance(100 * HOUR)
-    rest.forget(stopped_clock.now())
-    assert not rest.is_over("o-2")
-    assert rest.is_over("o-3")
+    cooldown.forget(stopped_clock.now())
+    assert not cooldown.is_over("o-2")
+    assert cooldown.is_over("o-3")
 
 
-def test_a_clock_that_is_put_back_makes_no_rest_longer(rest: Rest, stopped_clock: StoppedClock) -> None:
-    rest.refused("o-1")
-    rest.run("o-2")
+def test_a_clock_that_is_put_back_makes_no_rest_longer(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
+    cooldown.note_refusal("o-1")
+    cooldown.begin_run("o-2")
     stopped_clock.advance(-2 * HOUR)
-    assert rest.is_over("o-1")
-    assert not rest.is_over("o-2")
+    assert cooldown.is_over("o-1")
+    assert not cooldown.is_over("o-2")
 
 
-def test_what_has_rested_is_forgotten(rest: Rest, stopped_clock: StoppedClock) -> None:
+def test_what_has_rested_is_forgotten(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     for number in range(100):
-        rest.tried(f"o-{number}", failed=False)
-        rest.broken(f"bad-{number}")
+        cooldown.end_run(f"o-{number}", failed=False)
+        cooldown.note_failure(f"bad-{number}")
     stopped_clock.advance(timedelta(minutes=2))
-    rest.forget(stopped_clock.now())
-    assert len(rest._until) == 100
+    cooldown.forget(stopped_clock.now())
+    assert len(cooldown._until) == 100
     stopped_clock.advance(2 * HOUR)
-    rest.forget(stopped_clock.now())
-    assert (rest._until, rest._broken) == ({}, {})
+    cooldown.forget(stopped_clock.now())
+    assert (cooldown._until, cooldown._failures) == ({}, {})
 
 
 def test_trouble_with_the_table_is_none_of_a_task(stopped_clock: StoppedClock) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = ["o-1"]
-    backlog = Backlog(step, LONGEST)  # type: ignore[arg-type]
-    assert backlog.take() == "o-1"
-    backlog.ended("o-1", "refused", TaskLockedError("held"), was_taken=True)
-    assert not backlog._rest._broken
+    poller = StepPoller(step, LONGEST)  # type: ignore[arg-type]
+    assert poller.take() == "o-1"
+    poller.note_end("o-1", "refused", TaskLockedError("held"), was_taken=True)
+    assert not poller._cooldown._failures

@@ -15,8 +15,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import thread_team
-from pynamodb_tracker.worker.attempt import Left, WorkerAttempt
-from pynamodb_tracker.worker.thread_team import Crew
+from pynamodb_tracker.worker.thread_team import Left, ThreadTeam, WorkerAttempt
 from tests.support.processes import until
 from tests.worker.shop import Order
 
@@ -79,13 +78,13 @@ def hung(function: Hanging, **options: Any) -> Iterator[Worker]:
 @pytest.fixture
 def stopping(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Return what is set once a worker has heard that it is to stop."""
-    event, stop = threading.Event(), Crew.stop
+    event, stop = threading.Event(), ThreadTeam.stop
 
-    def stop_and_say(crew: Crew) -> None:
-        stop(crew)
+    def stop_and_say(team: ThreadTeam) -> None:
+        stop(team)
         event.set()
 
-    monkeypatch.setattr(Crew, "stop", stop_and_say)
+    monkeypatch.setattr(ThreadTeam, "stop", stop_and_say)
     return event
 
 
@@ -156,7 +155,7 @@ def test_what_still_runs_after_the_grace_time_is_given_back(caplog: pytest.LogCa
         worker.stop()
         until(lambda: Order.get_task("o-1").state == Order.confirm.pending)
     assert Order.get_task("o-1").attempt == 0
-    assert "Order.confirm of 'o-1' (attempt 1) still ran when the grace time was over: it was given back" in caplog.text
+    assert "Order.confirm of 'o-1' (attempt 1) still ran at the end of the grace time: it was given back" in caplog.text
 
 
 def test_a_task_that_was_given_back_can_be_had_at_once_and_what_its_first_run_does_is_not_recorded() -> None:
@@ -240,7 +239,7 @@ def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
     with hung(function, grace=AT_ONCE) as worker:
         function.inside.clear()
         worker.stop()
-        until(lambda: "it is locked until its lock ends" in caplog.text)
+        until(lambda: "it stays locked until its lock expires" in caplog.text)
         assert Order.get_task("o-1").state == Order.confirm.in_progress
         commits.set()
         assert function.has_ended.wait(WAIT)
@@ -336,7 +335,7 @@ def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture
 
     def is_told() -> bool:
         err.append(capfd.readouterr().err)
-        return "looks again" in "".join(err)
+        return "next poll" in "".join(err)
 
     def work(ctx: Ctx) -> None:
         if ctx.task.task_id == "o-2":
@@ -353,5 +352,5 @@ def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture
     assert first.endswith(f":{os.getpid()}: 1 of 1 threads are busy")
     assert lines == [
         "  Order.confirm of 'o-2' (attempt 1): 12.3 s",
-        "  Order.confirm: 1 succeeded, 0 failed, 0 ignored, 0 refused, 0 released; looks again now",
+        "  Order.confirm: 1 succeeded, 0 failed, 0 ignored, 0 refused, 0 released; next poll now",
     ]
