@@ -1,4 +1,4 @@
-"""A table in memory, and a clock that stands still."""
+"""A table in memory that each test finds empty, and a clock that stands still."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from pynamodb_tracker.testing import StoppedClock, local_table
+from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context, ShopTask
+from tests.contract.engines import Engine, Moto
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Engine]:
+    """Make the table once for each module: what a new table costs is a client, and AWS mocked anew."""
+    with Moto.of([ShopTask]) as tables:
+        yield tables
 
 
 @pytest.fixture
-def clock(stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
+def clock(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
     """Open the shop, and return its clock."""
-    with local_table(ShopTask):
-        yield stopped_clock
+    yield stopped_clock
+    memory.empty()
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.client import BaseClient
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.sqs.models import sqs_backends
 
 from pynamodb_tracker import TrackerError
 from pynamodb_tracker.aws_lambda import handles, retry_handler
@@ -17,15 +19,22 @@ from tests.aws_lambda.events import fifo, sqs
 from tests.aws_lambda.shop import Context, Order, ship
 from tests.aws_lambda.test_batches import ready, states
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE
+from tests.contract.engines import Engine
 
 takes = handles(Order.ship, task_id="task_id")(ship)
 
 
-@pytest.fixture
-def client(clock: StoppedClock) -> Iterator[Any]:  # noqa: ARG001 - moto is on while the shop is open
+@pytest.fixture(scope="module")
+def sqs_client(memory: Engine) -> Iterator[Any]:  # noqa: ARG001 - moto is on while the shop is open
     client = boto3.client("sqs", region_name="us-east-1")
     yield client
     client.close()
+
+
+@pytest.fixture
+def client(clock: StoppedClock, sqs_client: Any) -> Iterator[Any]:  # noqa: ARG001 - the table is empty
+    yield sqs_client
+    sqs_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].queues.clear()
 
 
 @pytest.fixture
