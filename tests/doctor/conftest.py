@@ -1,59 +1,86 @@
-"""The tables as their classes declare them, on moto and on DynamoDB Local."""
+"""The tables as their classes declare them, on moto and on DynamoDB Local: made once, and mended after each test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Task
-from tests.doctor.shops import ArchiveTask, LocalTask, ShopTask
 from tests.support.engines import DynamoDBLocal, Moto
+from tests.doctor.shops import ArchiveTask, LocalTask, ShopTask
+from tests.doctor.tables import client, settings
 
-ENGINES = ["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)]
+ALL = (ShopTask, ArchiveTask, LocalTask)
+
+AsMade = dict[type[Task], Any]
+"""The settings of each table as its class made it."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test on both engines, and on moto alone where it writes down what DynamoDB answers."""
+    if "engine" in metafunc.fixturenames:
+        alone = {"described", "described_archive"} & set(metafunc.fixturenames)
+        local = pytest.param("dynamodb_local", marks=pytest.mark.engine)
+        metafunc.parametrize("engine", ["moto"] if alone else ["moto", local], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[AsMade]:
+    """Make the tables on an engine."""
+    with ExitStack() as stack:
+        if request.param == "moto":
+            stack.enter_context(Moto.of(ALL))
+        else:
+            stack.enter_context(DynamoDBLocal.of(ALL, request.getfixturevalue("dynamodb_local").endpoint))
+        yield {table: settings(table) for table in ALL}
 
 
 @contextmanager
-def _made(table: type[Task], request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param == "moto":
-        with Moto.of([table]):
-            yield
-    else:
-        with DynamoDBLocal.of([table], request.getfixturevalue("dynamodb_local").endpoint):
-            yield
+def _mended(table: type[Task], as_made: AsMade) -> Iterator[type[Task]]:
+    """Give a test the table, and make it anew where the test has changed or deleted it."""
+    yield table
+    found = settings(table)
+    if found == as_made[table]:
+        return
+    if found is not None:
+        client(table).update_table(TableName=table.Meta.table_name, DeletionProtectionEnabled=False)
+        table.delete_table()
+    table.create_table(wait=True)
 
 
-@pytest.fixture(params=ENGINES)
-def shop(request: pytest.FixtureRequest) -> Iterator[type[Task]]:
+@pytest.fixture
+def shop(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table whose use case has no `keep_for`."""
-    with _made(ShopTask, request):
-        yield ShopTask
+    with _mended(ShopTask, engine) as table:
+        yield table
 
 
-@pytest.fixture(params=ENGINES)
-def archive(request: pytest.FixtureRequest) -> Iterator[type[Task]]:
+@pytest.fixture
+def archive(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table whose use case has `keep_for`."""
-    with _made(ArchiveTask, request):
-        yield ArchiveTask
+    with _mended(ArchiveTask, engine) as table:
+        yield table
 
 
-@pytest.fixture(params=ENGINES)
-def local(request: pytest.FixtureRequest) -> Iterator[type[Task]]:
+@pytest.fixture
+def local(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table with a local index."""
-    with _made(LocalTask, request):
-        yield LocalTask
+    with _mended(LocalTask, engine) as table:
+        yield table
 
 
 @pytest.fixture
-def described() -> Iterator[type[Task]]:
+def described(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table on moto alone, for tests that write down what DynamoDB answers."""
-    with Moto.of([ShopTask]):
-        yield ShopTask
+    with _mended(ShopTask, engine) as table:
+        yield table
 
 
 @pytest.fixture
-def described_archive() -> Iterator[type[Task]]:
+def described_archive(engine: AsMade) -> Iterator[type[Task]]:
     """Make the same with a use case that has `keep_for`."""
-    with Moto.of([ArchiveTask]):
-        yield ArchiveTask
+    with _mended(ArchiveTask, engine) as table:
+        yield table

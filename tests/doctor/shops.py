@@ -9,7 +9,7 @@ from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, IncludeProject
 
 from pynamodb_tracker import Step, Task, UseCase
 
-__all__ = ["ArchiveTask", "LocalTask", "Parcel", "Receipt", "ShopTask"]
+__all__ = ["ArchiveTask", "FarTask", "LocalTask", "Parcel", "Receipt", "ShopTask"]
 
 
 class ByCustomer(GlobalSecondaryIndex["ShopTask"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -66,3 +66,10 @@ class LocalTask(Task):
         region = "us-east-1"
 
     by_worker = ByWorker()
+
+
+class FarTask(Task):
+    """A table that no engine here has."""
+
+    class Meta:
+        table_name = "far"

@@ -12,8 +12,6 @@ from botocore.stub import Stubber
 from pynamodb_tracker import Task
 from pynamodb_tracker.doctor import Finding, Severity, examine
 
-__all__ = ["PROJECTED", "answering", "by_hand", "client", "make", "one", "projecting", "subjects", "there", "worse"]
-
 Answer = Mapping[str, Any] | str | None
 
 PROJECTED = ["status", "attempt", "create_time", "update_time", "last_error"]
@@ -78,6 +76,20 @@ def there(model: type[Task]) -> dict[str, Any]:
     described: dict[str, Any] = client(model).describe_table(TableName=model.Meta.table_name)["Table"]
     del described["ProvisionedThroughput"]["NumberOfDecreasesToday"]  # DynamoDB says it from 1 on
     return described
+
+
+def settings(model: type[Task]) -> dict[str, Any] | None:
+    """Return all that a test may change about a table, its rows included; None where there is none."""
+    name, asked = model.Meta.table_name, client(model)
+    try:
+        table = there(model)
+    except asked.exceptions.ResourceNotFoundException:
+        return None
+    made = {key: part for key, part in table.items() if key not in {"CreationDateTime", "TableId", "TableSizeBytes"}}
+    made["TimeToLive"] = asked.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+    if model.Meta.host is None:  # DynamoDB Local has no backups
+        made["Backups"] = asked.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+    return made
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unittest import mock
 
 import pytest
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.doctor import NotExaminedError, examine
-from tests.doctor.shops import ShopTask
+from tests.doctor.shops import FarTask
 from tests.doctor.tables import answering, client
 
 
@@ -18,10 +17,9 @@ def unreachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]
     """Have no region, no access keys and no server, until the test sets some."""
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
-    with mock.patch.object(ShopTask.Meta, "region", None):
-        ShopTask.tracker.table.reconnect()
-        yield monkeypatch
-        ShopTask.tracker.table.reconnect()
+    FarTask.tracker.table.reconnect()
+    yield monkeypatch
+    FarTask.tracker.table.reconnect()
 
 
 def why(model: type[Task]) -> str:
@@ -49,13 +47,13 @@ def test_a_refusal_to_describe_the_table_is_told(described: type[Task]) -> None:
 
 @pytest.mark.usefixtures("unreachable")
 def test_no_region_is_told_with_where_to_write_it() -> None:
-    assert why(ShopTask) == "table 'shop': no region: write it in ShopTask.Meta, or set AWS_DEFAULT_REGION"
+    assert why(FarTask) == "table 'far': no region: write it in FarTask.Meta, or set AWS_DEFAULT_REGION"
 
 
 def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:
     unreachable.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    assert why(ShopTask) == (
-        "table 'shop' at https://dynamodb.us-east-1.amazonaws.com: no credentials: set AWS_PROFILE, or "
+    assert why(FarTask) == (
+        "table 'far' at https://dynamodb.us-east-1.amazonaws.com: no credentials: set AWS_PROFILE, or "
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     )
 
@@ -63,14 +61,14 @@ def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("http://127.0.0.1:9", "table 'shop' at http://127.0.0.1:9: Could"),
+        ("http://127.0.0.1:9", "table 'far' at http://127.0.0.1:9: Could"),
         ("localhost", "Invalid endpoint"),
     ],
 )
 def test_a_server_that_is_not_there_is_told(unreachable: pytest.MonkeyPatch, host: str, words: str) -> None:
-    unreachable.setattr(ShopTask.Meta, "host", host)
-    unreachable.setattr(ShopTask.Meta, "region", "us-east-1")
-    unreachable.setattr(ShopTask.Meta, "max_retry_attempts", 0, raising=False)
+    unreachable.setattr(FarTask.Meta, "host", host, raising=False)
+    unreachable.setattr(FarTask.Meta, "region", "us-east-1", raising=False)
+    unreachable.setattr(FarTask.Meta, "max_retry_attempts", 0, raising=False)
     unreachable.setenv("AWS_ACCESS_KEY_ID", "some")
     unreachable.setenv("AWS_SECRET_ACCESS_KEY", "some")
-    assert words in why(ShopTask)
+    assert words in why(FarTask)
