@@ -8,7 +8,7 @@ import pytest
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import Context, ShopTask
-from tests.contract.engines import Engine, Moto
+from tests.support.engines import Engine, Moto
 
 
 @pytest.fixture(scope="module")

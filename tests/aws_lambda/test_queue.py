@@ -19,7 +19,7 @@ from tests.aws_lambda.events import fifo, sqs
 from tests.aws_lambda.shop import Context, Order, ship
 from tests.aws_lambda.test_batches import ready, states
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE
-from tests.contract.engines import Engine
+from tests.support.engines import Engine
 
 takes = handles(Order.ship, task_id="task_id")(ship)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import Task
-from tests.support.engines import DynamoDBLocal, Moto
 from tests.doctor.shops import ArchiveTask, LocalTask, ShopTask
 from tests.doctor.tables import client, settings
+from tests.support.engines import DynamoDBLocal, Moto
 
 ALL = (ShopTask, ArchiveTask, LocalTask)
 

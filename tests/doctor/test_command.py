@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
@@ -13,11 +13,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from pynamodb_tracker import Task
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.doctor import Finding, Severity
+from tests.cli.command import run
 from tests.demo.command import WITHOUT, environment
 from tests.doctor.shops import ShopTask
+from tests.doctor.tables import answering, make, projecting
 from tests.engine.dynamodb_local import Engine
+from tests.support.engines import DynamoDBLocal
 from tests.support.pages import ROOT, Page
 
 CLASSES = """
@@ -52,32 +56,15 @@ atexit.register(stack.close)
 client = AppTask.tracker.connection().connection.client
 """
 
-RIGHT = """
-client.update_continuous_backups(
-    TableName="tasks", PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
-)
-client.update_table(TableName="tasks", DeletionProtectionEnabled=True)
-"""
-
 WRONG = """
 client.update_time_to_live(
     TableName="tasks", TimeToLiveSpecification={"Enabled": False, "AttributeName": "expire_time"}
 )
 """
 
-DANGEROUS = """
-describe_table = client.describe_table
+SHOP = "tests.doctor.shops:ShopTask"
 
-
-def described_in_two_regions(**request):
-    answer = describe_table(**request)
-    answer["Table"]["Replicas"] = [{"RegionName": "eu-west-1"}]
-    return answer
-
-
-client.describe_table = described_in_two_regions
-"""
-"""moto has no replicas."""
+IN_MEMORY_SHOP = "table shop at https://dynamodb.us-east-1.amazonaws.com"
 
 HERE = "table tasks at https://dynamodb.us-east-1.amazonaws.com"
 
@@ -100,23 +87,24 @@ def looked(
     )
 
 
-@pytest.mark.parametrize(
-    ("made", "code", "counted"),
-    [
-        (RIGHT, 0, "as the model declares it"),
-        ("", 0, "2 advice"),
-        (WRONG, 1, "1 wrong, 2 advice"),
-        (DANGEROUS, 1, "1 danger, 2 advice"),
-    ],
-    ids=["right", "advice", "wrong", "dangerous"],
-)
-def test_it_exits_with_1_for_what_is_wrong_or_dangerous_alone(
-    tmp_path: Path, made: str, code: int, counted: str
-) -> None:
-    (tmp_path / "shop.py").write_text(CLASSES + IN_MEMORY + made)
-    result = looked(tmp_path, "--app", "shop:AppTask")
-    assert (result.returncode, result.stderr) == (code, "the module says this\n")
-    assert result.stdout.splitlines()[:3] == [HERE, "use cases known here: Order", counted]
+def test_a_table_with_nothing_to_say_about_and_one_with_advice_exit_with_0(described: type[Task]) -> None:
+    advised = run("doctor", of=SHOP)
+    assert (advised.code, advised.lines[:3]) == (0, [IN_MEMORY_SHOP, "use cases known here: Parcel", "2 advice"])
+
+    enabled = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
+    with answering(described, table={"DeletionProtectionEnabled": True}, backups=enabled):
+        right = run("doctor", of=SHOP)
+    assert (right.code, right.lines[2:]) == (0, ["as the model declares it"])
+
+
+def test_what_is_wrong_or_dangerous_exits_with_1(described: type[Task]) -> None:
+    with answering(described, table={"Replicas": [{"RegionName": "eu-west-1"}]}):
+        dangerous = run("doctor", of=SHOP)
+    make(described, projecting("status"))
+    wrong = run("doctor", of=SHOP)
+
+    assert (dangerous.code, dangerous.lines[2]) == (1, "1 danger, 2 advice")
+    assert (wrong.code, wrong.lines[2]) == (1, "1 wrong, 2 advice")
 
 
 def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
@@ -133,7 +121,7 @@ def test_the_page_about_it_shows_what_it_prints(tmp_path: Path) -> None:
 def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(CLASSES + IN_MEMORY + WRONG)
     result = looked(tmp_path, "--json", PYNAMODB_TRACKER_APP="shop:Order")
-    assert result.returncode == 1
+    assert (result.returncode, result.stderr) == (1, "the module says this\n")
     told = json.loads(result.stdout)
     assert (told["table"], told["endpoint"]) == ("tasks", "https://dynamodb.us-east-1.amazonaws.com")
     assert told["use_cases"] == ["Order"]
@@ -150,40 +138,42 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
 
 
 def test_on_a_server_a_missing_table_is_told_and_then_looked_at(tmp_path: Path, dynamodb_local: Engine) -> None:
-    name = f"tasks-{uuid.uuid4().hex}"
-    (tmp_path / "shop.py").write_text(CLASSES.replace('"tasks"', f'"{name}"'))
-    (tmp_path / "make.py").write_text("import shop; shop.AppTask.create_table(wait=True)")
-    server = {
-        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-    }
+    keys = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    server = keys | {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint}  # it keeps tables apart by the key
+    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
+        name = ShopTask.Meta.table_name
+        (tmp_path / "shop.py").write_text(CLASSES.replace('"tasks"', f'"{name}"'))
+        made = looked(tmp_path, "--app", "shop:AppTask", **server)
     missing = looked(tmp_path, "--app", "shop:AppTask", "--json", **server)
+
+    assert made.returncode == 0
+    assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\nuse cases known here: Order\n2 advice\n")
+    assert "not looked at: the server does not tell" in made.stdout
     assert (missing.returncode, missing.stdout) == (2, "")
     (told,) = missing.stderr.splitlines()[1:]
     assert told == (
         f"table {name!r} at {dynamodb_local.endpoint} is not there: create it by AppTask.create_table(wait=True), or "
         "look in the region and with the credentials of the account that has it"
     )
-    subprocess.run([sys.executable, "make.py"], cwd=tmp_path, env=environment() | server, check=True)
-    made = looked(tmp_path, "--app", "shop:AppTask", **server)
-    assert made.returncode == 0
-    assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\nuse cases known here: Order\n2 advice\n")
-    assert "not looked at: the server does not tell" in made.stdout
+
+
+def test_what_keeps_it_from_looking_is_told_in_one_line_and_exits_with_2(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(CLASSES.replace("print", "id"))
+    result = looked(tmp_path, "--app", "shop:AppTask")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"{HERE.replace('tasks', repr('tasks'))}: {NO_CREDENTIALS}\n"
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("shop:AppTask", f"{HERE.replace('tasks', repr('tasks'))}: {NO_CREDENTIALS}"),
-        ("shop:AppTsk", "the module 'shop' has no 'AppTsk'; did you mean 'AppTask'?"),
+        (SHOP.replace("Task", "Tsk"), "the module 'tests.doctor.shops' has no 'ShopTsk'; did you mean 'ShopTask'?"),
         ("shop", "'shop' names no class of tasks: write module:Class, as shop:AppTask"),
     ],
 )
-def test_what_keeps_it_from_looking_is_told_in_one_line_and_exits_with_2(tmp_path: Path, name: str, words: str) -> None:
-    (tmp_path / "shop.py").write_text(CLASSES.replace("print", "id"))
-    result = looked(tmp_path, "--app", name)
-    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"{words}\n")
+def test_a_name_that_leads_nowhere_exits_with_2(name: str, words: str) -> None:
+    ended = run("doctor", of=name)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
 
 
 def test_without_a_name_it_says_how_to_give_one() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pynamodb_tracker.testing import local_table
@@ -43,19 +44,25 @@ ALL_ADDED: Mapping[str, Mapping[str, Any]] = {
 
 def declared(*parameters: str) -> dict[str, Any]:
     """Return what `create_table` asks for, what protects a table, and what these parameters of ALL add."""
-    with local_table(ShopTask):
-        ShopTask.delete_table()
-        with recorded(ShopTask) as requests:
-            ShopTask.create_table(wait=True)
-    (create,) = (request.body for request in requests if request.operation == "CreateTable")
-    (expire,) = (request.body for request in requests if request.operation == "UpdateTimeToLive")
-    table = {**create, **PROTECTED, "TimeToLiveSpecification": expire["TimeToLiveSpecification"]}
+    table: dict[str, Any] = {**json.loads(_requested()), **PROTECTED}
     for parameter in parameters:
         added = {**ALL_ADDED[parameter]}
         table["GlobalSecondaryIndexes"][0].update(added.pop("Index", {}))
         table.update(added)
     wanted: dict[str, Any] = comparable(table)
     return wanted
+
+
+@cache
+def _requested() -> str:
+    """Return what `create_table` asks for, as JSON."""
+    with local_table(ShopTask):
+        ShopTask.delete_table()
+        with recorded(ShopTask) as requests:
+            ShopTask.create_table(wait=True)
+    (create,) = (request.body for request in requests if request.operation == "CreateTable")
+    (expire,) = (request.body for request in requests if request.operation == "UpdateTimeToLive")
+    return json.dumps({**create, "TimeToLiveSpecification": expire["TimeToLiveSpecification"]})
 
 
 def comparable(value: Any) -> Any:

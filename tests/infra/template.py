@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class Template:
     """A template of this repository; a function that it does not know is a KeyError."""
 
     def __init__(self, name: str, /, **parameters: str) -> None:
-        self.source: dict[str, Any] = json.loads(json.dumps(cfn_yaml.load(str(INFRA / name))))
+        self.source: dict[str, Any] = json.loads(_as_json(INFRA / name))
         unknown = parameters.keys() - self.source["Parameters"].keys()
         assert not unknown, f"{name} has no {unknown}"
         declared = self.source["Parameters"].items()
@@ -93,6 +94,11 @@ class Template:
 
     def _sub(self, text: str) -> str:
         return re.sub(r"\$\{(\w+)\}", lambda name: self.parameters[name[1]], text)
+
+
+@cache
+def _as_json(path: Path) -> str:
+    return json.dumps(cfn_yaml.load(str(path)))
 
 
 _FUNCTIONS = {

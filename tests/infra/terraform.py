@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import hcl2
@@ -25,8 +26,7 @@ class Module:
     """The module of this repository; an expression of a kind that it does not have so far is an error."""
 
     def __init__(self) -> None:
-        texts = (path.read_text(encoding="utf-8") for path in sorted(MODULE.glob("*.tf")))
-        source: dict[str, list[dict[str, Any]]] = hcl2.loads("\n".join(texts), serialization_options=_PLAIN)
+        source: dict[str, list[dict[str, Any]]] = json.loads(_as_json())
         (resource,) = source["resource"]
         self.table: Arguments = resource["aws_dynamodb_table"]["tasks"]
         self.variables: dict[str, Arguments] = {key: each for one in source["variable"] for key, each in one.items()}
@@ -44,6 +44,13 @@ class Module:
     def expression(self) -> str:
         """Return the arguments of the table as one expression, which Terraform can evaluate without the provider."""
         return _as_expression(self.table)
+
+
+@cache
+def _as_json() -> str:
+    """Return the module as JSON, read once: python-hcl2 takes its time."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(MODULE.glob("*.tf")))
+    return json.dumps(hcl2.loads("\n".join(texts), serialization_options=_PLAIN))
 
 
 def _evaluated(node: Any, names: Mapping[str, Any]) -> Any:

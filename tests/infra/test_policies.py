@@ -24,6 +24,7 @@ from tests.infra.operations import Act, Role, acts_of, rows_of
 from tests.infra.permissions import Permission, Record, allowed, listed
 from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
 from tests.infra.template import Template
+from tests.support.engines import Moto
 from tests.support.pages import ROOT, Page
 from tests.support.recorder import recorded
 from tests.support.through import Dispatch, through
@@ -57,12 +58,13 @@ def document_of(role: Role) -> dict[str, Any]:
 def permissions() -> dict[Act, set[Permission]]:
     """Do everything once, each on an empty table, and tell what it needed."""
     found = {}
-    for act in ACTS:
-        record = Record(ShopTask.Meta.table_name)
-        with local_table(ShopTask):
-            Stock.create_table(billing_mode="PAY_PER_REQUEST")
+    with Moto.of([ShopTask]) as tables:
+        Stock.create_table(billing_mode="PAY_PER_REQUEST")
+        for act in ACTS:
+            record = Record(ShopTask.Meta.table_name)
             act(record)
-        found[act] = record.permissions
+            found[act] = record.permissions
+            tables.empty()
     return found
 
 
