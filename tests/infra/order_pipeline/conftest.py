@@ -1,4 +1,4 @@
-"""The fixtures of the pipeline: it is deployed to moto once for each module, and each test begins with it empty."""
+"""The fixtures of the pipeline: it is deployed to moto once, and each test begins with it empty."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.infra.order_pipeline.stack import Stack, deploy, environment
 from tests.infra.order_pipeline.template import CODE
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
     """Deploy the pipeline."""
     with mock_aws():
         yield deploy()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def app(stack: Stack) -> Iterator[ModuleType]:
     """Import the handlers from CodeUri, with the environment of a function; what was imported is dropped in the end."""
     with (

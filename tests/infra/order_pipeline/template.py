@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,13 @@ class _NoPolicies:
 
 def written() -> dict[str, Any]:
     """Return the template as it is written."""
-    found: dict[str, Any] = json.loads(json.dumps(cfn_yaml.load(str(FOLDER / "template.yaml"))))
+    found: dict[str, Any] = json.loads(_as_json())
     return found
+
+
+@cache
+def _as_json() -> str:
+    return json.dumps(cfn_yaml.load(str(FOLDER / "template.yaml")))
 
 
 def packaged(bucket: str, key: str) -> dict[str, Any]:
@@ -51,8 +56,13 @@ def packaged(bucket: str, key: str) -> dict[str, Any]:
 
 def transformed(template: dict[str, Any]) -> dict[str, Any]:
     """Return what the SAM transform makes of a packaged template."""
-    found: dict[str, Any] = transform(copy.deepcopy(template), {}, _NoPolicies())
+    found: dict[str, Any] = json.loads(_transformed(json.dumps(template)))
     return found
+
+
+@cache
+def _transformed(template: str) -> str:
+    return json.dumps(transform(json.loads(template), {}, _NoPolicies()))
 
 
 def of_type(template: dict[str, Any], kind: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -19,7 +19,7 @@ from tests.infra.order_pipeline.account import Account
 from tests.infra.order_pipeline.life import KilledError
 from tests.infra.order_pipeline.template import STEPS
 
-ORDERS = 150
+ORDERS = 60
 ORDERS_A_MINUTE = 8
 
 POISON = {
@@ -28,7 +28,7 @@ POISON = {
     "deliver": [json.dumps({"order_id": "nobody knows this one"})],
 }
 
-DIES, FAILS, LOSES_ANSWER, COMES_TWICE = 0.25, 0.12, 0.08, 0.1
+DIES, FAILS, LOSES_ANSWER, COMES_TWICE = 0.3, 0.25, 0.15, 0.2
 
 LONGEST = timedelta(hours=6)
 
@@ -93,7 +93,7 @@ class Day:
         return sum(number for state, number in order.counts().items() if state not in ended)
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", [2])
 def test_all_orders_come_to_their_end(account: Account, seed: int) -> None:
     day = Day(account, seed)
     day.pass_by()
