@@ -1,24 +1,42 @@
-"""Every task of a use case, whatever its state."""
+"""All tasks of a use case, whatever their state: their number by state, their ids, and they themselves."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from typing import TypeVar
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.pagination import pages
 from pynamodb_tracker.model.damaged import load_leniently
-from pynamodb_tracker.model.row import TaskRow
-
-__all__ = ["task_ids", "tasks"]
+from pynamodb_tracker.model.row import StatusIndex, TaskRow
+from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
 T = TypeVar("T", bound=TaskRow)
+
+
+def counts(model: type[TaskRow]) -> dict[int, int]:
+    """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once."""
+    prefix = model.tracker.use_case.prefix
+    scanned = pages(
+        model.tracker.connection().scan,
+        filter_condition=StatusIndex.status_key.startswith(prefix),
+        attributes_to_get=["status_key", "update_time"],
+        index_name=INDEX,
+    )
+    found = Counter[int]()
+    for entry in (entry for page in scanned for entry in page["Items"]):
+        code = int(entry["status_key"]["S"].removeprefix(prefix).partition("#")[0])
+        kept = kept_since(model, code)
+        found[code] += kept is None or entry["update_time"]["S"] >= clock.stamp(kept)
+    return found
 
 
 def task_ids(model: type[TaskRow]) -> Iterator[str]:
     """Yield the id of every task of the use case once, strongly consistent; reads the whole table.
 
-    Also of those of which a delete that was cut short has left only what lay beside the row.
+    Includes tasks of which a delete that was interrupted has left only overflow chunks.
     """
     use_case = model.tracker.use_case
     found = pages(
@@ -32,7 +50,7 @@ def task_ids(model: type[TaskRow]) -> Iterator[str]:
 
 
 def tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of the use case once, strongly consistent, with what can be read; reads the whole table."""
+    """Return every task of the use case once, strongly consistent, as far as it can be read; reads the whole table."""
     of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
     found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
     return (load_leniently(model, item) for page in found for item in page["Items"])

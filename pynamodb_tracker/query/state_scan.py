@@ -1,66 +1,109 @@
-"""A walk through a state: finds candidates in the index, reads the whole rows, and drops what has moved on."""
+"""A scan of one state: finds candidates in the index, reads the whole rows, and drops those that have changed since."""
 
 from __future__ import annotations
 
 import heapq
+from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import blake2b
 from itertools import islice
 from typing import Any, Generic, TypeVar
+
+from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.pagination import pages
 from pynamodb_tracker.model import hydration as whole
-from pynamodb_tracker.model.row import TaskRow, stored_row
+from pynamodb_tracker.model.row import StatusIndex, TaskRow, stored_row
 from pynamodb_tracker.model.serialization import Stored
-from pynamodb_tracker.query.seen_ids import Seen
-from pynamodb_tracker.query.window import INDEX, Window
-
-__all__ = ["Position", "Walk", "position"]
 
 T = TypeVar("T", bound=TaskRow)
 
 Position = tuple[str, str]
-"""The due time and the task id of an index entry: where a walk through a shard stands."""
+"""The due time and the task id of an index entry: how far a scan of a shard has come."""
 
-_ALWAYS = Window()
+INDEX = StatusIndex.Meta.index_name
 
 _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 _MOST_DATA = 4 * 1024 * 1024
-"""Bytes of data beside rows that are held at a time; a single task may have more."""
+"""Bytes of off-row data that are in memory at a time; a single task may have more."""
 
 _PAGE = 500
-"""Entries a request to the index asks for where no limit is given; about 150 KB."""
+"""Entries that a request to the index asks for if no limit is given; about 150 KB."""
+
+_RECENT = 4096
+"""Ids that are kept in a set before they are sorted into an array."""
 
 
-@dataclass(slots=True)
-class Walk(Generic[T]):
-    """A walk through the tasks of one state in the order of `due_time`, across shards, a page in memory."""
+class Window:
+    """`since <= update_time < until`: when a task came into its state."""
 
-    model: type[T]
-    code: int
-    window: Window = _ALWAYS
-    latest_first: bool = False
-    latest: datetime | None = None
-    """The last due time that is of interest."""
-    with_data: bool = True
-    """Whether the data of the rows is read, too."""
-    positions: dict[str, Position] = field(default_factory=dict)
-    """By index key, the last entry that was consumed; the walk starts behind it, and moves it on."""
-    _entries: Iterator[Stored] = field(default_factory=lambda: iter(()))
+    __slots__ = ("since", "until")  # no dataclass: a cold start would pay for the making of it
+
+    def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
+        self.since = since
+        self.until = until
+
+    def on_update_time(self, not_before: datetime | None = None) -> Condition | None:
+        """Return the filter that makes the window exact, and leaves out tasks from before `not_before`."""
+        condition = None
+        since = max((time for time in (self.since, not_before) if time is not None), default=None)
+        if since is not None:
+            condition &= TaskRow.update_time >= since
+        if self.until is not None:
+            condition &= TaskRow.update_time < self.until
+        return condition
+
+    def on_due_time(self, latest: datetime | None) -> Condition | None:
+        """Return the key condition that keeps a query from reading entries before the window, or after `latest`.
+
+        `update_time` is never later than `due_time`.
+        """
+        if self.since is not None and latest is not None:
+            return StatusIndex.due_time.between(self.since, max(self.since, latest))
+        if self.since is not None:
+            return StatusIndex.due_time >= self.since
+        return None if latest is None else StatusIndex.due_time <= latest
+
+
+class StateScan(Generic[T]):
+    """A scan of the tasks of one state in the order of `due_time`, across shards, with one page in memory."""
+
+    def __init__(
+        self,
+        model: type[T],
+        code: int,
+        window: Window,
+        *,
+        latest_first: bool = False,
+        latest: datetime | None = None,
+        with_data: bool = True,
+    ) -> None:
+        self.model = model
+        self.code = code
+        self.window = window
+        self.latest_first = latest_first
+        self.latest = latest
+        """The last due time that is of interest."""
+        self.with_data = with_data
+        """Whether the data of the rows is read, too."""
+        self.positions: dict[str, Position] = {}
+        """By index key, the last entry that was consumed; a scan starts behind it, and moves it on."""
+        self._entries: Iterator[Stored] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
         """Yield each task that is in the state, whole, once."""
         self._entries = self.entries(limit)
-        seen, wanted = Seen(), limit
+        seen, wanted = SeenIds(), limit
         while chunk := list(islice(self._entries, min(_MOST_KEYS, wanted or _MOST_KEYS))):
             for entry, row in self._whole(chunk):
                 self.positions[entry["status_key"]["S"]] = position(entry)
-                if row is None or not still(row, entry) or not seen.is_new(row.task_id):
+                if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
                     continue
                 yield row
                 if wanted is not None:
@@ -69,12 +112,12 @@ class Walk(Generic[T]):
                 return
 
     def _whole(self, chunk: Sequence[Stored]) -> Iterator[tuple[Stored, T | None]]:
-        """Yield each entry with its row, whose data is in memory for as many at a time as the bound allows."""
+        """Yield each entry with its row; the data of as many rows as the bound allows is in memory at a time."""
         rows = whole.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
-        pairs = deque((entry, _as_indexed(entry, rows)) for entry in chunk)
-        rows.clear()  # from here on, what was yielded may go
+        pairs = deque((entry, _indexed_row(entry, rows)) for entry in chunk)
+        rows.clear()  # from here on, rows that were yielded can be freed
         while pairs:
-            group = _group(pairs)
+            group = _take_group(pairs)
             found = {row.task_id: row for _, row in group if row is not None}
             if self.with_data:
                 filled = whole.fill(self.model, found)
@@ -88,11 +131,11 @@ class Walk(Generic[T]):
                 yield entry, None if row is None else filled.pop(row.task_id, None)
 
     def has_more(self) -> bool:
-        """Tell whether the index has an entry behind the last row that `rows` yielded."""
+        """Return whether the index has an entry behind the last row that `rows` yielded."""
         return next(self._entries, None) is not None
 
     def entries(self, limit: int | None = None) -> Iterator[Stored]:
-        """Yield the index entries of all shards, merged; each shard is read page by page, as it is needed."""
+        """Yield the index entries of all shards, merged; each shard is read page by page, as needed."""
         shards = [self._shard(key, limit) for key in self.model.tracker.use_case.status_keys(self.code)]
         return heapq.merge(*shards, key=position, reverse=self.latest_first)
 
@@ -101,7 +144,7 @@ class Walk(Generic[T]):
         found = pages(
             self.model.tracker.connection().query,
             status_key,
-            range_key_condition=self.window.on_due_time(self.last_due()),
+            range_key_condition=self.window.on_due_time(self._last_due()),
             filter_condition=self.window.on_update_time(),
             index_name=INDEX,
             scan_index_forward=not self.latest_first,
@@ -111,8 +154,25 @@ class Walk(Generic[T]):
         for page in found:
             yield from page["Items"]
 
-    def last_due(self) -> datetime | None:
-        """Return the last due time of interest: of a finished task it is when it got there, so `until` bounds it."""
+    def count(self) -> int:
+        """Return how many tasks the index has; eventually consistent, and it reads every entry that it counts."""
+        kept = kept_since(self.model, self.code)
+        found = (
+            page
+            for status_key in self.model.tracker.use_case.status_keys(self.code)
+            for page in pages(
+                self.model.tracker.connection().query,
+                status_key,
+                range_key_condition=self.window.on_due_time(self._last_due()),
+                filter_condition=self.window.on_update_time(kept),
+                index_name=INDEX,
+                select="COUNT",
+            )
+        )
+        return sum(page["Count"] for page in found)
+
+    def _last_due(self) -> datetime | None:
+        """Return the last due time of interest: a finished task's is when it finished, so `until` limits it."""
         if self.latest is None and self.model.tracker.ends_at(self.code):
             return self.window.until
         return self.latest
@@ -123,27 +183,68 @@ class Walk(Generic[T]):
         return {**key, **self.model.tracker.key(task_id)}
 
 
+class SeenIds:
+    """The ids that a scan has met, 8 bytes each: a set of their text takes ten times as much, 12 MB for 100,000.
+
+    Of a million ids, two have the same digest in one scan out of 30 million.
+    """
+
+    def __init__(self) -> None:
+        self._recent: set[int] = set()
+        self._sorted: list[array[int]] = []
+        """Each at least twice as long as the next one."""
+
+    def is_new(self, task_id: str) -> bool:
+        """Return whether an id comes for the first time."""
+        digest = int.from_bytes(blake2b(task_id.encode(), digest_size=8, usedforsecurity=False).digest())
+        if digest in self._recent:
+            return False
+        for digests in self._sorted:
+            at = bisect_left(digests, digest)
+            if at < len(digests) and digests[at] == digest:
+                return False
+        self._recent.add(digest)
+        if len(self._recent) == _RECENT:
+            self._sort_recent()
+        return True
+
+    def _sort_recent(self) -> None:
+        latest = array("Q", sorted(self._recent))
+        self._recent.clear()
+        while self._sorted and len(self._sorted[-1]) < 2 * len(latest):
+            latest = array("Q", heapq.merge(self._sorted.pop(), latest))
+        self._sorted.append(latest)
+
+
 def position(entry: Mapping[str, Any]) -> Position:
-    """Return where an index entry stands in the order of a walk."""
+    """Return where an index entry stands in the order of a scan."""
     return entry["due_time"]["S"], entry["task_id"]["S"]
 
 
-def still(row: TaskRow, entry: Stored) -> bool:
-    """Tell whether the row is what its index entry says, and not past its time to live."""
+def kept_since(model: type[TaskRow], code: int) -> datetime | None:
+    """Return when a finished task of this state must have finished to be there still; a time to live is in seconds."""
+    keep_for = model.tracker.use_case.keep_for
+    if keep_for is None or not model.tracker.ends_at(code):
+        return None
+    return clock.now().replace(microsecond=0) + timedelta(seconds=1) - keep_for
+
+
+def _is_as_indexed(row: TaskRow, entry: Stored) -> bool:
+    """Return whether the row still agrees with its index entry, and is not past its time to live."""
     stored = stored_row(row)
-    # Where the entries lack what rows have, the index is not the declared one: no row would be believed.
+    # Where the entries lack what rows have, the index is not the declared one: no row would agree.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
     expire_time: datetime | None = row.expire_time
     return not moved and (expire_time is None or expire_time > clock.now())
 
 
-def _as_indexed(entry: Stored, rows: Mapping[str, T]) -> T | None:
+def _indexed_row(entry: Stored, rows: Mapping[str, T]) -> T | None:
     row = rows.get(entry["task_id"]["S"])
-    return row if row is not None and still(row, entry) else None
+    return row if row is not None and _is_as_indexed(row, entry) else None
 
 
-def _group(pairs: deque[tuple[Stored, T | None]]) -> list[tuple[Stored, T | None]]:
-    """Take as many from the front as the bound on the data in memory allows, one at least."""
+def _take_group(pairs: deque[tuple[Stored, T | None]]) -> list[tuple[Stored, T | None]]:
+    """Take as many from the front as the bound on the data in memory allows, at least one."""
     group: list[tuple[Stored, T | None]] = []
     room = _MOST_DATA
     while pairs:

@@ -290,9 +290,9 @@ class BoundStep(Generic[T]):
         only: States,
         error_like: str | None,
         goes_on: Callable[[], bool] | None = None,
-    ) -> query.Todo[T]:
+    ) -> query.DueTasks[T]:
         within, codes, like = window(since, until), self.codes_to_do(only), check_text("error_like", error_like)
-        return query.Todo(self.model, self.codes, clock.now(), within, codes, like, goes_on)
+        return query.DueTasks(self.model, self.codes, clock.now(), within, only=codes, error_like=like, goes_on=goes_on)
 
     def run_all(
         self,

@@ -72,8 +72,10 @@ class State(Generic[T]):
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
-        walk = index.Walk(self.model, self.code, window(since, until), latest_first, with_data=with_data)
-        return map(checked, walk.rows(limit))
+        scan = index.StateScan(
+            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
+        )
+        return map(checked, scan.rows(limit))
 
     def page(
         self,
@@ -92,33 +94,35 @@ class State(Generic[T]):
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
-        walk = index.Walk(self.model, self.code, window(since, until), latest_first, with_data=with_data)
-        walk.positions = {} if cursor is None else self._positions(walk, cursor)
-        tasks = list(map(checked, walk.rows(limit)))
-        more = len(tasks) == limit and walk.has_more()
-        return Page(tasks, self._cursor(walk) if more else None)
+        scan = index.StateScan(
+            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
+        )
+        scan.positions = {} if cursor is None else self._positions(scan, cursor)
+        tasks = list(map(checked, scan.rows(limit)))
+        more = len(tasks) == limit and scan.has_more()
+        return Page(tasks, self._cursor(scan) if more else None)
 
     def count(self, *, since: datetime | None = None, until: datetime | None = None) -> int:
         """Return how many tasks the index has in this state; it costs as much as reading their index entries."""
-        return index.count(self.model, self.code, window(since, until))
+        return index.StateScan(self.model, self.code, window(since, until)).count()
 
-    def _walk_id(self, walk: index.Walk[T]) -> list[Any]:
-        times = [time and time.isoformat() for time in (walk.window.since, walk.window.until)]
-        return [self.use_case_id, self.code, walk.latest_first, *times]
+    def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
+        times = [time and time.isoformat() for time in (scan.window.since, scan.window.until)]
+        return [self.use_case_id, self.code, scan.latest_first, *times]
 
-    def _cursor(self, walk: index.Walk[T]) -> str:
-        content = [self._walk_id(walk), walk.positions]
+    def _cursor(self, scan: index.StateScan[T]) -> str:
+        content = [self._scan_id(scan), scan.positions]
         return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode()
 
-    def _positions(self, walk: index.Walk[T], cursor: str) -> dict[str, index.Position]:
+    def _positions(self, scan: index.StateScan[T], cursor: str) -> dict[str, index.Position]:
         try:
-            walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
+            scan_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
             positions = {key: _checked_position(*at) for key, at in positions.items()}
         except (AttributeError, RecursionError, TypeError, ValueError):
             raise ValueError(
                 f"this is no cursor of a page: {shown(cursor)}; give page() what the last one returned"
             ) from None
-        if walk_id != self._walk_id(walk):
+        if scan_id != self._scan_id(scan):
             raise ValueError(
                 f"the cursor is of another query than {self} with these arguments: ask as for its first page"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import TypeVar
@@ -11,8 +10,7 @@ from typing import TypeVar
 from pynamodb_tracker import query
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.query import Walk
-from pynamodb_tracker.query.seen_ids import Seen
+from pynamodb_tracker.query import SeenIds, StateScan
 from pynamodb_tracker.step.state import State, window
 
 __all__ = ["everything", "leniently"]
@@ -35,16 +33,19 @@ def leniently(
     `latest` is the last due time that is of interest. Where data that lies beside a row is not whole, the rest comes
     without data.
     """
-    walk = Walk(state.model, state.code, window(since, until), latest_first, latest, with_data)
-    return islice(_found(walk, limit), limit)
+    scan = StateScan(
+        state.model, state.code, window(since, until), latest_first=latest_first, latest=latest, with_data=with_data
+    )
+    return islice(_found(scan, limit), limit)
 
 
-def _found(walk: Walk[T], limit: int | None) -> Iterator[T]:
-    seen = Seen()  # of both walks: a task may have come into the state again meanwhile
+def _found(scan: StateScan[T], limit: int | None) -> Iterator[T]:
+    seen = SeenIds()  # of both scans: a task may have come into the state again meanwhile
     try:
-        yield from (row for row in walk.rows(limit) if seen.is_new(row.task_id))
+        yield from (row for row in scan.rows(limit) if seen.is_new(row.task_id))
     except TrackerError:  # data of one of the next rows is not whole: from here on it is left out
-        yield from (row for row in replace(walk, with_data=False).rows(limit) if seen.is_new(row.task_id))
+        scan.with_data = False
+        yield from (row for row in scan.rows(limit) if seen.is_new(row.task_id))
 
 
 def everything(model: type[T]) -> Iterator[T]:

@@ -14,8 +14,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.query.due import Todo
-from pynamodb_tracker.query.state_scan import Walk
+from pynamodb_tracker.query import DueTasks, StateScan
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
 from tests.aws_lambda.test_batches import ready, states
@@ -167,7 +166,7 @@ def test_a_rate_spreads_the_starts_and_the_wait_is_a_part_of_the_time(clock: Sto
 def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     held = Order.ship.start("o-1")
-    monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2"]))  # the index lags
+    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda _: iter(["o-1", "o-2"]))  # the index lags
     with held:
         assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
@@ -224,7 +223,7 @@ def test_an_odd_error_ends_the_schedule_at_once(clock: StoppedClock, monkeypatch
 
 def test_what_cannot_be_started_does_not_use_up_the_limit(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2", "o-3", "o-4")
-    monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2", "o-3", "o-4"]))  # it lags
+    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda _: iter(["o-1", "o-2", "o-3", "o-4"]))  # it lags
     with Order.ship.start("o-1"), Order.ship.start("o-2"):
         done = retry_handler(Order.ship, label, limit=1)(SCHEDULE, Context(clock))
 
@@ -249,14 +248,14 @@ def test_the_time_is_looked_at_while_nothing_is_found(clock: StoppedClock, monke
         with pytest.raises(Broken):
             Order.ship.run(f"o-{number:02}", broken)
     seen = []
-    is_told = Todo._is_told
+    matches = DueTasks._matches
 
-    def slowly(todo: Todo[Any], error: str | None) -> bool:
+    def slowly(due: DueTasks[Any], error: str | None) -> bool:
         seen.append(error)
         clock.advance(timedelta(seconds=1))
-        return is_told(todo, error)
+        return matches(due, error)
 
-    monkeypatch.setattr(Todo, "_is_told", slowly)
+    monkeypatch.setattr(DueTasks, "_matches", slowly)
     done = retry_handler(Order.ship, label, error_like="ink")(SCHEDULE, Context(clock, 20))
 
     assert done == {**NOTHING, "out_of_time": True}
@@ -270,14 +269,14 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
         ready(f"o-{number}")
         Order.ship.start(f"o-{number}").__enter__().extend_lock(timedelta(hours=2))
     clock.advance(timedelta(hours=1))
-    rows = Walk.rows
+    rows = StateScan.rows
 
-    def slowly(walk: Walk[Any], *arguments: Any) -> Any:
-        for row in rows(walk, *arguments):
+    def slowly(scan: StateScan[Any], *arguments: Any) -> Any:
+        for row in rows(scan, *arguments):
             clock.advance(timedelta(seconds=10))
             yield row
 
-    monkeypatch.setattr(Walk, "rows", slowly)
+    monkeypatch.setattr(StateScan, "rows", slowly)
     begun = clock.now()
     done = retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 20))
 
@@ -289,7 +288,7 @@ def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest
     ready("o-1", "o-2")
     met = []
     monkeypatch.setattr("pynamodb_tracker.batch.candidates.Feed.note_taken", lambda _: met.append(True))
-    monkeypatch.setattr("pynamodb_tracker.query.Todo.ids", lambda _: iter(["o-1", "o-2"]))  # it lags
+    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda _: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
 

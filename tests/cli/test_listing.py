@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import TrackerError
-from pynamodb_tracker.query import Walk
+from pynamodb_tracker.query import StateScan
 from pynamodb_tracker.step.tolerant import leniently
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
@@ -182,9 +182,9 @@ def test_a_task_that_comes_back_is_shown_once_though_data_is_torn(store: Stopped
     Order.create_many({"task_id": f"o-{number}", "data": {"text": "x" * 5_000}} for number in range(3))
     store.advance(timedelta(seconds=1))
     found = leniently(Order.pay.pending, with_data=True)
-    rows, torn = Walk.rows, list[Any]()
+    rows, torn = StateScan.rows, list[Any]()
 
-    def tear(walk: Walk[Any], limit: int | None = None) -> Iterator[Any]:
+    def tear(walk: StateScan[Any], limit: int | None = None) -> Iterator[Any]:
         walked = rows(walk, limit)
         yield next(walked)
         if not torn:
@@ -193,6 +193,6 @@ def test_a_task_that_comes_back_is_shown_once_though_data_is_torn(store: Stopped
             raise TrackerError("torn")
         yield from walked
 
-    with mock.patch.object(Walk, "rows", tear):
+    with mock.patch.object(StateScan, "rows", tear):
         shown = [task.task_id for task in found]
     assert sorted(shown) == ["o-0", "o-1", "o-2"]

@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.query import state_scan as walk
+from pynamodb_tracker.query import state_scan
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network
 from tests.support.rows import change
@@ -36,7 +36,7 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Order]]:
         fill(attribute, row, text)
 
     monkeypatch.setattr(DataAttribute, "fill", noted)
-    monkeypatch.setattr(walk, "_MOST_DATA", GROUP * 5_500)
+    monkeypatch.setattr(state_scan, "_MOST_DATA", GROUP * 5_500)
     return rows
 
 
@@ -102,7 +102,7 @@ def test_a_query_has_a_page_of_rows_in_memory_at_most(
         deserialize(row, values)
 
     monkeypatch.setattr(TaskRow, "deserialize", noted)
-    monkeypatch.setattr(walk, "_MOST_KEYS", 10)
+    monkeypatch.setattr(state_scan, "_MOST_KEYS", 10)
     most = 0
     for task in read():
         del task

@@ -16,7 +16,7 @@ import pytest
 
 from pynamodb_tracker import Tally, Worker
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.query import Todo
+from pynamodb_tracker.query import DueTasks
 from pynamodb_tracker.worker.process_main import parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, print_to_stderr
 from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerAttempt
@@ -171,16 +171,16 @@ def test_what_it_does_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_worker_that_ends_when_idle_waits_for_what_the_index_has_not_heard_of(
     monkeypatch: pytest.MonkeyPatch, shop: StoppedClock
 ) -> None:
-    first = Todo.first
+    first = DueTasks.first
 
-    def lagging(todo: Todo[Any]) -> dict[int, datetime]:
+    def lagging(due: DueTasks[Any]) -> dict[int, datetime]:
         """Return what an index knows that is half a second behind."""
         known = shop.now() - timedelta(seconds=0.5)
-        return {code: time for code, time in first(todo).items() if time <= known}
+        return {code: time for code, time in first(due).items() if time <= known}
 
     Order.create("o-1")
     shop.advance(timedelta(seconds=2))
-    monkeypatch.setattr(Todo, "first", lagging)
+    monkeypatch.setattr(DueTasks, "first", lagging)
     tallies = Worker({Order.confirm: lambda _: None, Order.ship: lambda _: None}).run(until_idle=True)
     assert tallies == {Order.confirm: Tally(succeeded=1), Order.ship: Tally(succeeded=1)}
 

@@ -1,4 +1,4 @@
-"""What a walk remembers of the tasks that it has met."""
+"""What a scan remembers of the tasks that it has met."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import tracemalloc
 
 import pytest
 
-from pynamodb_tracker.query import seen_ids as seen
-from pynamodb_tracker.query.seen_ids import Seen
+from pynamodb_tracker.query import SeenIds, state_scan
 
 
 @pytest.mark.parametrize("recent", [1, 2, 7, 4096])
 def test_an_id_is_new_once(monkeypatch: pytest.MonkeyPatch, recent: int) -> None:
-    monkeypatch.setattr(seen, "_RECENT", recent)
-    known = Seen()
+    monkeypatch.setattr(state_scan, "_RECENT", recent)
+    known = SeenIds()
     ids = [f"o-{number}" for number in range(200)]
     assert all(map(known.is_new, ids))
     assert not any(map(known.is_new, reversed(ids)))
@@ -21,7 +20,7 @@ def test_an_id_is_new_once(monkeypatch: pytest.MonkeyPatch, recent: int) -> None
 
 
 def test_ids_of_any_text_are_told_apart() -> None:
-    known = Seen()
+    known = SeenIds()
     assert [known.is_new(task_id) for task_id in ("a", "A", "\u00e9", "e\u0301", "a")] == [
         True,
         True,
@@ -32,7 +31,7 @@ def test_ids_of_any_text_are_told_apart() -> None:
 
 
 def test_a_hundred_thousand_ids_take_about_a_megabyte() -> None:
-    known = Seen()
+    known = SeenIds()
     tracemalloc.start()
     try:
         for number in range(100_000):
