@@ -45,7 +45,7 @@ def test_any_order_of_verbs_agrees_with_the_model_on_moto() -> None:
         stack.enter_context(local_table(AppTask))
         given = stack.enter_context(world(AppTask))
         run_state_machine_as_test(
-            machine_in(given), settings=settings(SETTINGS, max_examples=80, stateful_step_count=40)
+            machine_in(given), settings=settings(SETTINGS, max_examples=30, stateful_step_count=40)
         )
 
 
@@ -61,7 +61,7 @@ def test_any_order_of_verbs_agrees_with_the_model_on_dynamodb_local(dynamodb_loc
     try:
         with world(EngineTask) as given:
             run_state_machine_as_test(
-                machine_in(given), settings=settings(SETTINGS, max_examples=12, stateful_step_count=40)
+                machine_in(given), settings=settings(SETTINGS, max_examples=30, stateful_step_count=40)
             )
     finally:
         EngineTask.delete_table()
