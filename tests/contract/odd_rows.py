@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pynamodb.attributes import (
+    Attribute,
     BinaryAttribute,
     BinarySetAttribute,
     BooleanAttribute,
+    DynamicMapAttribute,
     JSONAttribute,
     ListAttribute,
     MapAttribute,
@@ -23,12 +25,32 @@ from pynamodb.attributes import (
 from pynamodb_tracker import Step, UseCase
 from tests.support.shop import AppTask
 
-__all__ = ["Address", "Odd", "check_equal", "nested", "nested_map", "plain", "recursive"]
+
+class Line(MapAttribute[str, object]):
+    sku = UnicodeAttribute()
+    count = NumberAttribute(default=1)
+    tags = UnicodeSetAttribute(null=True)
 
 
 class Address(MapAttribute[str, object]):
     street = UnicodeAttribute()
     floor = NumberAttribute(null=True)
+    lines = ListAttribute[Line](of=Line, null=True)
+
+
+class Anything(DynamicMapAttribute):
+    kind = UnicodeAttribute()
+
+
+class Picky(Attribute[str]):
+    """An attribute of the user's own, whose check fails in a way of its own."""
+
+    attr_type = "S"
+
+    def serialize(self, value: str) -> str:
+        if value == "refused":
+            raise RuntimeError("not this one")
+        return value
 
 
 class Odd(AppTask):
@@ -37,6 +59,7 @@ class Odd(AppTask):
     work = Step(10)
 
     text = UnicodeAttribute(null=True)
+    renamed = UnicodeAttribute(null=True, attr_name="r")
     number = NumberAttribute(null=True)
     flag = BooleanAttribute(null=True)
     when = UTCDateTimeAttribute(null=True)
@@ -47,11 +70,14 @@ class Odd(AppTask):
     numbered = ListAttribute[Any](of=NumberAttribute, null=True)
     worded = ListAttribute[Any](of=UnicodeAttribute, null=True)
     addresses = ListAttribute[Any](of=Address, null=True)
+    lines = ListAttribute[Line](of=Line, null=True)
     raw_map = MapAttribute[str, Any](null=True)
     address = Address(null=True)
+    anything = Anything(null=True)
     texts = UnicodeSetAttribute(null=True)
     numbers = NumberSetAttribute(null=True)
     binaries = BinarySetAttribute(null=True, legacy_encoding=False)
+    picky = Picky(null=True)
 
 
 def nested(depth: int) -> list[Any]:

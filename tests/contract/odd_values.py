@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from enum import Enum, IntEnum, StrEnum
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.recorder import recorded
+from tests.support.network import unreached
 from tests.support.shop import Order
 
 __all__ = [
@@ -106,11 +107,20 @@ def nothing(_ctx: object) -> None:
     """Do what there is to do in a block that only succeeds."""
 
 
-def refuses(call: Callable[[], object], message: str) -> None:
+def refuses(call: Callable[[], object], message: str | None = None) -> None:
     """Check that a call is refused before any request, in these words."""
-    with recorded() as requests, pytest.raises((TypeError, ValueError), match=message):
+    with unreached(), pytest.raises((TypeError, ValueError), match=message):
         call()
-    assert requests == []
+
+
+@contextmanager
+def of_value(number: int, value: object) -> Iterator[None]:
+    """Name the value in whatever fails meanwhile."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(f"value {number} of its kind, a {type(value).__name__}: {_told(value)}")
+        raise
 
 
 def columns(*names: str) -> Callable[[list[Any]], pytest.MarkDecorator]:

@@ -12,7 +12,7 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, Report
 from tests.support.recorder import recorded
-from tests.support.shop import Order, Parcel
+from tests.support.shop import Order
 from tests.support.workers import Broken, die, fail
 
 if TYPE_CHECKING:
@@ -162,34 +162,6 @@ def test_waiting_tasks_are_run_without_reading_their_rows_before() -> None:
         STEP.run_all(nothing)
     assert sorted(set(requests.operations)) == ["Query", "UpdateItem"]
     assert requests.operations.count("UpdateItem") == 10
-
-
-@pytest.mark.parametrize(
-    ("wrong", "error"),
-    [
-        ({"only": STEP.failed}, TypeError),
-        ({"only": "failed"}, TypeError),
-        ({"only": (STEP.succeeded,)}, ValueError),
-        ({"only": (STEP.ignored,)}, ValueError),
-        ({"only": (Order.ship.failed,)}, ValueError),
-        ({"only": (Parcel.sort.pending,)}, ValueError),
-        ({"only": (None,)}, ValueError),
-        ({"error_like": 429}, TypeError),
-        ({"error_like": b"429"}, TypeError),
-        ({"rate": 0}, ValueError),
-        ({"rate": -1}, ValueError),
-        ({"rate": float("nan")}, ValueError),
-        ({"rate": "50/s"}, TypeError),
-        ({"rate": True}, TypeError),
-        ({"dry_run": 1}, TypeError),
-        ({"progress": 5}, TypeError),
-    ],
-    ids=str,
-)
-def test_what_is_wrong_is_told_before_any_request(wrong: dict[str, Any], error: type[Exception]) -> None:
-    with recorded() as requests, pytest.raises(error, match=next(iter(wrong))):
-        STEP.run_all(nothing, **wrong)
-    assert requests == []
 
 
 def test_16_threads_of_one_process_send_no_request_too_many(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
+import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.connection.base import Connection
 
-__all__ = ["GIVEN_UP", "Network", "Rule", "before", "error", "passing", "silent", "throttled", "unheard"]
+__all__ = ["GIVEN_UP", "Network", "Rule", "before", "error", "passing", "silent", "throttled", "unheard", "unreached"]
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -34,6 +37,17 @@ class Network:
     def dispatch(self, connection: Connection, operation: str, request: Request) -> Answer:
         """Send a request as the rule says."""
         return self.rule(operation, request, lambda: self.original(connection, operation, request))
+
+
+@contextmanager
+def unreached() -> Iterator[None]:
+    """Fail the test if anything is sent meanwhile."""
+
+    def dispatch(_: Connection, operation: str, _request: Request) -> Answer:
+        pytest.fail(f"{operation} was sent")
+
+    with mock.patch.object(Connection, "dispatch", dispatch):
+        yield
 
 
 def unheard(*operations: str) -> Rule:

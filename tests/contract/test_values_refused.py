@@ -13,10 +13,9 @@ import pytest
 
 from pynamodb_tracker import ValueNotStorableError
 from tests.contract.odd_rows import Address, Odd, nested, nested_map, recursive
-from tests.contract.odd_values import EAST, INF, NAN, WEST, Colour, Plain, Point, columns, refuses
+from tests.contract.odd_values import EAST, INF, NAN, WEST, Colour, Plain, Point, columns, of_value, refuses
+from tests.support.network import unreached
 from tests.support.recorder import recorded
-
-pytestmark = pytest.mark.usefixtures("table")
 
 DEEP = "deeper than the 32 levels"
 
@@ -28,6 +27,7 @@ OF_ATTRIBUTES: list[Any] = [
     ("number", -INF, "-Infinity is not a finite number"),
     ("number", True, "true is not a number"),
     ("number", "5", '"5" is not a number'),
+    *(("number", value, "") for value in ("a lot", 10**40 + 1, 10**5000, object())),
     ("number", "", '"" is not a number'),
     ("number", int("1" * 39), "has more than 38 digits"),
     *(("number", value, "is outside of 1E-130 to 9.9E") for value in (10**126, -1e126, 1e-131, 5e-324)),
@@ -72,6 +72,8 @@ OF_ATTRIBUTES: list[Any] = [
     ("raw_map", {1: 2}, "1 is not text"),
     ("raw_map", {"self": 1}, "'self'"),
     ("raw_map", {"_user_instantiated": False}, "'_user_instantiated'"),
+    ("raw_list", [object()], "Unsupported value type"),
+    *(("address", value, "") for value in (Address(street=None), Address(street="\ud800"), "Nowhere 1")),
     ("address", {}, "street is missing"),
     ("address", {"street": 5}, "5 is not text"),
     ("address", {"street": "x", "floor": NAN}, "NaN is not a finite number"),
@@ -89,8 +91,11 @@ OF_ATTRIBUTES: list[Any] = [
     *(("binaries", value, "write a set") for value in (b"abc", [bytearray(b"a")])),
 ]
 
+OF_THEIR_OWN: list[Any] = [("picky", "refused", "not this one"), ("picky", 5, "")]
+
 OF_JSON: list[Any] = [
     *(("json", value, "is not JSON serializable") for value in (b"x", {1}, {"a": Decimal(1)}, datetime.now(UTC))),
+    ("json", {"a": object()}, "is not JSON serializable"),
     ("json", recursive(), "Circular reference"),
     ("json", nested(99_999), "recursion"),
     ("json", 10**5000, "4300 digits"),
@@ -99,7 +104,11 @@ OF_JSON: list[Any] = [
     *(("json", {key: 2}, f"json has the key {key}: keys are strings") for key in (1, None, True, 1.5)),
     ("json", "\ud83d\ude00", "json does not read back from JSON as it is"),
     *(("json", [value], r"json\[0\] is (nan|-?inf)") for value in (NAN, INF, -INF)),
-    *(("data", value, "data is a dictionary, not ") for value in (["a"], "", 0, False, MappingProxyType({"a": 1}))),
+    *(
+        ("data", value, "data is a dictionary, not ")
+        for value in (["a"], [], "text", "", 0, False, MappingProxyType({"a": 1}))
+    ),
+    ("data", {"a": object()}, r"data\['a'\]"),
     ("data", {"a": NAN}, r"data\['a'\] is nan"),
     ("data", {"a": [INF]}, r"data\['a'\]\[0\] is inf"),
     ("data", {"a": (1,)}, r"data\['a'\] is a tuple"),
@@ -122,21 +131,44 @@ OF_JSON: list[Any] = [
 ]
 
 
-@columns("name", "value", "message")([*OF_ATTRIBUTES, *OF_JSON])
-def test_what_cannot_be_stored_is_not_created_and_fails_the_attempt(name: str, value: object, message: str) -> None:
-    words = f"(?s)Odd.{name}.*{message}"
-    with recorded() as requests, pytest.raises(ValueNotStorableError, match=words) as caught:
-        Odd.create("o-1", **{name: value})
-    assert requests == []
-    assert (caught.value.attribute, caught.value.task_id) == (name, "o-1")
-    Odd.create("o-1")
-    with recorded() as requests, pytest.raises(ValueNotStorableError, match=words), Odd.work.start("o-1") as ctx:
-        setattr(ctx.task, name, value)
-    assert all(name not in request.written and "Error" not in request.answer for request in requests)
-    task = Odd.get_task("o-1")
-    assert (task.state, task.attempt, task.errors[-1].type) == (Odd.work.failed, 1, "ValueNotStorableError")
+REFUSED: dict[str, list[tuple[Any, str]]] = {}
+"""Values that are refused, by kind of attribute, each with what the error says."""
+for _kind, _value, _message in (*OF_ATTRIBUTES, *OF_JSON, *OF_THEIR_OWN):
+    REFUSED.setdefault(_kind, []).append((_value, _message))
 
 
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_task_is_not_created_with_what_cannot_be_stored(kind: str) -> None:
+    for number, (value, message) in enumerate(REFUSED[kind]):
+        words = f"(?s)Odd.{kind}.*{message}"
+        with of_value(number, value), unreached(), pytest.raises(ValueNotStorableError, match=words) as caught:
+            Odd.create("o-1", **{kind: value})
+        assert (caught.value.attribute, caught.value.task_id) == (kind, "o-1")
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_block_that_assigns_what_cannot_be_stored_fails_and_none_of_it_is_sent(kind: str) -> None:
+    for number, (value, message) in enumerate(REFUSED[kind]):
+        with of_value(number, value):
+            words = f"(?s)Odd.{kind}.*{message}"
+            Odd.create(f"o-{number}")
+            with (
+                recorded() as requests,
+                pytest.raises(ValueNotStorableError, match=words) as caught,
+                Odd.work.start(f"o-{number}") as ctx,
+            ):
+                setattr(ctx.task, kind, value)
+            assert caught.value.attribute == kind
+            # PynamoDB's maps refuse a key before they belong to a task.
+            assert caught.value.task_id in {f"o-{number}", ""}
+            assert all(kind not in request.written and "Error" not in request.answer for request in requests)
+    failed = list(Odd.work.failed.query())
+    assert len(failed) == len(REFUSED[kind])
+    assert {(task.attempt, task.errors[-1].type) for task in failed} == {(1, "ValueNotStorableError")}
+
+
+@pytest.mark.usefixtures("table")
 @columns("name", "value")([("number", NAN), ("text", "\ud800"), ("data", {"a": (1,)}), ("texts", {None}), ("flag", "")])
 def test_a_save_that_is_refused_sends_nothing_and_the_run_goes_on(name: str, value: object) -> None:
     Odd.create("o-1")
@@ -147,6 +179,7 @@ def test_a_save_that_is_refused_sends_nothing_and_the_run_goes_on(name: str, val
     assert Odd.get_task("o-1").state == Odd.work.succeeded
 
 
+@pytest.mark.usefixtures("table")
 @columns("name", "value")(
     [
         ("data", {"a": NAN}),
@@ -167,6 +200,7 @@ def test_an_update_of_own_attributes_refuses_what_cannot_be_stored(name: str, va
     assert getattr(Odd.get_task("o-1"), name) in (None, {})
 
 
+@pytest.mark.usefixtures("table")
 @columns("actions")([[], *(actions for actions in (None, 5, ["x"], "x"))])
 def test_an_update_by_what_is_no_action_is_refused(actions: Any) -> None:
     task = Odd.create("o-1")

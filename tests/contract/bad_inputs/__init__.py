@@ -1,1 +1,0 @@
-"""Odd input, one table per noun: each is refused before any request, or is stored and reads back equal."""

@@ -1,0 +1,478 @@
+"""Wrong arguments: each is refused before any request, with a message that says what to write."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any, NoReturn
+
+import pytest
+
+from pynamodb_tracker import RetryLater, State, Status, Task
+from pynamodb_tracker import clock as clocks
+from pynamodb_tracker.testing import local_table, stopped_clock
+from tests.contract.odd_values import (
+    EAST,
+    INF,
+    NAN,
+    STATE,
+    STEP,
+    WEST,
+    YEAR_1,
+    YEAR_9999,
+    Level,
+    NoOffset,
+    Plain,
+    columns,
+    nothing,
+    refuses,
+)
+from tests.support.network import unreached
+from tests.support.shop import AppTask, Order, Parcel
+
+CASE: Any = Order
+NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001 - that is what is wrong with it
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+WRONG: dict[str, Callable[[], object]] = {
+    "lock_for in seconds": lambda: STEP.start("o-1", lock_for=300),
+    "lock_for of zero": lambda: STEP.start("o-1", lock_for=timedelta(0)),
+    "lock_for below zero": lambda: STEP.start("o-1", lock_for=timedelta(seconds=-1)),
+    "lock_for beyond the calendar": lambda: STEP.start("o-1", lock_for=timedelta.max).__enter__(),
+    "lock_for as text": lambda: STEP.run("o-1", nothing, lock_for="5m"),
+    "also_from of a single state": lambda: STEP.start("o-1", also_from=Order.ship.pending),
+    "also_from of in_progress": lambda: STEP.start("o-1", also_from=(Order.ship.in_progress,)),
+    "also_from of another use case": lambda: STEP.start("o-1", also_from=(Parcel.sort.pending,)),
+    "also_from of text": lambda: STEP.start("o-1", also_from=("pending",)),
+    "also_from of a code": lambda: STEP.start("o-1", also_from=(20,)),
+    "also_from of a step": lambda: STEP.start("o-1", also_from=(Order.ship,)),
+    "also_from of None": lambda: STEP.start("o-1", also_from=None),
+    "run without also_from": lambda: STEP.run("o-1", nothing, also_from=(None,)),
+    "run of no function": lambda: STEP.run("o-1", None),
+    "run_all of no function": lambda: STEP.run_all("print"),
+    "no reason": lambda: STEP.ignore("o-1", reason=None),
+    "a reason that is no text": lambda: STEP.ignore("o-1", reason=5),
+    "threads of zero": lambda: STEP.run_all(nothing, threads=0),
+    "threads below zero": lambda: STEP.run_all(nothing, threads=-1),
+    "threads as text": lambda: STEP.run_all(nothing, threads="8"),
+    "threads as a bool": lambda: STEP.run_all(nothing, threads=True),
+    "threads of create_many": lambda: CASE.create_many(["o-1"], threads=0),
+    "threads of delete_use_case": lambda: CASE.delete_use_case(threads=0),
+    "run_all limit of zero": lambda: STEP.run_all(nothing, limit=0),
+    "run_all since naive": lambda: STEP.run_all(nothing, since=NAIVE),
+    "todo limit below zero": lambda: STEP.todo(limit=-1),
+    "todo until as text": lambda: STEP.todo(until="now"),
+    "query limit of zero": lambda: STATE.query(limit=0),
+    "query limit as text": lambda: STATE.query(limit="10"),
+    "query limit as float": lambda: STATE.query(limit=1.5),
+    "query limit as a bool": lambda: STATE.query(limit=True),
+    "query since naive": lambda: STATE.query(since=NAIVE),
+    "query until naive": lambda: STATE.query(until=NAIVE),
+    "query since as a duration": lambda: STATE.query(since=timedelta(days=1)),
+    "query since as text": lambda: STATE.query(since="2026-01-01"),
+    "query window turned round": lambda: STATE.query(since=NOW, until=NOW - timedelta(days=1)),
+    "page limit of zero": lambda: STATE.page(limit=0),
+    "page limit as text": lambda: STATE.page(limit="10"),
+    "page window turned round": lambda: STATE.page(since=NOW, until=NOW - timedelta(days=1)),
+    "count since naive": lambda: STATE.count(since=NAIVE),
+    "count window turned round": lambda: STATE.count(since=NOW, until=NOW - timedelta(days=1)),
+    "create due_time naive": lambda: CASE.create("o-1", due_time=NAIVE),
+    "create due_time as a duration": lambda: CASE.create("o-1", due_time=timedelta(days=1)),
+    "create an undeclared attribute": lambda: CASE.create("o-1", colour="red"),
+    "create a finished task for later": lambda: CASE.create("o-1", state=Order.deliver.succeeded, due_time=NOW),
+    "create_many of numbers": lambda: CASE.create_many([1, 2]),
+    "create_many without an id": lambda: CASE.create_many([{"amount": 5}]),
+    "create_many of one text": lambda: CASE.create_many("o-1"),
+    "create on the table class": lambda: AppTask.create("o-1"),
+    "get_task on the table class": lambda: AppTask.get_task("o-1"),
+    "counts on the table class": AppTask.counts,
+    "delete_use_case on the table class": AppTask.delete_use_case,
+    "create on Task itself": lambda: Task.create("o-1"),
+    "get_task on Task itself": lambda: Task.get_task("o-1"),
+    "RetryLater in seconds": lambda: RetryLater(60),  # type: ignore[arg-type]  # that is what is wrong with it
+    "RetryLater below zero": lambda: RetryLater(timedelta(seconds=-1)),
+    "a stopped clock without a zone": lambda: stopped_clock(at=NAIVE).__enter__(),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_refused_before_any_request(wrong: Callable[[], object]) -> None:
+    refuses(wrong)
+
+
+def test_a_naive_time_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ValueError, match=r"since=.* has no time zone: add tzinfo=UTC"):
+        STATE.query(since=NAIVE)
+
+
+def test_a_number_of_seconds_is_refused_with_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r"lock_for is a timedelta, not 300: write timedelta\("):
+        STEP.start("o-1", lock_for=300)
+
+
+def test_options_are_given_by_name() -> None:
+    with pytest.raises(TypeError):
+        STEP.start("o-1", timedelta(minutes=1))
+    with pytest.raises(TypeError):
+        STATE.query(NOW)
+    with pytest.raises(TypeError):
+        CASE.create("o-1", NOW)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"only": STEP.failed}, TypeError),
+        ({"only": "failed"}, TypeError),
+        ({"only": (STEP.succeeded,)}, ValueError),
+        ({"only": (STEP.ignored,)}, ValueError),
+        ({"only": (Order.ship.failed,)}, ValueError),
+        ({"only": (Parcel.sort.pending,)}, ValueError),
+        ({"only": (None,)}, ValueError),
+        ({"error_like": 429}, TypeError),
+        ({"error_like": b"429"}, TypeError),
+        ({"rate": 0}, ValueError),
+        ({"rate": -1}, ValueError),
+        ({"rate": float("nan")}, ValueError),
+        ({"rate": "50/s"}, TypeError),
+        ({"rate": True}, TypeError),
+        ({"dry_run": 1}, TypeError),
+        ({"progress": 5}, TypeError),
+    ],
+    ids=str,
+)
+def test_a_wrong_option_of_a_batch_is_refused(wrong: dict[str, Any], error: type[Exception]) -> None:
+    with unreached(), pytest.raises(error, match=next(iter(wrong))):
+        STEP.run_all(nothing, **wrong)
+
+
+TAKES_AN_ID: list[Callable[[Any], object]] = [
+    Order.create,
+    lambda task_id: Order.create_many([{"task_id": task_id}]),
+    Order.get_task,
+    Order.delete_task,
+    STEP.start,
+    lambda task_id: STEP.run(task_id, nothing),
+    STEP.reopen,
+    lambda task_id: STEP.ignore(task_id, reason="x"),
+]
+
+
+NO_TEXT = [None, 1, 1.5, True, b"o-1", bytearray(b"o-1"), ["o-1"], ("o-1", "order"), {"o-1"}, Plain.A, object(), Order]
+
+
+BAD_TEXT = [
+    ("", "a task id has 1 to 1024 bytes, not 0: ''"),
+    ("x" * 1025, "a task id has 1 to 1024 bytes, not 1025"),
+    ("x" + "é" * 512, "a task id has 1 to 1024 bytes, not 1025"),
+    ("😀" * 256 + "x", "a task id has 1 to 1024 bytes, not 1025"),
+    ("x" * 50_000_000, "a task id has 1 to 1024 bytes, not 50000000"),
+    ("\ud800", "the task id .* has a lone surrogate"),
+    ("a\udfffb", "the task id .* has a lone surrogate"),
+    ("\ud83d\ude00", "the task id .* has a lone surrogate"),
+]
+
+
+HINTS = [
+    (1, "1: write '1'$"),
+    (uuid.UUID(int=1), r"UUID\(.*\): write '00000000-0000-0000-0000-000000000001'$"),
+    (None, "None$"),
+    (True, "True$"),
+    (b"o-1", "b'o-1'$"),
+    (["o-1"], r"\['o-1'\]$"),
+    (10**5000, "a int$"),
+    (["x"] * 10**6, r"\['x', .*\.\.\.$"),
+]
+
+
+@columns("task_id")(NO_TEXT)
+def test_what_is_no_text_is_no_task_id(task_id: object) -> None:
+    for method in TAKES_AN_ID:
+        refuses(partial(method, task_id), "a task id is text, not ")
+
+
+@columns("task_id", "message")(BAD_TEXT)
+def test_text_that_is_no_task_id_is_refused(task_id: str, message: str) -> None:
+    for method in [*TAKES_AN_ID, lambda task_id: Order.create_many([task_id])]:
+        refuses(partial(method, task_id), message)
+
+
+@columns("task_id", "message")(HINTS)
+def test_only_what_may_be_meant_is_told_to_be_written_as_a_task_id(task_id: Any, message: str) -> None:
+    refuses(lambda: Order.create(task_id), f"a task id is text, not {message}")
+
+
+@columns("task_id", "message")([BAD_TEXT[0]])
+def test_get_refuses_what_is_no_task_id_too(task_id: str, message: str) -> None:
+    refuses(lambda: Order.get(task_id), message)
+
+
+NO_ROWS: list[Any] = [
+    ("o-1", "takes an iterable of ids or mappings, not one"),
+    ({"task_id": "o-1"}, "takes an iterable of ids or mappings, not one"),
+    ([{}], "task_id"),
+    ([{"amount": 5}], "task_id"),
+    ([{"task_id": "o-1", "amont": 5}], "Order.amont is not declared; did you mean 'amount'"),
+    ([{"task_id": "o-1", "status": 12}], "Order.status is the tracker's own"),
+    ([{"task_id": "o-1", "cls": 5}], "cls"),
+    *((value, "create_many takes an iterable of ids or mappings") for value in (None, 5, b"o-1")),
+    *((value, "create_many takes ids or mappings") for value in ([None], [5], [b"o-1"], [("o-1", {"amount": 5})])),
+    ([{"task_id": "o-1", 5: 5}], "create_many takes .*, not one with the key 5"),
+]
+
+
+@columns("tasks", "message")(NO_ROWS)
+def test_what_create_many_cannot_take_is_refused(tasks: Any, message: str) -> None:
+    refuses(lambda: Order.create_many(tasks), message)
+
+
+NO_STATES: list[Any] = [
+    *("pending", Status.PENDING, 10, NotImplemented, Level.HIGH, b"", object(), State, STEP, (STATE,)),
+    *(STEP.in_progress, Parcel.sort.pending, State(Order, "pack", Status.PENDING, 15)),
+]
+
+
+ALSO_FROM: list[Any] = [
+    ((Order.ship.pending, None), "also_from has None, which is no state of Order"),
+    ((Order.ship,), "also_from has <Step Order.ship .20.>, which is no state of Order"),
+    (STATE, r"also_from is a sequence of states, not one: write also_from=\("),
+    ("pending", "also_from is a sequence of states, not "),
+    *(
+        (value, r"also_from is a sequence of states.*write also_from=\(ship.failed,\)")
+        for value in (Order.ship, None, 20, "")
+    ),
+]
+
+
+@columns("state")(NO_STATES)
+def test_what_is_no_state_to_begin_in_is_refused(state: Any) -> None:
+    refuses(lambda: Order.create("o-1", state=state), "is no state of Order|cannot be created as")
+    refuses(lambda: Order.create_many([{"task_id": "o-1", "state": state}]), "state|in_progress")
+
+
+@columns("state")(NO_STATES)
+def test_what_is_no_state_to_start_from_is_refused(state: Any) -> None:
+    refuses(lambda: STEP.start("o-1", also_from=[state]), "also_from has ")
+    refuses(lambda: STEP.run("o-1", nothing, also_from=(state,)), "also_from has ")
+
+
+@columns("also_from", "message")(ALSO_FROM)
+def test_what_is_no_sequence_of_states_is_refused(also_from: Any, message: str) -> None:
+    refuses(lambda: STEP.start("o-1", also_from=also_from), message)
+    refuses(lambda: STEP.run("o-1", nothing, also_from=also_from), message)
+
+
+DUE = "2026-01-01T00:00:00.000000+0000"
+
+
+def encoded(text: bytes) -> str:
+    return base64.urlsafe_b64encode(text).decode()
+
+
+def forged(positions: object) -> str:
+    """Return a cursor of the pending parcels that says to go on from there."""
+    return encoded(json.dumps([["parcel", 10, False, None, None], positions]).encode())
+
+
+NO_CURSORS: list[Any] = [
+    *("no cursor", "\ud800", "\0", 5, True, ["cursor"], {}, object()),
+    *(encoded(text) for text in (b"NaN", b"1" * 5000, b"[[],{}]", b"{}", b"null")),
+    *(forged(positions) for positions in (None, [], {"parcel#10#0": "x"}, {"parcel#10#0": [DUE]})),
+    forged({"parcel#10#0": [DUE, "t-1", "more"]}),
+    encoded(b"[" * 99_999 + b"]" * 99_999),
+    forged({"parcel#10#0": [DUE, ""]}),
+    forged({"parcel#10#0": ["", "t-1"]}),
+    forged({"parcel#10#0": ["yesterday", "t-1"]}),
+    forged({"parcel#10#0": [DUE, "x" * 1025]}),
+    forged({"parcel#10#0": [DUE, "\ud800"]}),
+    forged({"parcel#10#0": [1, 2]}),
+    forged({"parcel#10#0": [[], {}]}),
+    forged({"parcel#10#0": "xy"}),
+]
+
+
+@columns("cursor")(NO_CURSORS)
+def test_what_is_no_cursor_is_refused(cursor: Any) -> None:
+    refuses(lambda: Parcel.sort.pending.page(cursor=cursor), "cursor")
+
+
+TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
+    lambda limit: list(STATE.query(limit=limit)),
+    lambda limit: STATE.page(limit=limit).tasks,
+    lambda limit: list(STEP.todo(limit=limit)),
+    lambda limit: list(STEP.due_ids(limit=limit)),
+    lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
+]
+
+
+TAKES_THREADS: list[Callable[[Any], Any]] = [
+    lambda threads: STEP.run_all(nothing, threads=threads),
+    lambda threads: Order.create_many(["o-2"], threads=threads),
+    lambda threads: Order.delete_use_case(threads=threads),
+]
+
+
+NO_COUNTS = [0, -1, -(10**30), True, False, 1.0, NAN, "10", b"1", [1], Level.HIGH, Decimal(1)]
+
+
+TAKES_A_FLAG: list[Any] = [
+    ("heartbeat", lambda flag: STEP.start("o-1", heartbeat=flag)),
+    ("heartbeat", lambda flag: STEP.run("o-1", nothing, heartbeat=flag)),
+    ("heartbeat", lambda flag: STEP.run_all(nothing, heartbeat=flag)),
+    ("with_data", lambda flag: STATE.query(with_data=flag)),
+    ("with_data", lambda flag: STATE.page(with_data=flag)),
+    ("with_data", lambda flag: STEP.todo(with_data=flag)),
+    ("with_data", lambda flag: Order.get_task("o-1", with_data=flag)),
+    ("detailed_error", lambda flag: STEP.start("o-1", detailed_error=flag)),
+    ("detailed_error", lambda flag: STEP.run("o-1", nothing, detailed_error=flag)),
+    ("skip_error", lambda flag: STEP.start("o-1", skip_error=flag)),
+    ("latest_first", lambda flag: STATE.query(latest_first=flag)),
+    ("latest_first", lambda flag: STATE.page(latest_first=flag)),
+]
+
+
+@columns("limit")([*NO_COUNTS, sys.maxsize + 1, 10**30, 10**5000])
+def test_what_is_no_limit_is_refused(limit: object) -> None:
+    for method in TAKES_A_LIMIT:
+        refuses(partial(method, limit), "limit is (a whole number|1 or more and at most [0-9]+), not ")
+
+
+@columns("threads")([*NO_COUNTS, None])
+def test_what_is_no_number_of_threads_is_refused(threads: object) -> None:
+    for method in TAKES_THREADS:
+        refuses(partial(method, threads), "threads is a whole number from 1, not ")
+
+
+@columns("name", "method")(TAKES_A_FLAG)
+def test_a_flag_is_true_or_false(name: str, method: Callable[[Any], object]) -> None:
+    for flag in ("no", "", 0, 1, None, NAN, []):
+        refuses(partial(method, flag), f"{name} is True or False, not ")
+
+
+async def asynchronous(_ctx: object) -> NoReturn:
+    pytest.fail("it runs")
+
+
+def generating(_ctx: object) -> Iterator[None]:
+    yield pytest.fail("it runs")
+
+
+async def streaming(_ctx: object) -> AsyncIterator[None]:
+    yield pytest.fail("it runs")
+
+
+class AsynchronousObject:
+    async def __call__(self, _ctx: object) -> NoReturn:
+        pytest.fail("it runs")
+
+    async def method(self, _ctx: object) -> NoReturn:
+        pytest.fail("it runs")
+
+
+NO_FUNCTIONS: list[Any] = [
+    *((value, "takes a function of the context, not ") for value in (None, "print", 5, {}, STEP, object())),
+    *((value, "done when it returns, not the async") for value in (asynchronous, streaming, partial(asynchronous))),
+    *((value, "not the async") for value in (AsynchronousObject(), AsynchronousObject().method)),
+    *((value, "done when it returns, not the generator") for value in (generating, partial(generating))),
+]
+
+
+@columns("function", "message")(NO_FUNCTIONS)
+def test_what_is_no_function_of_the_context_is_refused(function: Any, message: str) -> None:
+    refuses(lambda: STEP.run_all(function), message)
+    refuses(lambda: STEP.run("o-1", function), message)
+
+
+@columns("reason")([None, 5, True, b"why", ["why"], ValueError("why"), Plain.A])
+def test_a_reason_that_is_no_text_is_refused(reason: Any) -> None:
+    refuses(lambda: STEP.ignore("o-1", reason=reason), "the reason is text, not ")
+
+
+TAKES_A_DURATION: list[tuple[str, Callable[[Any], object]]] = [
+    ("lock_for", lambda duration: STEP.start("o-1", lock_for=duration)),
+    ("lock_for", lambda duration: STEP.run("o-1", nothing, lock_for=duration)),
+    ("RetryLater", RetryLater),
+]
+
+
+BAD_DURATIONS = [
+    (timedelta(microseconds=-1), "(above zero|zero or more).*, not datetime.timedelta"),
+    (timedelta.min, "(above zero|zero or more).*, not datetime.timedelta"),
+    *(
+        (value, f"a timedelta, not {value}: write (RetryLater.)?timedelta")
+        for value in (300, 0.0, NAN, INF, True, "'5m'")
+    ),
+    (datetime(2026, 1, 1, tzinfo=UTC), "a timedelta, not datetime.datetime"),
+    ((1,), r"a timedelta, not \(1,\): write"),
+]
+
+
+@columns("duration", "message")(BAD_DURATIONS)
+def test_what_is_no_duration_is_refused_with_what_to_write(duration: Any, message: str) -> None:
+    given = "5m" if duration == "'5m'" else duration
+    for name, method in TAKES_A_DURATION:
+        refuses(partial(method, given), f"{name}.*{message}")
+
+
+TAKES_A_TIME: list[tuple[str, Callable[[Any], object]]] = [
+    ("due_time", lambda time: Order.create("o-1", due_time=time)),
+    ("due_time", lambda time: Order.create_many([{"task_id": "o-1", "due_time": time}])),
+    ("since", lambda time: STATE.query(since=time)),
+    ("until", lambda time: STATE.query(until=time)),
+    ("since", lambda time: STATE.page(since=time)),
+    ("until", lambda time: STATE.page(until=time)),
+    ("since", lambda time: STATE.count(since=time)),
+    ("until", lambda time: STATE.count(until=time)),
+    ("since", lambda time: STEP.todo(since=time)),
+    ("until", lambda time: STEP.todo(until=time)),
+    ("since", lambda time: STEP.run_all(nothing, since=time)),
+    ("until", lambda time: STEP.run_all(nothing, until=time)),
+]
+
+
+BAD_TIMES = [
+    (datetime(2026, 1, 1), "has no time zone: add tzinfo=UTC"),  # noqa: DTZ001 - that is what is wrong with it
+    (YEAR_1.replace(tzinfo=None), "has no time zone: add tzinfo=UTC"),
+    (YEAR_9999.replace(tzinfo=None), "has no time zone: add tzinfo=UTC"),
+    (datetime(2026, 1, 1, tzinfo=NoOffset()), "has no time zone: add tzinfo=UTC"),
+    (datetime.min.replace(tzinfo=EAST), "is outside of the years that UTC has"),
+    (datetime.max.replace(tzinfo=WEST), "is outside of the years that UTC has"),
+    (date(2026, 1, 1), "is an aware datetime, not datetime.date"),
+    (time(12, tzinfo=UTC), "is an aware datetime, not datetime.time"),
+    (timedelta(days=1), "is an aware datetime, not datetime.timedelta"),
+    ("2026-01-01T00:00:00Z", "is an aware datetime, not '2026"),
+    (1_767_225_600, "is an aware datetime, not 1767225600"),
+    (NAN, "is an aware datetime, not nan"),
+    (False, "is an aware datetime, not False"),
+]
+
+
+@columns("time", "message")(BAD_TIMES)
+def test_what_is_no_time_is_refused_by_the_name_of_the_argument(time: object, message: str) -> None:
+    for name, method in TAKES_A_TIME:
+        refuses(partial(method, time), f"{name}.*{message}")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: stopped_clock(YEAR_1.replace(tzinfo=None)).__enter__(), "add tzinfo=UTC"),
+        (lambda: stopped_clock(date(2026, 1, 1)).__enter__(), "aware datetime"),
+        (lambda: stopped_clock("2026").__enter__(), "aware datetime"),
+        (lambda: stopped_clock().__enter__().advance(60), "write timedelta"),
+        (lambda: local_table().__enter__(), "argument: 'table'"),
+        (lambda: local_table("tasks").__enter__(), "class of tasks"),
+    ],
+    ids=["naive", "date", "text", "advance by seconds", "no table", "table by name"],
+)
+def test_what_is_given_to_the_helpers_of_tests_is_checked(call: Callable[[], object], message: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clocks, "_clock", clocks._clock)
+        refuses(call, message)

@@ -1,0 +1,235 @@
+"""Unusual arguments that work: each does what it says, and is read back as it was given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from pynamodb_tracker import RetryLater, Step, UseCase
+from pynamodb_tracker.testing import stopped_clock
+from tests.contract.odd_values import (
+    CENTURY,
+    EARLIER,
+    INF,
+    LATER,
+    LONGEST,
+    NAN,
+    STATE,
+    STEP,
+    YEAR_1,
+    Colour,
+    Duration,
+    Member,
+    Text,
+    columns,
+    nothing,
+    refuses,
+)
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.workers import Broken, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+@columns("tasks")(
+    [
+        *([], (), {}.keys(), iter(["o-1"]), {"o-1"}, [Text("o-1")], [Member.RED]),
+        [MappingProxyType({"task_id": "o-1"})],
+    ]
+)
+def test_create_many_takes_any_iterable_of_ids_and_mappings(tasks: Any) -> None:
+    report = Order.create_many(tasks)
+    assert report.refused == {}
+    assert set(report.succeeded) <= {"o-1", "red"}
+    assert STATE.count() == len(report.succeeded)
+
+
+@pytest.mark.parametrize("kind", [tuple, list, set, iter, dict.fromkeys])
+def test_any_collection_of_states_will_do(kind: Callable[[Any], Any]) -> None:
+    Order.create("o-1", state=Order.ship.failed)
+    with STEP.start("o-1", also_from=kind([Order.ship.failed])) as ctx:
+        assert ctx.attempt == 1
+
+
+def test_a_cursor_that_lost_its_end_or_its_beginning_or_is_of_another_query_is_refused() -> None:
+    Parcel.create_many(["t-1", "t-2"])
+    cursor = Parcel.sort.pending.page(limit=1).cursor
+    assert cursor is not None
+    for cut in range(1, 12):
+        refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[cut:]), "cursor")
+        refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[:-cut]), "cursor")
+    refuses(lambda: Order.confirm_payment.pending.page(cursor=cursor), "cursor is of another query")
+    refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_first=True), "cursor is of another query")
+    assert len(Parcel.sort.pending.page(cursor=cursor).tasks) == 1
+
+
+TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
+    lambda limit: list(STATE.query(limit=limit)),
+    lambda limit: STATE.page(limit=limit).tasks,
+    lambda limit: list(STEP.todo(limit=limit)),
+    lambda limit: list(STEP.due_ids(limit=limit)),
+    lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
+]
+
+TAKES_THREADS: list[Callable[[Any], Any]] = [
+    lambda threads: STEP.run_all(nothing, threads=threads),
+    lambda threads: Order.create_many(["o-2"], threads=threads),
+    lambda threads: Order.delete_use_case(threads=threads),
+]
+
+
+@pytest.mark.parametrize("method", TAKES_A_LIMIT, ids=["query", "page", "todo", "due_ids", "run_all"])
+def test_a_limit_may_be_as_large_as_can_be(method: Callable[[Any], list[object]]) -> None:
+    Order.create_many(["o-1", "o-2"])
+    assert len(method(sys.maxsize)) == 2
+
+
+@pytest.mark.parametrize("method", TAKES_THREADS, ids=["run_all", "create_many", "delete_use_case"])
+def test_more_threads_than_tasks_do_no_harm(method: Callable[[Any], Any]) -> None:
+    Order.create("o-1")
+    assert len(method(10**30).succeeded) == 1
+
+
+@pytest.mark.parametrize("function", [lambda: None, lambda _one, _two: None, int, "{0.nothing}".format])
+def test_a_function_that_does_not_take_the_context_fails_the_attempt(function: Any) -> None:
+    Order.create("o-1")
+    assert STEP.run_all(function).failed == ["o-1"]
+    assert Order.get_task("o-1").state == STEP.failed
+
+
+@columns("reason", "message")(
+    [
+        ("", ""),
+        ("   ", "   "),
+        ("a\n\0b\t😀", "a\n\0b\t😀"),
+        ("x" * 200, "x" * 200),
+        ("\ud800", "\\ud800"),
+        (Text("why"), "why"),
+        (Colour.RED, "red"),
+    ]
+)
+def test_a_reason_reads_back_as_it_was_given(reason: str, message: str) -> None:
+    Order.create("o-1")
+    STEP.ignore("o-1", reason=reason)
+    task = Order.get_task("o-1")
+    assert (task.state, task.errors[-1].message) == (STEP.ignored, message)
+    assert task.last_error
+    assert "\n" not in task.last_error
+
+
+async def asynchronous(_attempt: int) -> NoReturn:
+    pytest.fail("it runs")
+
+
+def interrupt(_attempt: int) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+class Late(AppTask):
+    """Steps whose delays are odd, and a retention as long as can be."""
+
+    use_case_id = UseCase("late", keep_for=LONGEST)
+
+    none = Step(10, retry_delay=lambda _: None)  # type: ignore[arg-type,return-value]  # that is what is odd about it
+    nan = Step(20, retry_delay=lambda _: NAN)  # type: ignore[arg-type,return-value]  # the same
+    past = Step(30, retry_delay=lambda _: timedelta.min)
+    asynchronous = Step(40, retry_delay=asynchronous)  # type: ignore[arg-type]  # the same
+    of_nothing = Step(50, retry_delay=lambda: timedelta(1))  # type: ignore[arg-type,misc]  # the same
+    exits = Step(60, retry_delay=sys.exit)
+    interrupted = Step(70, retry_delay=interrupt)
+    endless = Step(80, retry_delay=timedelta.max)
+    at_once = Step(90, retry_delay=timedelta(0))
+
+
+@columns("duration")([timedelta(0), CENTURY, timedelta.max, timedelta.min, NAN, INF, 60, "5m"])
+def test_a_lock_for_no_time_or_beyond_a_century_is_refused_and_the_run_goes_on(duration: Any) -> None:
+    refuses(lambda: STEP.start("o-1", lock_for=duration), "lock_for")
+    Order.create("o-1")
+    with STEP.start("o-1") as ctx:
+        refuses(lambda: ctx.extend_lock(duration), "lock_for")
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@columns("duration")([timedelta(microseconds=1), Duration(hours=1), LONGEST])
+def test_a_lock_lasts_as_long_as_it_is_asked_for(duration: timedelta, clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with STEP.start("o-1", lock_for=duration) as ctx:
+        assert ctx.lock_expire_time == Order.get_task("o-1").lock_expire_time == clock.now() + duration
+        ctx.extend_lock(LONGEST)
+        assert ctx.lock_expire_time == Order.get_task("o-1").lock_expire_time == clock.now() + LONGEST
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@columns("delay")([timedelta(0), timedelta(microseconds=1), Duration(hours=1), LONGEST])
+def test_a_delay_is_taken_as_it_is(delay: timedelta, clock: StoppedClock) -> None:
+    Order.create("o-1")
+    fail(STEP, "o-1", RetryLater(delay))
+    assert Order.get_task("o-1").due_time == clock.now() + delay
+
+
+def test_a_declared_delay_may_be_none_at_all_or_endless(clock: StoppedClock) -> None:
+    for step, due_time in ((Late.at_once, clock.now()), (Late.endless, datetime.max.replace(tzinfo=UTC))):
+        Late.create(step.name, state=step.pending)
+        fail(step, step.name)
+        assert Late.get_task(step.name).due_time == due_time
+
+
+def test_a_finished_task_may_be_kept_for_a_century(clock: StoppedClock) -> None:
+    Late.create("l-1", state=Late.at_once.pending)
+    succeed(Late.at_once, "l-1")
+    assert abs(Late.get_task("l-1").expire_time - clock.now() - LONGEST) < timedelta(seconds=1)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize(
+    "step",
+    [
+        *(Late.none, Late.nan, Late.past, Late.asynchronous, Late.of_nothing),
+        Late.exits,
+        Late.interrupted,
+    ],
+    ids=str,
+)
+def test_a_failure_is_recorded_whatever_the_function_for_the_delay_does(step: Any, clock: StoppedClock) -> None:
+    Late.create("l-1", state=step.pending)
+    with pytest.raises((Broken, KeyboardInterrupt)), step.start("l-1"):
+        raise Broken("it broke")
+    task = Late.get_task("l-1")
+    assert (task.state, task.due_time) == (step.failed, clock.now())
+    assert task.errors[-1].message.startswith("it broke")
+
+
+@columns("time")(LATER)
+def test_a_time_to_come_reads_back_equal_and_bounds_a_window(time: datetime) -> None:
+    Order.create("o-1", due_time=time)
+    due_time = Order.get_task("o-1").due_time
+    assert (due_time, due_time.tzinfo) == (time, UTC)
+    assert (STATE.count(until=time), STATE.count(since=time)) == (1, 0)
+    assert ([*STEP.todo(until=time)], [*STATE.query(since=time)]) == ([], [])
+
+
+@columns("time")(EARLIER)
+def test_a_time_long_ago_is_now_for_a_task_and_bounds_a_window(time: datetime, clock: StoppedClock) -> None:
+    assert Order.create("o-1", due_time=time).due_time == clock.now()
+    assert (STATE.count(since=time), STATE.count(until=time)) == (1, 0)
+    assert [task.task_id for task in STEP.todo(since=time)] == ["o-1"]
+    assert STATE.page(until=time).tasks == []
+
+
+@columns("at")([EARLIER[0], YEAR_1 + timedelta(days=1), datetime(9000, 1, 1, tzinfo=UTC)])
+def test_a_task_lives_its_life_whatever_year_it_is(at: datetime) -> None:
+    with stopped_clock(at):
+        Order.create("o-1")
+        fail(STEP, "o-1", RetryLater(timedelta(0)))
+        succeed(STEP, "o-1")
+        task = Order.get_task("o-1")
+        assert (task.state, task.update_time, task.errors[-1].time) == (Order.ship.pending, at, at)
+        assert Order.ship.run_all(nothing).succeeded == ["o-1"]
