@@ -121,7 +121,7 @@ def test_ctrl_c_ends_a_batch_even_when_the_network_is_down(number: int) -> None:
 def test_reading_anew_drops_nothing_that_the_block_assigned(order: str) -> None:
     Order.create("o-1")
     with (
-        pytest.raises(TypeError, match=r"drop what was assigned to data, note.*ctx.save"),
+        pytest.raises(TypeError, match=r"discard what was assigned to data, note.*ctx.save"),
         Order.pay.start("o-1") as ctx,
     ):
         ctx.task.data["receipt"] = 1
@@ -180,7 +180,7 @@ def test_a_request_that_fails_does_not_lose_the_report_of_the_others() -> None:
 
 @pytest.mark.parametrize("fill", ["from_dynamodb_dict", "from_simple_dict"])
 def test_a_row_is_not_filled_by_hand(fill: str) -> None:
-    with pytest.raises(TypeError, match="fill no row by hand"):
+    with pytest.raises(TypeError, match="do not fill rows by hand"):
         getattr(Order.create("o-1"), fill)({})
 
 

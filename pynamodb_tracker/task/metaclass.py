@@ -1,31 +1,41 @@
-"""Turns a class body into a table or a use case when the class is made: checks it, and binds its steps."""
+"""Turns a class body into a table or a use case when the class is created: checks it, and binds its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, cast
 
+from pynamodb.attributes import Attribute, DiscriminatorAttribute, VersionAttribute
+from pynamodb.indexes import Index
 from pynamodb.models import MetaModel
 from pynamodb.settings import default_settings_dict, get_settings_value
 
+from pynamodb_tracker.arguments import LONGEST, shown
+from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema
+from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.model.table import Table
 from pynamodb_tracker.model.use_case import UseCase
-from pynamodb_tracker.status import END, Codes, Status
+from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
-from pynamodb_tracker.task import validation as mistakes
-
-__all__ = ["TaskMeta"]
 
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
 """PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
-threads open one for each request, and throw it away."""
+threads open a connection for each request, and throw it away."""
+
+_PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "range_key", "self"})
+"""Of `create`, and of PynamoDB's constructor: a value of that name would never arrive."""
+
+_MOST_ATTEMPTS = 2**63 - 1
+_LONGEST_NAME = 65_535
+"""Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
 
 class TaskMeta(MetaModel):
-    """The metaclass of tasks: PynamoDB's, and the checks of what the tracker adds."""
+    """The metaclass of tasks: PynamoDB's, with checks of what the tracker adds."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
         base = cast("type[TaskRow] | None", next((base for base in bases if isinstance(base, TaskMeta)), None))
@@ -34,16 +44,16 @@ class TaskMeta(MetaModel):
             super().__init__(name, bases, namespace, **options)
             model.tracker = Schema(model, None)
             return
-        _refuse(model, mistakes.in_names(base, declared))
+        _refuse(model, _mistakes_in_names(base, declared))
         if "Meta" in namespace:
             _complete(namespace["Meta"])
         try:
             super().__init__(name, bases, namespace, **options)
         except ValueError as error:
             raise DefinitionError(f"{name}: {error}") from error
-        _refuse(model, mistakes.in_attributes(model))
+        _refuse(model, _mistakes_in_attributes(model))
         if "Meta" in namespace:
-            _refuse(model, mistakes.in_table(model, declared))
+            _refuse(model, _mistakes_in_table(model, declared))
             model.tracker = Schema(model, Table(model))
         if "use_case_id" in declared:
             _declare_use_case(model, declared)
@@ -52,7 +62,7 @@ class TaskMeta(MetaModel):
 
 
 def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return what the class body says, and what plain classes that it is mixed with say."""
+    """Return what the class body declares, and the plain classes that it inherits from."""
     mixins = [base for base in cls.__mro__[1:] if not isinstance(base, MetaModel) and base.__module__ != "builtins"]
     mixins = [base for base in mixins if not base.__module__.startswith("pynamodb.")]
     return {name: value for base in reversed(mixins) for name, value in vars(base).items()} | namespace
@@ -75,16 +85,16 @@ def _complete(meta: Any) -> None:
 def _without_use_case(model: type[TaskRow]) -> Iterator[str]:
     write = f"write use_case_id = UseCase(...) in {model.__name__}"
     if isinstance(model.use_case_id, UseCase):
-        yield f" inherits the use case {model.use_case_id.name!r}, which has its class: {write}, with another name"
+        yield f" inherits the use case {model.use_case_id.name!r}, which has its own class: {write}, with another name"
     for step in _steps(model):
-        yield f".{step.name} is a step of no use case: {write}"
+        yield f".{step.name} is a step, but the class has no use case: {write}"
 
 
 def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     use_case = declared["use_case_id"]
-    _refuse(model, mistakes.in_use_case(model, use_case, declared))
+    _refuse(model, _mistakes_in_use_case(model, use_case, declared))
     steps = sorted(_steps(model), key=lambda step: step.number if type(step.number) is int else 0)
-    _refuse(model, mistakes.in_steps(steps))
+    _refuse(model, _mistakes_in_steps(steps))
     following = [step.number for step in steps[1:]] + [END]
     codes = [Codes(step.name, step.number, after) for step, after in zip(steps, following, strict=True)]
     table = model.tracker.table
@@ -109,3 +119,145 @@ def _steps(model: type) -> Iterator[Step]:
         found.update(vars(base))
     declared = (value.declared if isinstance(value, BoundStep) else value for value in found.values())
     return (value for value in declared if isinstance(value, Step))
+
+
+def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
+    """Yield names that the library or PynamoDB uses itself."""
+    users = base.get_attributes().keys() - base.tracker_attributes - {"data"}
+    for name, value in declared.items():
+        if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
+            yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+        if isinstance(value, Attribute | Step | Index):
+            yield from _mistakes_in_name(base, name, value, is_users=name in users)
+
+
+def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users: bool) -> Iterator[str]:
+    """Yield what is wrong with the name of an attribute, a step or an index."""
+    taken = getattr(base, name, None)
+    is_step = isinstance(taken, BoundStep | Step)
+    if name == "use_case_id" and isinstance(value, UseCase):
+        return
+    if not name.isidentifier():
+        yield f".{name!r} is not a valid name in Python: use letters, digits and underscores"
+    elif name == "use_case_id":
+        yield '.use_case_id: write use_case_id = UseCase("..."), with the name to store'
+    elif isinstance(value, UseCase):
+        yield f".{name}: write use_case_id = UseCase({value.name!r})"
+    elif (hasattr(base, name) and not (is_step or is_users)) or name in _PARAMETERS_OF_CREATE:
+        yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
+    elif taken is not None and is_step != isinstance(value, Step):
+        yield f".{name} is both a step and an attribute: rename one of them"
+    elif name.startswith("_"):
+        yield f".{name} starts with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
+
+
+def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
+    """Yield attributes that cannot be stored next to the tracker's own."""
+    reserved = (*model.tracker_attributes, "data")
+    stored: dict[str, str] = {}
+    for name, attribute in sorted(model.get_attributes().items(), key=lambda pair: pair[0] not in reserved):
+        if attribute.attr_name in stored:
+            taken = stored[attribute.attr_name]
+            yield f".{name} is stored as {attribute.attr_name!r}, and so is {taken}: write another attr_name"
+        elif name not in reserved and (attribute.is_hash_key or attribute.is_range_key):
+            yield f".{name} is a key, but the keys are task_id and use_case_id: leave out hash_key and range_key"
+        elif not _is_stored_name(attribute.attr_name):
+            yield (
+                f".{name} has the attr_name {shown(attribute.attr_name)}, which cannot be stored: write one of at most "
+                f"{_LONGEST_NAME:,} bytes, without [ and ]"
+            )
+        elif isinstance(attribute, DiscriminatorAttribute):
+            yield f".{name} is a discriminator, but the use case decides the class of a row: leave it out"
+        elif isinstance(attribute, VersionAttribute):
+            yield f".{name} is a version, but the lock already guards the row: leave it out"
+        stored[attribute.attr_name] = name
+        if name not in reserved:
+            yield from _mistakes_in_default(model, name, attribute)
+
+
+def _is_stored_name(name: str) -> bool:
+    """Return whether DynamoDB accepts a name, and PynamoDB does not read it as an entry of a list."""
+    encoded = name.encode(errors="ignore")
+    return name == encoded.decode() and len(encoded) <= _LONGEST_NAME and not {"[", "]"} & {*name}
+
+
+def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[Any]) -> Iterator[str]:
+    """Yield a default that cannot be stored: it would be found out when an older row is loaded, after its claim."""
+    default = attribute.default if attribute.default is not None else attribute.default_for_new
+    is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may need a network, or a secret
+    if default is None or callable(default) or is_users:
+        return
+    try:
+        value = of_default(model, name, attribute, default)
+        if value is not None:
+            check(model.__name__, name, attribute, value)
+    except ValueError as error:  # of the library, or of an attribute that converts what it is given
+        yield f".{name} has a default that cannot be stored: {error}"
+
+
+def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a class that has a Meta."""
+    name, margin = getattr(model.Meta, "table_name", None), getattr(model.Meta, "clock_margin", timedelta(0))
+    if "use_case_id" in declared:
+        yield (
+            f" is a use case and has a Meta: write class AppTask(Task) with the Meta, which is the table, and "
+            f"class {model.__name__}(AppTask) with the use case"
+        )
+    if not name or not isinstance(name, str):
+        yield '.Meta names no table: write table_name = "tasks"'
+    if not (isinstance(margin, timedelta) and timedelta(0) <= margin <= LONGEST):
+        yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
+
+
+def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a class that has a use case, except for its steps."""
+    if not isinstance(use_case, UseCase):
+        yield f".use_case_id = {use_case!r}: write use_case_id = UseCase({use_case!r})"
+        return
+    yield from (f": {mistake}" for mistake in use_case.mistakes())
+    if not model.tracker.has_table:
+        yield (
+            " has no table: write class AppTask(Task) with class Meta: table_name = ..., and "
+            f"class {model.__name__}(AppTask)"
+        )
+    for name, value in declared.items():
+        if isinstance(value, Index):
+            yield f".{name} is an index on a use case: write it in {model.tracker.table.owner.__name__}, the table"
+
+
+def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield what is wrong with the steps of a use case, in the order of their numbers."""
+    if not steps:
+        yield " has no step: write, for example, ship = Step(10)"
+    before: Step | None = None
+    for step in steps:
+        number = step.number
+        declared = f".{step.name} = Step({shown(number)})"
+        if type(number) is not int or not LOWEST <= number <= HIGHEST:
+            yield f"{declared}: write a whole number from {LOWEST} to {HIGHEST}"
+        if before is not None and number - before.number < SPACING:
+            yield (
+                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); each step needs "
+                f"{SPACING} codes: write Step({before.number + SPACING})"
+            )
+        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
+        before = step
+
+
+def _mistakes_in_settings(step: Step) -> Iterator[str]:
+    lock_for: object = step.lock_for
+    delay: object = step.retry_delay
+    if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
+        yield f"max_attempts={shown(step.max_attempts)}; write a whole number from 1 to {_MOST_ATTEMPTS}"
+    if not (isinstance(lock_for, timedelta) and timedelta(0) < lock_for <= LONGEST):
+        yield f"lock_for={lock_for!r}; write a timedelta above zero"
+    if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
+        yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
+    if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):
+        yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
+    if not isinstance(step.also_from, tuple | list):
+        yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)

@@ -20,13 +20,11 @@ from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.task.write_guards import GuardedRow
 
-__all__ = ["Task"]
-
 
 class Task(GuardedRow, metaclass=TaskMeta):
-    """The model of all tasks: derive a class with a Meta from it, the table, and from that the use cases.
+    """The model of all tasks: derive a class with a Meta from it, which is the table, and the use cases from that.
 
-    A row in hand is what was read; only a run that holds the lock, and the orders of this class, change it.
+    An instance holds what was read; only a run that holds the lock, and the methods of this class, change the row.
     """
 
     if TYPE_CHECKING:
@@ -37,7 +35,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @property
     def state(self) -> State[Self]:
-        """The state of the task; its `status` is None where no step declares the code."""
+        """The state of the task; its `status` is None if no step declares the code."""
         known = self._states.get(self.status)
         return State(type(self), "", None, self.status, self.use_case_id) if known is None else known
 
@@ -47,8 +45,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
     ) -> Self:
         """Create a task, pending at its first step, and return it; one request.
 
-        `due_time` is from when it may start; `state` another state to begin in, for tasks that come from elsewhere.
-        TaskAlreadyExistsError leaves the task that is there as it is; ValueNotStorableError names the attribute.
+        `due_time` is the earliest time it may start. `state` is another state to begin in, for tasks from elsewhere.
+        Raises TaskAlreadyExistsError, which leaves the existing task as it is, or ValueNotStorableError, which names
+        the attribute.
         """
         task_id = check_task_id(task_id)
         due_time = check_time("due_time", due_time)
@@ -79,8 +78,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
         """Create many tasks, each an id or a mapping of `task_id` and what `create` takes; one request each.
 
-        The report has the new ones as succeeded, and as refused those that exist, that cannot be stored, or whose
-        request failed; nothing that exists is touched. Read lazily, so a generator of any length will do.
+        The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
+        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length.
         """
         report = Report()
         check_threads(threads)
@@ -104,9 +103,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
-        """Return the task, strongly consistent; TaskNotFoundError where there is none.
+        """Return the task, strongly consistent; TaskNotFoundError if there is none.
 
-        One request, and one more where its data lies beside the row; `with_data=False` leaves `data` out.
+        One request, and one more if its data is in overflow chunks; `with_data=False` leaves `data` out.
         """
         task_id = check_task_id(task_id)
         check_flags(with_data=with_data)
@@ -127,9 +126,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
         attributes_to_get: Sequence[str] | None = None,
     ) -> Self:
-        """Return the task as PynamoDB's `get` does, the range key filled in; eventually consistent unless asked.
+        """Return the task as PynamoDB's `get` does, with the range key filled in; eventually consistent by default.
 
-        With `attributes_to_get` it is a part of a row: what was not asked for reads as if it were not there.
+        With `attributes_to_get` it is a part of a row: other attributes read as if they were not stored.
         """
         name = cls.tracker.use_case.name if range_key is None else range_key
         return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
@@ -146,14 +145,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def delete_task(cls, task_id: str) -> None:
-        """Delete a task that nobody holds; TaskLockedError for one in progress, TaskNotFoundError for none."""
+        """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none."""
         transitions.delete(cls, check_task_id(task_id))
 
     @classmethod
     def delete_use_case(cls, *, threads: int = 1) -> Report:
-        """Delete every task of this use case that nobody holds, and nothing of another one.
+        """Delete every task of this use case that is not in progress; other use cases are not touched.
 
-        The report has the deleted ones as succeeded and those in progress as refused. Reads the whole table.
+        The report lists deleted tasks as succeeded and those in progress as refused. Reads the whole table.
         """
         report = Report()
         check_threads(threads)
@@ -173,7 +172,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
 
 def _arguments(task: object) -> dict[str, Any]:
-    """Return what `create` is to be called with for an entry of `create_many`."""
+    """Return the arguments of `create` for an entry of `create_many`."""
     if isinstance(task, str):
         return {"task_id": task}
     if not isinstance(task, Mapping):

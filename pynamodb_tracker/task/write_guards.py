@@ -1,4 +1,4 @@
-"""PynamoDB's own ways to write a row, guarded or closed: a status is written by transitions alone."""
+"""PynamoDB's own methods that write a row, guarded or closed: only transitions write a status."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from pynamodb_tracker.model.overflow import PIECE
 from pynamodb_tracker.model.row import TaskRow, changes_of
 from pynamodb_tracker.model.serialization import check_map
 
-__all__ = ["GuardedRow"]
-
 _INDEX_NAME = 6
-"""Its place among the further arguments of PynamoDB's `scan`."""
+"""Its position among the further arguments of PynamoDB's `scan`."""
 
 
 class GuardedRow(TaskRow):
-    """A row whose inherited methods cannot break the lock, and whose attributes are assigned with care."""
+    """A row whose inherited methods cannot break the lock, and whose attributes are checked when they are assigned."""
 
     @classmethod
     def query(
@@ -38,15 +36,15 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> ResultIterator[Self]:
-        """Query rows as PynamoDB does; what lies beside them is no row."""
-        rows = filter_condition if index_name else _without_pieces(filter_condition)
+        """Query rows as PynamoDB does, without overflow chunks."""
+        rows = filter_condition if index_name else _without_chunks(filter_condition)
         return super().query(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     @classmethod
     def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
-        """Scan rows as PynamoDB does, all use cases of the table included; what lies beside them is no row."""
+        """Scan the rows of all use cases of the table as PynamoDB does, without overflow chunks."""
         of_index = options.get("index_name") or args[_INDEX_NAME : _INDEX_NAME + 1] not in {(), (None,)}
-        rows = filter_condition if of_index else _without_pieces(filter_condition)
+        rows = filter_condition if of_index else _without_chunks(filter_condition)
         return super().scan(rows, *args, **options)
 
     @classmethod
@@ -60,14 +58,14 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> int:
-        """Count rows as PynamoDB does: without a `hash_key`, by the table's own rough count of all items."""
-        rows = filter_condition if index_name or hash_key is None else _without_pieces(filter_condition)
+        """Count rows as PynamoDB does; without a `hash_key`, that is the table's own approximate count of all items."""
+        rows = filter_condition if index_name or hash_key is None else _without_chunks(filter_condition)
         return super().count(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
         """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
 
-        It reads the row anew: what was assigned and not saved is in the way, and a TypeError says so.
+        It reads the row again: TypeError if that would discard assignments that were not saved.
         """
         self._check_unchanged("update")
         return super().update(actions, self._updatable(actions, condition), **options)
@@ -79,15 +77,15 @@ class GuardedRow(TaskRow):
         return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
 
     def refresh(self, consistent_read: bool = False) -> None:  # noqa: FBT001, FBT002 - PynamoDB's signature
-        """Read the row anew, as PynamoDB's `refresh` does; a TypeError where that would drop what was assigned."""
+        """Read the row again, as PynamoDB's `refresh` does; TypeError if that would discard unsaved assignments."""
         self._check_unchanged("refresh")
         super().refresh(consistent_read)
 
-    def _check_unchanged(self, order: str) -> None:
+    def _check_unchanged(self, method: str) -> None:
         if "_stored" in vars(self) and (changes := changes_of(self)):
             raise TypeError(
-                f"{type(self).__name__}.{order} would drop what was assigned to {', '.join(changes)}: in a run, call "
-                "ctx.save() first"
+                f"{type(self).__name__}.{method} would discard what was assigned to {', '.join(changes)}: in a run, "
+                "call ctx.save() first"
             )
 
     def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
@@ -98,7 +96,7 @@ class GuardedRow(TaskRow):
                 f"[{type(self).__name__}.{next(iter(own))}.set(...)]"
             )
         for action in actions:
-            path: Any = action.values[0]  # every action begins with the path that it writes
+            path: Any = action.values[0]  # the first value of every action is the path that it writes
             name = path.path[0].partition("[")[0]
             if name not in own:
                 raise TypeError(
@@ -113,13 +111,15 @@ class GuardedRow(TaskRow):
     def delete(self, condition: Condition | None = None, **options: Any) -> None:
         """Delete this task, as `delete_task` does; TypeError for a condition."""
         if condition is not None or options:
-            raise TypeError(f"{type(self).__name__}.delete takes no condition: it deletes a task that nobody holds")
+            raise TypeError(
+                f"{type(self).__name__}.delete takes no condition: it deletes a task that is not in progress"
+            )
         if self.use_case_id != self.tracker.use_case.name:
             raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
         transitions.delete(type(self), self.task_id)
 
     def save(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a stale row that is saved whole would break the lock."""
+        """Raise a TypeError: saving a stale row as a whole would break the lock."""
         raise TypeError(
             f"{type(self).__name__}.save() would overwrite what workers have written since: use create() for a new "
             "task, ctx.save() or the end of the block in a run, and update([...]) for your own attributes"
@@ -130,12 +130,12 @@ class GuardedRow(TaskRow):
         self.save()
 
     def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a delete inside of a transaction could not tell why it was refused."""
+        """Raise a TypeError: a delete in a transaction could not say why it was refused."""
         raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
 
     def from_dynamodb_dict(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a row that is filled by hand was never read, so nothing can tell what changed."""
-        raise TypeError(f"{type(self).__name__} is read by get_task and the queries; fill no row by hand")
+        """Raise a TypeError: a row filled by hand was never read, so its changes cannot be known."""
+        raise TypeError(f"{type(self).__name__} is read by get_task and the queries; do not fill rows by hand")
 
     def from_simple_dict(self, *_args: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError, as `from_dynamodb_dict` does."""
@@ -148,10 +148,10 @@ class GuardedRow(TaskRow):
             f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
         )
 
-    if not TYPE_CHECKING:  # type checkers would take it as leave to assign any name
+    if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of the user's attributes; an AttributeError at this line for any other name, or too late."""
+            """Assign one of the user's attributes; AttributeError for other names, or after the recorded success."""
             if "_closed" in vars(self) and not name.startswith("_"):
                 raise AttributeError(
                     f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late: a transaction has "
@@ -161,7 +161,7 @@ class GuardedRow(TaskRow):
                 )
             if "_stored" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
                 own = [own for own, _ in self.tracker.own_attributes()]
-                why = "is written by the tracker alone" if name in self.tracker_attributes else "is not declared"
+                why = "is written only by the tracker" if name in self.tracker_attributes else "is not declared"
                 raise AttributeError(
                     f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self
                 )
@@ -175,17 +175,17 @@ class GuardedRow(TaskRow):
         return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
 
 
-def _without_pieces(condition: Condition | None) -> Condition:
-    """Add to a filter that an item is no piece of what lies beside a row; further records of the user's pass.
+def _without_chunks(condition: Condition | None) -> Condition:
+    """Add to a filter that an item is no overflow chunk; items that users store themselves pass.
 
-    No piece is in any index.
+    No chunk is in any index.
     """
-    no_piece: Condition = TaskRow.status.exists() | Path(PIECE).does_not_exist()
-    return no_piece if condition is None else And(no_piece, condition)
+    no_chunk: Condition = TaskRow.status.exists() | Path(PIECE).does_not_exist()
+    return no_chunk if condition is None else And(no_chunk, condition)
 
 
 def _values_in(operand: Any) -> Iterator[dict[str, Any]]:
-    """Yield the stored values in an action, however deep in its sums and lists."""
+    """Yield the stored values in an action, at any depth of its sums and lists."""
     for value in operand.values:
         if isinstance(value, dict):
             yield value
