@@ -21,7 +21,7 @@ import pytest
 
 from pynamodb_tracker import Status
 from pynamodb_tracker.aws_lambda import TriggerName
-from pynamodb_tracker.aws_lambda.trigger import named
+from pynamodb_tracker.aws_lambda.trigger import trigger_named
 from tests.support.pages import ROOT, Page
 from tests.support.reference import INTERNAL, OBJECTS, REFERENCE, members
 from tests.support.writes import as_told, writes_of_ship
@@ -161,7 +161,7 @@ def test_the_reference_tells_what_each_trigger_replies() -> None:
         for names, reply in zip(columns, row[1:], strict=True)
         for name in names.split(", ")
     }
-    replies = {name: asdict(named(name).replies) for name in get_args(TriggerName)}
+    replies = {name: asdict(trigger_named(name).replies) for name in get_args(TriggerName)}
     assert told == {(name, reason): reply for name, each in replies.items() for reason, reply in each.items()}
 
 

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-from pynamodb_tracker.aws_lambda.attempt import Attempt
-from pynamodb_tracker.aws_lambda.event import Record, TaskId, UnreadableEventError
-from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
-from pynamodb_tracker.aws_lambda.logs import Journal
-from pynamodb_tracker.aws_lambda.metrics import check_namespace
-from pynamodb_tracker.aws_lambda.record_job import Job
-from pynamodb_tracker.aws_lambda.replies import Replies
-from pynamodb_tracker.aws_lambda.trigger import Trigger, TriggerName, named, told_by
+from pynamodb_tracker.arguments import check_function, shown
+from pynamodb_tracker.aws_lambda.event import Record, TaskId, UnreadableEventError, call_on, read_task_id
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext
+from pynamodb_tracker.aws_lambda.logs import InvocationLog, check_namespace
+from pynamodb_tracker.aws_lambda.trigger import Replies, Trigger, TriggerName, trigger_named, trigger_of
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.worker_name import working_as
 
-__all__ = ["Handler", "handles"]
-
 T = TypeVar("T", bound=TaskRow)
+
+_TOO_LATE = timedelta(seconds=1)
+"""With less time left, no further record is started: it would only use up an attempt."""
 
 
 class Handler(Protocol):
-    """What Lambda calls: with the event, and its context; in a test None will do for that."""
+    """What Lambda calls, with the event and its context; tests may pass None as the context."""
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
@@ -34,12 +34,8 @@ class Handler(Protocol):
         ...
 
     def __call__(self, event: Any, context: LambdaContext | None) -> Any:
-        """Return what the trigger expects, or raise the error that the caller is to have."""
+        """Return what the trigger expects, or raise the error that the caller is to get."""
         ...
-
-
-_TOO_LATE = timedelta(seconds=1)
-"""A further record is not begun when the invocation has less time left, for it would only cost an attempt."""
 
 
 def handles(
@@ -55,22 +51,22 @@ def handles(
 ) -> Callable[[Callable[[ExecutionContext[T], Any], Any]], Handler]:
     """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
 
-    The lock lasts as long as the invocation can, and a second; the id of the request is the worker. `task_id` is where
-    the payload has it: keys with dots between them, or a function. The `trigger` is told by the shape of the event; a
-    bare one is direct, unless you say "async". `payload` is a function of the record, or of the event where there are
-    none; by default that is all of it, and of messages and of Kinesis what they carry, read as JSON.
-    `create_if_missing` registers a task on its first event, pending for this step; a function of the payload returns
-    its attributes. `replies` say what is an error to the caller, and `answer` what a direct caller gets of the task.
-    `metrics` are written in CloudWatch's embedded metric format, under a namespace of yours if you name one.
+    A lock lasts one second longer than the invocation can; the request id is the worker. `task_id` says where the
+    payload has the id: keys with dots between them, or a function. The `trigger` is detected by the shape of the event;
+    a bare event is direct, unless you say "async". `payload` is a function of the record, or of the event if it has no
+    records; by default, the payload is the whole of it, or for messages and Kinesis their content, read as JSON.
+    `create_if_missing` creates a task on its first event, pending for this step; a function of the payload returns
+    its attributes. `replies` decide what is an error to the caller, and `answer` what a direct caller gets of the task.
+    `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.
     A batch is answered with its `batchItemFailures`, which needs ReportBatchItemFailures:
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
-    The handler raises UnreadableEventError where an event cannot be read; a record of a batch comes again.
+    The handler raises UnreadableEventError if an event cannot be read; a record of a batch is redelivered.
     """
-    always = None if trigger is None else named(trigger)
+    fixed = None if trigger is None else trigger_named(trigger)
     namespace = check_namespace(metrics)
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
-        job = Job(
+        runner = _RecordRunner(
             step=step,
             function=function,
             task_id=task_id,
@@ -82,11 +78,11 @@ def handles(
 
         @wraps(function)
         def handler(event: Any, context: LambdaContext | None) -> Any:
-            kind = always or told_by(event)
+            used = fixed or trigger_of(event)
             invocation = Invocation(context)
-            journal = Journal(step, invocation, kind.name, namespace)
+            log = InvocationLog(step, invocation, used.name, namespace)
             with working_as(invocation.request_id):
-                return _Delivery(job, kind, invocation, journal).answer_to(event)
+                return _Delivery(runner, used, invocation, log).process(event)
 
         return cast("Handler", handler)  # functools sets __wrapped__
 
@@ -94,49 +90,51 @@ def handles(
 
 
 class _Delivery:
-    """One event in the hands of a job."""
+    """An event that a trigger delivered to a handler."""
 
-    def __init__(self, job: Job[Any], trigger: Trigger, invocation: Invocation, journal: Journal) -> None:
-        self._job = job
+    def __init__(
+        self, runner: _RecordRunner[Any], trigger: Trigger, invocation: Invocation, log: InvocationLog
+    ) -> None:
+        self._runner = runner
         self._trigger = trigger
         self._invocation = invocation
-        self._journal = journal
-        self._replies = job.replies.over(trigger.replies)
+        self._log = log
+        self._replies = runner.replies.over(trigger.replies)
 
-    def answer_to(self, event: object) -> Any:
-        """Do what is to be done, and return what the trigger expects."""
+    def process(self, event: object) -> Any:
+        """Run the tasks of the event, and return what the trigger expects."""
         try:
             records = self._trigger.records(event)
         except UnreadableEventError as error:
-            self._journal.refuse(error)
+            self._log.unreadable(error)
             raise
         if self._trigger.is_batch:
-            return {"batchItemFailures": [{"itemIdentifier": record.name} for record in self._failing(records)]}
+            return {"batchItemFailures": [{"itemIdentifier": record.name} for record in self._run_batch(records)]}
         [record] = records
         attempt = self._run(record)
         if attempt.error is not None and self._is_error(attempt):
             raise attempt.error
-        return self._job.answer_to(attempt)
+        return self._runner.answer_to(attempt)
 
-    def _failing(self, records: list[Record]) -> list[Record]:
-        """Run the records, and return those that are to come again."""
+    def _run_batch(self, records: list[Record]) -> list[Record]:
+        """Run the records, and return those that have to be redelivered."""
         failing: list[Record] = []
-        groups: set[str] = set()
+        failed_groups: set[str] = set()
         for place, record in enumerate(records):
             if place and not self._invocation.has_time_for(_TOO_LATE):
-                self._journal.leave(records[place:])
+                self._log.no_time_for(records[place:])
                 failing += records[place:]
                 break
-            if record.group in groups:
-                self._journal.skip(record)
+            if record.group in failed_groups:
+                self._log.group_blocked(record)
             elif self._is_done(record):
                 continue
             failing.append(record)
             if self._trigger.is_stream:
                 break
             if record.group is not None:
-                groups.add(record.group)
-        return failing[:1] if self._trigger.is_stream else failing  # from that one on, records of a stream come again
+                failed_groups.add(record.group)
+        return failing[:1] if self._trigger.is_stream else failing  # a stream redelivers all from the first one on
 
     def _is_done(self, record: Record) -> bool:
         try:
@@ -144,14 +142,97 @@ class _Delivery:
         except UnreadableEventError:
             return False
 
-    def _run(self, record: Record) -> Attempt:
+    def _run(self, record: Record) -> InvocationAttempt:
         try:
-            attempt = self._job.run(record, self._trigger, self._invocation)
+            attempt = self._runner.run(record, self._trigger, self._invocation)
         except UnreadableEventError as error:
-            self._journal.refuse(error, record)
+            self._log.unreadable(error, record)
             raise
-        self._journal.note(attempt, record)
+        self._log.attempt_ended(attempt, record)
         return attempt
 
-    def _is_error(self, attempt: Attempt) -> bool:
+    def _is_error(self, attempt: InvocationAttempt) -> bool:
         return self._replies.to(attempt.outcome, attempt.reason) == "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordRunner(Generic[T]):
+    """Runs the step for a record: finds its task, calls the function, and chooses the answer to a direct caller."""
+
+    step: BoundStep[T]
+    function: Callable[[ExecutionContext[T], Any], Any]
+    task_id: TaskId
+    payload: Callable[[Any], Any] | None
+    create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
+    replies: Replies
+    answer: Callable[[T], Any] | None
+
+    def __post_init__(self) -> None:
+        """Refuse wrong arguments before the first event arrives."""
+        check_step(self.step)
+        check_parameters(self.function, "ctx", "event")
+        where: object = self.task_id
+        if not (callable(where) or (isinstance(where, str) and all(where.split(".")))):
+            raise TypeError(
+                'task_id is keys with dots between them, such as "detail.order_id", or a function of the payload, '
+                f"not {shown(where)}"
+            )
+        if not (isinstance(self.create_if_missing, bool) or callable(self.create_if_missing)):
+            raise TypeError(
+                "create_if_missing is True, False, or a function of the payload that returns attributes, "
+                f"not {shown(self.create_if_missing)}"
+            )
+        if not isinstance(self.replies, Replies):
+            raise TypeError(f"replies are Replies(...), not {shown(self.replies)}")
+        for name, function in {"payload": self.payload, "answer": self.answer}.items():
+            if not (function is None or callable(function)):
+                raise TypeError(f"{name} is a function, not {shown(function)}")
+
+    def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> InvocationAttempt:
+        """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
+        payload = call_on(record.content, "payload", self.payload or trigger.payload)
+        attempt = InvocationAttempt(self.step, read_task_id(self.task_id, payload), invocation)
+        attempt.run(self.function, payload)
+        if attempt.reason == "not_found" and self.create_if_missing:
+            attempt.create_task(self._attributes_of(payload))
+            if attempt.error is None:
+                attempt.run(self.function, payload)
+        return attempt
+
+    def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
+        if not callable(self.create_if_missing):
+            return {}
+        attributes: Mapping[str, Any] = call_on(payload, "create_if_missing", self.create_if_missing)
+        return attributes
+
+    def answer_to(self, attempt: InvocationAttempt) -> Any:
+        """Return what a direct caller gets; of an attempt that did not succeed, nothing that it assigned."""
+        task = attempt.task
+        if attempt.ctx is None or attempt.outcome == "succeeded":
+            if self.answer is not None and task is not None:
+                return self.answer(task)
+            if attempt.value is not None:
+                return attempt.value
+        state = None if task is None else str(task.state)
+        return {"task_id": attempt.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
+
+
+def check_parameters(function: Callable[..., Any], *names: str) -> None:
+    """Refuse a function that cannot be called with these arguments, or that has those of a Lambda handler."""
+    check_function(function)
+    try:
+        parameters = inspect.signature(function)
+    except ValueError:  # some functions that are written in C have no signature
+        return
+    try:
+        parameters.bind(*names)
+    except TypeError as error:
+        raise TypeError(f"this takes a function of ({', '.join(names)}), not {shown(function)}: {error}") from None
+    if list(parameters.parameters)[:2] == ["event", "context"]:
+        raise TypeError(f"this takes a function of ({', '.join(names)}), and {shown(function)} has (event, context)")
+
+
+def check_step(step: object) -> None:
+    """Refuse anything but a step of a use case."""
+    if not isinstance(step, BoundStep):
+        raise TypeError(f"this takes a step of a use case, such as Order.ship, not {shown(step)}")

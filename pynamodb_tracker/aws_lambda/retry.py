@@ -1,35 +1,33 @@
-"""A scheduled handler: what is left of a step is run in place, or sent to a queue."""
+"""A scheduled handler: it runs the due tasks of a step itself, or sends them to a queue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
+from threading import Lock
 from typing import Any, TypeVar
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import (
-    check_duration,
-    check_limit,
-    check_rate,
-    check_text,
-    check_threads,
-)
-from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
-from pynamodb_tracker.aws_lambda.logs import Journal
-from pynamodb_tracker.aws_lambda.metrics import check_namespace
-from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.record_job import check_function_of, check_step
-from pynamodb_tracker.aws_lambda.sweep import RunInPlace, SendToQueue, Sweep
+from pynamodb_tracker.arguments import check_duration, check_limit, check_rate, check_text, check_threads
+from pynamodb_tracker.aws_lambda.handler import check_parameters, check_step
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext
+from pynamodb_tracker.aws_lambda.logs import InvocationLog, check_namespace
+from pynamodb_tracker.aws_lambda.sqs import TaskQueue
+from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, States
 from pynamodb_tracker.worker_name import working_as
 
-__all__ = ["retry_handler"]
-
 T = TypeVar("T", bound=TaskRow)
 
 _TIME_PER_TASK = timedelta(seconds=10)
+_TIME_TO_SEND = timedelta(seconds=1)
 
 
 def retry_handler(
@@ -46,20 +44,20 @@ def retry_handler(
     time_per_task: timedelta | None = None,
     metrics: bool | str = False,
 ) -> Callable[[Any, LambdaContext | None], dict[str, Any]]:
-    """Make a Lambda handler for a schedule, which runs what is left of a step: pending, failed and abandoned tasks.
+    """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
-    With a function of the context it runs them in place, as `run_all` does; the locks last as long as the invocation
-    can, and a second. It begins none when the invocation has less than `time_per_task` left, 10 seconds unless set, or
-    less than the longest took so far; `limit` bounds how many are begun. With `queue_url` it sends
-    `{"task_id": ...}` for each to that queue of SQS instead, for a function that `handles` the step; in a FIFO queue
-    each task is a group of its own. `since` looks at tasks that came to their state within that time; all else is as of
-    `run_all` and `handles`. The event does not matter.
+    With a function of the context it runs them itself, as `run_all` does; a lock lasts one second longer than the
+    invocation can. It starts none if the invocation has less than `time_per_task` left, 10 seconds unless set, or less
+    than the longest task so far took; `limit` counts tasks that actually start. With `queue_url` it sends
+    `{"task_id": ...}` for each to that SQS queue instead, for a function that `handles` the step; in a FIFO queue
+    each task is a group of its own. `since` selects tasks that came to their state within that time; everything else is
+    as in `run_all` and `handles`. The content of the event does not matter.
     Returns how many `succeeded`, `failed`, were `ignored`, `refused` or `sent`, and whether it was `out_of_time`. An
-    error of the table leaves where no task could be tried; TrackerError where the queue did not take all.
+    error of the table is raised if no task could be tried; TrackerError if the queue did not accept all messages.
     """
     check_step(step)
     if (function is None) == (queue_url is None):
-        raise TypeError("retry_handler takes a function of the context, or queue_url: one of both")
+        raise TypeError("retry_handler takes either a function of the context or queue_url")
     check_limit("limit", limit)
     step.codes_to_do(only)
     check_text("error_like", error_like)
@@ -69,32 +67,118 @@ def retry_handler(
     if function is None:
         if (threads, rate, time_per_task, namespace) != (1, None, None, None):
             raise TypeError(
-                "threads, rate, time_per_task and metrics are for a function: give them to who takes the queue"
+                "threads, rate, time_per_task and metrics cannot be combined with queue_url: set them where the "
+                "messages are processed"
             )
-        way: RunInPlace | SendToQueue = SendToQueue(Queue(queue_url))
+        action: _RunTasks | _SendTasks = _SendTasks(TaskQueue(queue_url))
     else:
-        way = _in_place(function, threads, rate, _TIME_PER_TASK if time_per_task is None else time_per_task)
+        check_parameters(function, "ctx")
+        action = _RunTasks(
+            function=function,
+            threads=check_threads(threads),
+            rate=check_rate("rate", rate),
+            time_per_task=check_duration("time_per_task", _TIME_PER_TASK if time_per_task is None else time_per_task),
+        )
 
-    def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - the schedule's event says nothing
+    def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
-        journal = Journal(step, invocation, "schedule", namespace)
+        log = InvocationLog(step, invocation, "schedule", namespace)
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
         with working_as(invocation.request_id):
-            sweep = Sweep(way=way, step=step, which=which, limit=limit, invocation=invocation, journal=journal)
-            done = sweep.run()
-            journal.tell(", ".join(f"{count} {name}" for name, count in done.items()), **done)
-            return done
+            counts = _Sweep(step=step, which=which, limit=limit, invocation=invocation, log=log).perform(action)
+            log.summary(counts)
+            return counts
 
     return handler
 
 
-def _in_place(
-    function: Callable[[ExecutionContext[Any]], object], threads: int, rate: float | None, time_per_task: timedelta
-) -> RunInPlace:
-    check_function_of(function, "ctx")
-    return RunInPlace(
-        function=function,
-        threads=check_threads(threads),
-        rate=check_rate("rate", rate),
-        time_per_task=check_duration("time_per_task", time_per_task),
-    )
+@dataclass(slots=True, kw_only=True)
+class _Sweep:
+    """One scheduled invocation: what is done with the due tasks while there is time."""
+
+    step: BoundStep[Any]
+    which: Mapping[str, Any]
+    """Arguments of `todo`."""
+    limit: int | None
+    invocation: Invocation
+    log: InvocationLog
+    min_time: timedelta = timedelta(0)
+    """With less time left, no further task is started."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """How many tasks had each outcome."""
+    out_of_time: bool = False
+
+    def perform(self, action: _RunTasks | _SendTasks) -> dict[str, Any]:
+        """Apply the action to the due tasks; return the counts, and whether time ran out."""
+        self.min_time = action.min_time
+        action.process(self)
+        if self.out_of_time and not self.counts.total():
+            self.log.advise(
+                f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
+                f"needs {self.min_time}: give the function a longer timeout, or set a lower time_per_task"
+            )
+        counts = {name: self.counts[name] for name in ("succeeded", "failed", "ignored", "refused", "sent")}
+        return {**counts, "out_of_time": self.out_of_time}
+
+    def has_time(self) -> bool:
+        """Return whether a further task may be started."""
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.min_time)
+        return not self.out_of_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunTasks:
+    """Runs a function on each task."""
+
+    function: Callable[[ExecutionContext[Any]], object]
+    threads: int
+    rate: float | None
+    time_per_task: timedelta
+
+    @property
+    def min_time(self) -> timedelta:
+        """The time per task, including the wait that `rate` may demand before it."""
+        return self.time_per_task + timedelta(seconds=1 / self.rate if self.rate else 0)
+
+    def process(self, sweep: _Sweep) -> None:
+        """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once."""
+        feed = sweep.step.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
+        guard, counts, table_errors = Lock(), sweep.counts, list[BaseException]()
+
+        def run(task_id: str) -> None:
+            attempt = InvocationAttempt(sweep.step, task_id, sweep.invocation)
+            attempt.run(self.function)
+            if attempt.was_taken:
+                feed.note_taken()
+            with guard:
+                sweep.log.attempt_ended(attempt)
+                counts[attempt.outcome] += 1
+            if isinstance(error := attempt.claim_error, PynamoDBException):
+                table_errors.append(error)
+            elif error is not None:
+                raise error
+
+        def within_limit() -> Iterator[str]:
+            """Yield tasks until enough of them have started: one that cannot start does not use up the limit."""
+            for tried, task_id in enumerate(feed):
+                if (sweep.limit is not None and tried - counts["refused"] >= sweep.limit) or not sweep.has_time():
+                    return
+                yield task_id
+
+        in_threads(run, within_limit(), self.threads, rate=self.rate)
+        if table_errors and len(table_errors) == counts.total():
+            raise table_errors[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _SendTasks:
+    """Sends a message for each task."""
+
+    queue: TaskQueue
+    min_time: timedelta = _TIME_TO_SEND
+
+    def process(self, sweep: _Sweep) -> None:
+        """Send the due tasks."""
+        feed = sweep.step.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
+        for sent in self.queue.send(islice(feed, sweep.limit), sweep.invocation.request_id):
+            sweep.counts["sent"] += sent

@@ -72,7 +72,7 @@ def test_metrics_are_on_off_or_a_namespace(metrics: Any) -> None:
 
 
 def test_a_reply_is_done_or_error() -> None:
-    with pytest.raises(ValueError, match="""locked is answered with "done" or "error", not 'retry'"""):
+    with pytest.raises(ValueError, match="""locked is "done" or "error", not 'retry'"""):
         Replies(locked="retry")  # type: ignore[arg-type]  # that is the point
 
 
@@ -80,13 +80,13 @@ def test_a_reply_is_done_or_error() -> None:
     ("arguments", "error", "message"),
     [
         ({"step": "ship"}, TypeError, "a step of a use case"),
-        ({"function": None}, TypeError, "one of both"),
-        ({"queue_url": URL}, TypeError, "one of both"),
+        ({"function": None}, TypeError, "either a function of the context or queue_url"),
+        ({"queue_url": URL}, TypeError, "either a function of the context or queue_url"),
         ({"function": "ship"}, TypeError, "takes a function of the context"),
         ({"function": lambda _ctx, _event: None}, TypeError, r"a function of \(ctx\)"),
-        ({"function": None, "queue_url": URL, "threads": 8}, TypeError, "are for a function"),
-        ({"function": None, "queue_url": URL, "rate": 5.0}, TypeError, "are for a function"),
-        ({"function": None, "queue_url": URL, "metrics": True}, TypeError, "are for a function"),
+        ({"function": None, "queue_url": URL, "threads": 8}, TypeError, "cannot be combined with queue_url"),
+        ({"function": None, "queue_url": URL, "rate": 5.0}, TypeError, "cannot be combined with queue_url"),
+        ({"function": None, "queue_url": URL, "metrics": True}, TypeError, "cannot be combined with queue_url"),
         ({"threads": 0}, ValueError, "threads"),
         ({"limit": 0}, ValueError, "limit"),
         ({"since": 3600}, TypeError, "since is a timedelta"),

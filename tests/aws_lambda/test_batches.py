@@ -99,7 +99,7 @@ def test_a_batch_of_another_kind_is_none_of_its_records_fault(context: Context) 
     del broken["Records"][0]["messageId"]
 
     for event in (bare("o-1"), {"Records": [{"eventSource": "aws:s3"}]}, broken, {"Records": [1]}):
-        with pytest.raises(UnreadableEventError, match="no event of the trigger 'sqs'"):
+        with pytest.raises(UnreadableEventError, match="not an event of the trigger 'sqs'"):
             only_sqs(event, context)
     assert names(only_sqs({"Records": []}, context)) == []
 

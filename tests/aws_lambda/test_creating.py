@@ -60,7 +60,7 @@ def test_attributes_that_the_class_does_not_have_are_told(context: Context, capl
 
 
 def test_an_attribute_that_cannot_be_stored_is_named(context: Context) -> None:
-    with pytest.raises(UnreadableEventError, match="ValueNotStorableError, for 'amount'"):
+    with pytest.raises(UnreadableEventError, match="ValueNotStorableError for 'amount'"):
         with_amount(bare("o-1", amount="4111 1111"), context)
 
 

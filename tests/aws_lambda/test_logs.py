@@ -81,7 +81,7 @@ def test_each_outcome_matters_as_much_as_it_does(
         ("INFO", "ship of Order 'done' was not started"),
         ("WARNING", "ship of Order 'set-aside' was not started"),
         ("WARNING", "ship of Order 'missing' was not started"),
-        ("ERROR", "ship of Order 'failing' (attempt 2) was set aside, and waits for a person to reopen it"),
+        ("ERROR", "ship of Order 'failing' (attempt 2) was set aside and will not run again unless it is reopened"),
     ]
     assert [record.reason for record in caplog.records] == [  # type: ignore[attr-defined]  # the handler sets it
         *("failed", "locked", "not_ready", "succeeded", "ignored", "not_found"),
@@ -96,7 +96,9 @@ def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
 
     [(level, message)] = told(caplog)
     assert level == "ERROR"
-    assert message.startswith("record m-1: there is no 'order_id' of 'order_id' in an object with ['card']")
+    assert message.startswith(
+        "record m-1: there is no key 'order_id', of the path 'order_id', in an object with ['card']"
+    )
     assert "4111" not in message
     assert caplog.records[0].outcome == "unreadable"  # type: ignore[attr-defined]  # the handler sets it
 
@@ -105,7 +107,7 @@ def test_an_event_that_cannot_be_read_is_told_once(context: Context, caplog: pyt
     with pytest.raises(UnreadableEventError):
         handler({}, context)
 
-    assert told(caplog) == [("ERROR", "there is no 'order_id' of 'order_id' in an empty object")]
+    assert told(caplog) == [("ERROR", "there is no key 'order_id', of the path 'order_id', in an empty object")]
 
 
 def test_what_is_left_for_later_is_told(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,8 +115,8 @@ def test_what_is_left_for_later_is_told(clock: StoppedClock, caplog: pytest.LogC
     handler(sqs("{", bare("o-1"), bare("o-2")), Context(clock, 0.5))
 
     assert [each for each in told(caplog) if each[0] != "ERROR"] == [
-        ("INFO", "record m-2 waits for an earlier one of its group"),
-        ("WARNING", "there is no time left for 2 records, the first of which is m-2: they come again"),
+        ("INFO", "record m-2 was not started: an earlier one of its group will be redelivered first"),
+        ("WARNING", "no time is left for 2 records, from m-2 on: they will be redelivered"),
     ]
 
 
@@ -148,7 +150,7 @@ def test_a_secret_of_a_function_that_lost_its_lock_is_not_told(
     with pytest.raises(Broken):
         freezes(bare("o-1"), Context(clock))
 
-    assert told(caplog) == [("WARNING", "ship of Order 'o-1' (attempt 1) ended unrecorded: Broken")]
+    assert told(caplog) == [("WARNING", "ship of Order 'o-1' (attempt 1) ended, but that was not recorded: Broken")]
 
 
 def test_a_success_in_a_transaction_counts_though_the_function_raised_after_it(

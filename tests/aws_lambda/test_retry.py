@@ -90,7 +90,7 @@ def test_a_timeout_that_is_too_short_for_any_task_is_told(
     ready("o-1")
 
     assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock, 3)) == {**NOTHING, "out_of_time": True}
-    assert "nothing was begun, for the invocation had only 0:00:03 left" in caplog.text
+    assert "no task was started, because the invocation had only 0:00:03 left and a task needs 0:00:10" in caplog.text
 
 
 def test_the_locks_end_with_the_invocation(clock: StoppedClock) -> None:

@@ -68,7 +68,7 @@ def test_records_for_which_there_is_no_time_come_again_from_the_first_of_them_on
 def test_a_stream_of_one_kind_is_none_of_the_other(context: Context) -> None:
     handler = handles(Order.ship, task_id="order_id", trigger="kinesis")(ship)
 
-    with pytest.raises(UnreadableEventError, match="no event of the trigger 'kinesis'"):
+    with pytest.raises(UnreadableEventError, match="not an event of the trigger 'kinesis'"):
         handler(stream("o-1"), context)
 
 
