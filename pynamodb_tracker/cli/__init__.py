@@ -1,4 +1,4 @@
-"""The command line, `pynamodb-tracker`: a module for each group of commands, and printing apart from doing."""
+"""The command line, `pynamodb-tracker`: commands, and modules that several of them share."""
 
 from pynamodb_tracker.cli.application import app
 

@@ -1,6 +1,4 @@
-"""The typer application: its commands, in the order in which --help shows them, and the options of none of them."""
-
-from __future__ import annotations
+"""The typer application: its commands in the order of --help, and its own options."""
 
 import inspect
 import sys
@@ -11,21 +9,16 @@ from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli.commands.create_table import create_table
 from pynamodb_tracker.cli.commands.demo import demo
-from pynamodb_tracker.cli.commands.doctor import doctor
-from pynamodb_tracker.cli.commands.errors import errors
-from pynamodb_tracker.cli.commands.export import export
-from pynamodb_tracker.cli.commands.list import list_tasks, stuck
-from pynamodb_tracker.cli.commands.load import load
-from pynamodb_tracker.cli.commands.reopen import delete, ignore, reopen
+from pynamodb_tracker.cli.commands.list import errors, list_tasks, stuck
+from pynamodb_tracker.cli.commands.manage import delete, ignore, reopen
 from pynamodb_tracker.cli.commands.run import retry, run
 from pynamodb_tracker.cli.commands.show import show
 from pynamodb_tracker.cli.commands.status import status
+from pynamodb_tracker.cli.commands.table import create_table, doctor
+from pynamodb_tracker.cli.commands.transfer import export, load
 from pynamodb_tracker.cli.commands.worker import worker
-from pynamodb_tracker.cli.terminal.output import keep_numbers
-
-__all__ = ["app"]
+from pynamodb_tracker.cli.streams import reserve_standard_descriptors
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Look": {"status": status, "list": list_tasks, "show": show, "errors": errors, "stuck": stuck},
@@ -36,9 +29,9 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 
 
-def _joined(text: str) -> str:
-    """Return a docstring whose paragraphs are a line each: the terminal knows better where to break them."""
-    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(text).split("\n\n"))
+def _help_of(docstring: str) -> str:
+    """Return a docstring with one line per paragraph, which the terminal breaks to its own width."""
+    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(docstring).split("\n\n"))
 
 
 app = typer.Typer(
@@ -47,12 +40,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 if all is well; 1 if something failed, was refused or was found; 2 if the command cannot "
-    "run, for wrong arguments, no class, no table or no credentials; 130 after Ctrl-C.",
+    epilog="Exit codes: 0 for success; 1 if something failed, was refused or was found; 2 if the command cannot run, "
+    "because of wrong arguments, a missing class or table, or missing credentials; 130 after Ctrl-C.",
 )
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - how typer calls it
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes it by position
     if wanted:
         typer.echo(f"pynamodb-tracker {metadata.version('pynamodb-tracker')}")
         raise typer.Exit
@@ -61,17 +54,17 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - how typer calls it
 @app.callback()
 def tracker(
     *,
-    version: Annotated[  # noqa: ARG001 - its callback does it
+    version: Annotated[  # noqa: ARG001 - its callback prints it
         bool, typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Track business-critical tasks in one DynamoDB table."""
-    keep_numbers()
+    reserve_standard_descriptors()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what has no such character is given its number
+        if isinstance(stream, TextIOWrapper):  # print characters that the encoding lacks as \\u escapes
             stream.reconfigure(errors="backslashreplace")
 
 
 for _group, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group, help=_joined(_command.__doc__ or ""))(_command)
+        app.command(_name, rich_help_panel=_group, help=_help_of(_command.__doc__ or ""))(_command)

@@ -1,48 +1,147 @@
-"""What a command is about: the use case, the step and the state that its arguments name."""
+"""What a command works on: the class, the function, the use case, the step and the state that its arguments name."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
+from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
-from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.cli.damaged import told_by_commands
-from pynamodb_tracker.cli.exits import CannotRunError, check_connection, told
-from pynamodb_tracker.cli.importer import load
+from pynamodb_tracker.arguments import check_function, did_you_mean
+from pynamodb_tracker.cli.exits import CannotRunError, check_connection, exit_on_error
+from pynamodb_tracker.cli.streams import damage_not_logged
 from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["check_window", "name_of", "state_named", "step_among", "step_named", "steps_of", "use_case", "use_cases"]
+# Classes and functions of the user's modules.
 
 
-_UNKNOWN = "unknown"
-"""Stands for the step in the name of a state that no step declares."""
+def load_class(name: str) -> type[Task]:
+    """Import a module and return its task class, `module:Class`: a table's class with a Meta, or a use case.
+
+    The current directory is on the path, as with `python -m`. A CannotRunError says what is wrong with the name or with
+    the module.
+    """
+    module_name, colon, class_name = name.partition(":")
+    if not (colon and class_name and _is_module_name(module_name)):
+        raise CannotRunError(f"{name!r} does not name a task class: write module:Class{_suggestion(name)}")
+    module = _imported(module_name)
+    found = getattr(module, class_name, None)
+    if found is None:
+        hint = did_you_mean(class_name, [key for key, value in vars(module).items() if _is_task_class(value)])
+        raise CannotRunError(f"the module {module_name!r} has no {class_name!r}{hint}")
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise CannotRunError(f"{name} is not a task class: name a class derived from Task, the table or a use case")
+    if not found.tracker.has_table:
+        raise CannotRunError(f"{name} has no table: name a class with class Meta: table_name = ..., or its use case")
+    return found
+
+
+def load_function(name: str) -> Callable[..., Any]:
+    """Import a module and return its function of the context, `module:function`, as `load_class` does a class."""
+    module_name, colon, function_name = name.partition(":")
+    if not (colon and function_name and _is_module_name(module_name)):
+        raise CannotRunError(f"{name!r} does not name a function: write module:function")
+    module = _imported(module_name)
+    found = getattr(module, function_name, None)
+    if found is None:
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise CannotRunError(f"the module {module_name!r} has no {function_name!r}{did_you_mean(function_name, known)}")
+    if isinstance(found, type):
+        raise CannotRunError(f"{name} is a class: name a function of the context")
+    try:
+        check_function(found)
+    except TypeError as error:
+        raise CannotRunError(f"{name}: {error}") from error
+    _check_takes_context(name, found)
+    function: Callable[..., Any] = found
+    return function
+
+
+def _check_takes_context(name: str, function: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return
+    try:
+        signature.bind(object())
+    except TypeError as error:
+        raise CannotRunError(f"{name} is called with the context only, but takes {signature}: {error}") from error
+
+
+def _is_module_name(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split(".")) and not name.endswith(".py")
+
+
+def _suggestion(name: str) -> str:
+    """Return what the user may have meant: the path of a file, or a class after a dot."""
+    path, _, class_name = name.partition(":")
+    parts = path.removesuffix(".py").replace("\\", "/").replace("/", ".").strip(".").split(".")
+    if not class_name and len(parts) > 1 and parts[-1][:1].isupper():
+        class_name = parts.pop()
+    module_name = ".".join(parts)
+    return f", as in {module_name}:{class_name or 'AppTask'}" if _is_module_name(module_name) else ""
+
+
+def _is_task_class(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Task) and value.tracker.has_table
+
+
+def _imported(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
+    try:
+        with redirect_stdout(sys.stderr):  # stdout is for the command's own output, which programs parse
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise CannotRunError(f"{error}: it is neither in {here} nor installed") from error
+        raise CannotRunError(_import_failure(name, error)) from error
+    except (Exception, SystemExit) as error:
+        raise CannotRunError(_import_failure(name, error)) from error
+
+
+def _import_failure(name: str, error: BaseException) -> str:
+    """Return what stopped an import, and the line of the module that was being imported at that time."""
+    lines = [
+        f" at {frame.filename}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.name == "<module>"
+    ]
+    message = " ".join(str(error).split())  # that of a SyntaxError names its line itself
+    return f"the module {name!r} cannot be imported: {type(error).__name__}{''.join(lines[-1:])}: {message}"
+
+
+# Use cases of a table.
 
 
 @contextmanager
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
-    """Yield the use case that `--app` and `--use-case` name; what goes wrong with it is told, and the command exits."""
-    with told():
-        model = _chosen(load(app), app, name)
-    with told(model), told_by_commands():
+    """Yield the use case that `--app` and `--use-case` name; an error is reported, and ends the command."""
+    with exit_on_error():
+        model = _chosen(load_class(app), app, name)
+    with exit_on_error(model), damage_not_logged():
         check_connection(model)
         yield model
 
 
 @contextmanager
 def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
-    """Yield the use case that is named, or all of a table, for a command that is as well about a table."""
-    with told():
-        model = load(app)
+    """Yield the use case that is named, or all of a table, for a command that also works on a whole table."""
+    with exit_on_error():
+        model = load_class(app)
         known = _known(model, app)
-        alone = name is not None or _is_use_case(model)
-        models = [_chosen(model, app, name)] if alone else list(known.values())
-    with told(models[0]):
+        is_one = name is not None or _is_use_case(model)
+        models = [_chosen(model, app, name)] if is_one else list(known.values())
+    with exit_on_error(models[0]):
         check_connection(models[0])
         yield models
 
@@ -55,7 +154,7 @@ def _known(model: type[Task], app: str) -> dict[str, type[Task]]:
     """Return the use cases of the table that are imported."""
     known = cast("dict[str, type[Task]]", dict(sorted(model.tracker.table.use_cases.items())))
     if not known:
-        raise CannotRunError(f"{app} is a table of which no use case is imported: name the class of one with --app")
+        raise CannotRunError(f"{app} is a table, but none of its use cases is imported: name one of them with --app")
     return known
 
 
@@ -63,16 +162,19 @@ def _chosen(model: type[Task], app: str, name: str | None) -> type[Task]:
     if name is None and _is_use_case(model):
         return model
     known = _known(model, app)
-    named = ", ".join(f"--use-case {key}" for key in known)
     if name is not None:
         found = next((each for key, each in known.items() if name in (key, each.__name__)), None)
         if found is None:
-            hint = did_you_mean(name, known) or f"; there is {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
             raise CannotRunError(f"{app} has no use case {name!r}{hint}")
         return found
     if len(known) > 1:
-        raise CannotRunError(f"{app} is a table with {len(known)} use cases: add one of {named}")
+        options = ", ".join(f"--use-case {key}" for key in known)
+        raise CannotRunError(f"{app} is a table with {len(known)} use cases: add one of {options}")
     return next(iter(known.values()))
+
+
+# Steps and states.
 
 
 def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
@@ -90,14 +192,14 @@ def step_named(model: type[Task], name: str) -> BoundStep[Any]:
 
 
 def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
-    """Return a step of several use cases by its name, as `ship` where one of them has it, or as `order.ship`."""
+    """Return a step of several use cases by its name: `ship` if only one of them has it, or `order.ship`."""
     use_case_name, _, step = name.rpartition(".")
     known = {model.tracker.use_case.name: model for model in models}
     if use_case_name:
         found = [model for key, model in known.items() if use_case_name in (key, model.__name__)]
         if not found:
-            hint = did_you_mean(use_case_name, known) or f"; there is {', '.join(known)}"
-            raise CannotRunError(f"{name}: no use case {use_case_name!r} of those that --app and --use-case name{hint}")
+            hint = did_you_mean(use_case_name, known) or f"; --app and --use-case select {', '.join(known)}"
+            raise CannotRunError(f"{name}: there is no use case {use_case_name!r}{hint}")
     else:
         found = [model for model in models if step in {each.name for each in steps_of(model)}]
     if len(found) > 1:
@@ -105,9 +207,13 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
         raise CannotRunError(f"{len(found)} use cases have a step {step!r}: write one of {choices}")
     if not found and len(models) > 1:
         steps = {f"{key}.{each.name}": each.name for key, model in known.items() for each in steps_of(model)}
-        hint = did_you_mean(step, steps.values()) or f"; there is {', '.join(steps)}"
+        hint = did_you_mean(step, steps.values()) or f"; the steps are {', '.join(steps)}"
         raise CannotRunError(f"none of {len(models)} use cases has a step {step!r}{hint}")
     return step_named(found[0] if found else models[0], step)
+
+
+_UNKNOWN = "unknown"
+"""The step in the name of a state that no step declares."""
 
 
 def state_named(model: type[Task], name: str) -> State[Any]:
@@ -116,7 +222,7 @@ def state_named(model: type[Task], name: str) -> State[Any]:
     if step == _UNKNOWN and status.isdecimal() and step not in {each.name for each in steps_of(model)}:
         return State(model, "", None, int(status))
     if not step:
-        raise CannotRunError(f"{name!r} is no state: write STEP.STATE, as in {steps_of(model)[0].name}.failed")
+        raise CannotRunError(f"{name!r} is not a state: write STEP.STATE, as in {steps_of(model)[0].name}.failed")
     bound, known = step_named(model, step), [str(each) for each in Status]
     if status not in known:
         hint = did_you_mean(status, known) or f"; the states of a step are {', '.join(known)}"
@@ -125,12 +231,12 @@ def state_named(model: type[Task], name: str) -> State[Any]:
     return state
 
 
+def name_of(state: State[Any]) -> str:
+    """Return the name of a state as `state_named` reads it, `ship.failed`; `unknown.77` is a code of no step."""
+    return f"{state.step}.{state.status}" if state.status else f"{_UNKNOWN}.{state.code}"
+
+
 def check_window(since: datetime | None, until: datetime | None) -> None:
-    """Refuse a window that nothing can be in."""
+    """Refuse an empty window of time."""
     if since is not None and until is not None and since >= until:
         raise CannotRunError(f"the window is empty: --since {since} is not before --until {until}")
-
-
-def name_of(state: State[Any]) -> str:
-    """Return the name of a state as the commands read it, `ship.failed`; `unknown.77` is a code of no step."""
-    return f"{state.step}.{state.status}" if state.status else f"{_UNKNOWN}.{state.code}"

@@ -1,13 +1,15 @@
-"""A batch as the commands run it: one function on the tasks of a step, watched, and stopped in order."""
+"""A batch as `run` and `retry` run it: one function on the tasks of a step, with progress, a stop and a report."""
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -18,8 +20,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import TaskAttempt, was_taken
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.cli.error_groups import Groups
-from pynamodb_tracker.cli.terminal.interrupts import Stop
+from pynamodb_tracker.cli.exits import one_line
+from pynamodb_tracker.cli.interrupts import StopRequest
+from pynamodb_tracker.cli.tasks import ErrorGroups
+from pynamodb_tracker.cli.terminal import Column, Progress, count, escaped, print_table, say, say_json, warn
+from pynamodb_tracker.cli.times import age, between
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_passing
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
@@ -29,21 +34,13 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.step.tolerant import leniently
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["Batch", "Selection"]
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """Tasks that cannot be run yet."""
-
-    tasks: int
-    first: datetime | None
-    """When the first of them is due."""
+_SHOWN_REFUSALS = 5
+"""Refused tasks that the report names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which tasks of a step a batch is about."""
+    """The tasks of a step that a batch is about; with `ignored`, ignored ones are reopened and run, too."""
 
     step: BoundStep[Any]
     only: tuple[State[Any], ...] = ()
@@ -52,53 +49,56 @@ class Selection:
     limit: int | None = None
     error_like: str | None = None
     ignored: bool = False
-    """Whether ignored ones are reopened and run, too."""
 
     def due(self) -> list[str]:
-        """Return the tasks that there are to run, without running one."""
+        """Return the ids of the tasks that would be run now."""
         due = list(self.step.due_ids(**self._options(), limit=self.limit))
         if self.ignored:
-            due += islice(self.ids_of_ignored(clock.now()), self.left(len(due)))
+            due += islice(self.ignored_ids(clock.now()), self.remaining(len(due)))
         return due
 
     def count(self) -> int:
-        """Return how many tasks there are at most; those that are not due yet are counted, too."""
+        """Return how many tasks there are at most: those that are not due yet are counted, too."""
         states = [*(self.only or (self.step.pending, self.step.failed)), *([self.step.ignored] if self.ignored else [])]
         number = sum(state.count(since=self.since, until=self.until) for state in states)
         return number if self.limit is None else min(number, self.limit)
 
     def feed(self, threads: int) -> Feed:
-        """Return the ids of all but the ignored ones, the oldest first, for so many threads."""
+        """Return the ids of all tasks but the ignored ones, the oldest first."""
         return self.step.feed(**self._options(), threads=threads)
 
-    def waiting(self) -> Waiting:
-        """Return what there would be to run later, but for the ignored ones and those that somebody works on."""
-        states = self.only or (self.step.pending, self.step.failed)
-        limit = None if self.error_like else 1
-        found = {
-            state: self._like(leniently(state, since=self.since, until=self.until, limit=limit)) for state in states
-        }
-        due: dict[State[Any], list[datetime | None]] = {
-            state: [task.due_time for task in tasks] for state, tasks in found.items()
-        }
-        first = min((time for times in due.values() for time in times if time is not None), default=None)
-        if self.error_like:
-            return Waiting(sum(map(len, due.values())), first)
-        return Waiting(sum(state.count(since=self.since, until=self.until) for state in states), first)
-
-    def left(self, done: int) -> int | None:
-        """Return how many more the limit allows."""
+    def remaining(self, done: int) -> int | None:
+        """Return how many more tasks the limit allows."""
         return None if self.limit is None else max(self.limit - done, 0)
 
-    def ids_of_ignored(self, before: datetime) -> Iterator[str]:
-        """Yield what was ignored before, read as it is needed: what this batch itself ignores is not run again."""
+    def ignored_ids(self, before: datetime) -> Iterator[str]:
+        """Yield tasks that were ignored before then, so that what this batch itself ignores is not run again."""
         if self.since is not None and self.since >= before:
             return iter(())
         until = before if self.until is None else min(self.until, before)
-        return (task.task_id for task in self._like(leniently(self.step.ignored, since=self.since, until=until)))
+        return (task.task_id for task in self._matching(leniently(self.step.ignored, since=self.since, until=until)))
 
-    def _like(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Yield the tasks with the text in their error."""
+    def why_empty(self) -> str:
+        """Return why there was nothing to run: tasks that are not due yet, if any."""
+        states = self.only or (self.step.pending, self.step.failed)
+        limit = None if self.error_like else 1
+        due: list[datetime | None] = [
+            task.due_time
+            for state in states
+            for task in self._matching(leniently(state, since=self.since, until=self.until, limit=limit))
+        ]
+        waiting = len(due)
+        if not self.error_like:
+            waiting = sum(state.count(since=self.since, until=self.until) for state in states)
+        reason = f"nothing to run at {self.step.name}"
+        if not waiting:
+            return f"{reason}: no matching task is due"
+        first = min((time for time in due if time is not None), default=None)
+        when = "" if first is None else f" (the first one {between(first)})"
+        such = f" with {self.error_like!r} in the error" if self.error_like else ""
+        return f"{reason}: {count(waiting)}{such} not due yet{when}; reopen makes failed tasks due at once"
+
+    def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
         like = (self.error_like or "").casefold()
         return (task for task in tasks if like in (task.last_error or "").casefold())
 
@@ -107,64 +107,65 @@ class Selection:
 
 
 @dataclass(slots=True)
-class Batch:
-    """A batch under way: what became of its tasks, why they failed, and what is running."""
+class WatchedBatch:
+    """A batch in progress: the outcomes of its tasks, why they failed, and which are running."""
 
     selection: Selection
     function: Callable[[Any], object]
-    threads: int
-    rate: float | None
-    heartbeat: bool
-    show: Callable[[Batch], object]
+    stop: StopRequest
+    threads: int = 4
+    rate: float | None = None
+    heartbeat: bool = False
+    progress: Progress | None = None
     report: Report = field(default_factory=Report)
-    groups: Groups = field(default_factory=Groups)
+    groups: ErrorGroups = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
     taken: int = 0
-    """Tasks that other workers had first: that is no failure of either."""
-    given_back: int = 0
-    """Tasks that were claimed and not run."""
+    """Tasks that other workers had first, which is nobody's failure."""
+    released: int = 0
+    """Tasks that were claimed, and given back because of the stop."""
+    _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, stop: Stop) -> None:
-        """Run all of it; what the function prints goes to stderr, for stdout is the command's own."""
+    def run(self) -> None:
+        """Run all of it; what the function prints goes to stderr, because stdout is for the report."""
         step, began = self.selection.step, clock.now()
         with redirect_stdout(sys.stderr):
             feed = self.selection.feed(self.threads)
-            self._run(stop, partial(step.start, heartbeat=self.heartbeat), feed, feed)
-            if self.selection.ignored and not stop:
-                # From where they are: one that this batch does not reach stays ignored.
+            self._run(feed, partial(step.start, heartbeat=self.heartbeat), feed.note_taken)
+            if self.selection.ignored and not self.stop:
+                # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
                 start = partial(step.start, also_from=(step.ignored,), heartbeat=self.heartbeat)
-                self._run(stop, start, self.selection.ids_of_ignored(began))
+                self._run(self.selection.ignored_ids(began), start, bool)
 
-    def _run(self, stop: Stop, start: Callable[[str], Any], ids: Iterable[str], feed: Feed | None = None) -> None:
-        """Run tasks, as many as the limit still allows; `feed` is told of tasks that other workers had first."""
-
-        def run(task_id: str) -> None:
-            if stop:  # a task that was claimed and given back would be pending, and not where it was
+    def _run(self, ids: Iterable[str], start: Callable[[str], Any], note_taken: Callable[[], object]) -> None:
+        def run_one(task_id: str) -> None:
+            if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                 raise KeyboardInterrupt
-            attempt: TaskAttempt[Any] = TaskAttempt(self.selection.step.codes, task_id, stopped=stop.event)
+            attempt: TaskAttempt[Any] = TaskAttempt(self.selection.step.codes, task_id, stopped=self.stop.event)
             attempt.execute(start, self._call)
-            if (error := attempt.unexpected_error) is not None:
-                raise error
-            if attempt.was_taken and feed is not None:
-                feed.note_taken()
-            with self._guard:
-                self._note(attempt)
-            if stop:
-                raise KeyboardInterrupt
-            if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _is_of_all(attempt.error):
-                raise attempt.error
+            if attempt.unexpected_error is not None:
+                raise attempt.unexpected_error
+            if attempt.was_taken:
+                note_taken()
+            self._note(attempt)
 
-        in_threads(run, islice(ids, self.selection.left(self.done)), self.threads, rate=self.rate)
+        in_threads(run_one, islice(ids, self.selection.remaining(self.done)), self.threads, rate=self.rate)
 
     def _note(self, attempt: TaskAttempt[Any]) -> None:
-        attempt.add_to(self.report)
-        self.given_back += attempt.outcome == "released"
-        self.taken += attempt.was_taken
-        self.show(self)
+        with self._guard:
+            attempt.add_to(self.report)
+            self.released += attempt.outcome == "released"
+            self.taken += attempt.was_taken
+            if self.progress is not None:
+                self.progress.show(self.done, self.numbers())
+        if self.stop:
+            raise KeyboardInterrupt
+        if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _concerns_all(attempt.error):
+            raise attempt.error
 
     def _call(self, ctx: ExecutionContext[Any]) -> None:
-        """Call the function; where that would end the program, as a script does with its errors, the task fails."""
+        """Call the function; one that calls sys.exit, as scripts do, fails its task, not the batch."""
         task_id = ctx.task.task_id
         self.running.add(task_id)
         try:
@@ -181,21 +182,72 @@ class Batch:
             self.running.discard(task_id)
 
     def number(self, outcome: str) -> int:
-        """Return how many tasks ended like that: succeeded, failed or ignored."""
+        """Return how many tasks have that outcome: succeeded, failed, ignored or refused."""
         return len(getattr(self.report, outcome))
 
     @property
     def refused(self) -> dict[str, Exception]:
-        """Why tasks could not be run, or not be recorded; without those that others had first."""
+        """Why tasks were not run, or their outcome not recorded; without those that others had first."""
         return {task_id: error for task_id, error in self.report.refused.items() if not was_taken(error)}
 
     @property
     def done(self) -> int:
-        """How many tasks there were so far."""
+        """How many tasks have an outcome."""
         return sum(map(self.number, ("succeeded", "failed", "ignored", "refused")))
 
+    # What it prints.
 
-def _is_of_all(error: Exception) -> bool:
-    """Tell whether what refused one task will refuse each: credentials that have ended, a table that is gone."""
+    def numbers(self) -> str:
+        """Return how many tasks have each outcome, without zeros."""
+        counted = {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
+        counted |= {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
+        return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
+
+    def report_waiting(self) -> None:
+        """Print what is waited for after the first Ctrl-C."""
+        running = len(self.running)
+        what = f": waiting for {count(running)} to finish; Ctrl-C again leaves them locked" if running else ""
+        warn(f"stopping{what}")
+
+    def report_left(self) -> None:
+        """Print which tasks the second Ctrl-C leaves locked."""
+        left = ", ".join(sorted(self.running)) or "none"
+        warn(f"stopped at once: these tasks stay in progress until their locks expire, and are then taken over: {left}")
+        if self.progress is not None:
+            self.progress.leave()
+
+    def print_json(self, *, stopped: bool) -> None:
+        """Print the report as JSON."""
+        counted = {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
+        refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
+        others = {"taken": self.taken, "refused": refused, "released": self.released}
+        say_json({**counted, **others, "seconds": round(self._seconds(), 1), "stopped": stopped})
+
+    def print_report(self, *, stopped: bool) -> None:
+        """Print the outcomes, why some tasks failed, and what was refused."""
+        if not self.done and not stopped:
+            say(self.selection.why_empty())
+            return
+        took = self._seconds()
+        speed = f", {self.done / took:,.0f}/s" if self.done > took > 1 else ""
+        lead = "stopped; " if stopped else ""
+        say(f"{lead}{self.selection.step.name}: {self.numbers()} in {age(timedelta(seconds=took))}{speed}")
+        titles = (Column("tasks", right=True), Column("example"), Column("error"))
+        print_table(titles, ([f"{each.tasks:,}", each.example, each.error] for _, each in self.groups.sorted()))
+        kinds = Counter(type(error).__name__ for error in self.refused.values())
+        for kind, number in kinds.most_common():
+            say(f"{number:,} refused: {kind}")
+        for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
+            say(escaped(f"  {task_id}: {one_line(error)}"))
+        if self.released:
+            are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
+            say(f"{count(self.released)} released; {are} pending now: run takes {them}")
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+def _concerns_all(error: Exception) -> bool:
+    """Return whether what refused one task will refuse all: expired credentials, a deleted table."""
     is_ours = isinstance(error, PynamoDBException) and not is_passing(error)
     return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))

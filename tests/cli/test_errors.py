@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker.cli.error_groups import pattern
+from pynamodb_tracker.cli.tasks import error_pattern
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, waver
@@ -25,7 +25,7 @@ from tests.cli.shop import Order, waver
     ],
 )
 def test_what_differs_from_task_to_task_is_left_out(error: str, told: str) -> None:
-    assert pattern(error, "o-17") == told
+    assert error_pattern(error, "o-17") == told
 
 
 def test_errors_are_grouped_the_commonest_first_and_exit_with_1(store: StoppedClock) -> None:
@@ -79,4 +79,4 @@ def test_ignored_tasks_have_the_reason() -> None:
     ],
 )
 def test_a_short_id_takes_no_error_apart(error: str, task_id: str, told: str) -> None:
-    assert pattern(error, task_id) == told
+    assert error_pattern(error, task_id) == told

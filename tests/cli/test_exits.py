@@ -46,8 +46,8 @@ COMMANDS = sorted({each[0] for each in EVERY} | {"create-table", "doctor", "demo
 every_command = pytest.mark.parametrize("arguments", EVERY, ids=[each[0] for each in EVERY])
 
 NO_TABLE = (
-    "there is no such table: make it with pynamodb-tracker create-table, or look in the region and with the "
-    "credentials of the account that has it\n"
+    "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
+    "account of your credentials\n"
 )
 LINE = '{"task_id": "o-1"}\n'
 
@@ -106,7 +106,7 @@ def test_a_region_that_is_missing_is_told_in_one_line(monkeypatch: pytest.Monkey
     ended = run("status")
     StoreTask.tracker.table.reconnect()
     assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "no region: write it in the Meta of the table's class, or set AWS_DEFAULT_REGION" in ended.err
+    assert "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION" in ended.err
 
 
 @every_command
@@ -155,12 +155,12 @@ def test_an_empty_window_is_told_in_one_line(arguments: tuple[str, ...]) -> None
 def test_a_table_is_made_and_left_alone_the_second_time(dynamodb_local: Engine) -> None:
     with DynamoDBLocal.of([EmptyTask], dynamodb_local.endpoint):
         EmptyTask.delete_table()
-        told = f"table {EmptyTask.Meta.table_name} at {dynamodb_local.endpoint} is"
+        table = f"table {EmptyTask.Meta.table_name} at {dynamodb_local.endpoint}"
         first = run("create-table", of="tests.cli.shop:EmptyTask")
-        assert (first.code, first.out) == (0, f"{told} made\n")
+        assert (first.code, first.out) == (0, f"created {table}\n")
         assert EmptyTask.exists()
         second = run("create-table", of="tests.cli.shop:EmptyTask")
-        assert (second.code, second.out.startswith(f"{told} there already")) == (0, True)
+        assert (second.code, second.out.startswith(f"{table} already exists")) == (0, True)
 
 
 def test_help_names_every_command_and_the_version_is_told() -> None:
@@ -212,7 +212,7 @@ def test_an_endpoint_that_is_none_is_told_in_one_line(arguments: tuple[str, ...]
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"table store: {words}: look at Meta.host and AWS_ENDPOINT_URL_DYNAMODB\n"
+    assert done.stderr == f"table store: {words}: check Meta.host and AWS_ENDPOINT_URL_DYNAMODB\n"
 
 
 SHELL = pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
@@ -226,14 +226,14 @@ MAKES_TABLES = "tests.cli.shop_in_memory:Order"
         ("delete - --yes <&-", "stdin is closed"),
         ("reopen pay - <&-", "stdin is closed"),
         ("load - <&-", "stdin is closed"),
-        ("delete o-1 <&-", "delete asks before it deletes"),
-        ("export >&-", "stdout cannot be written: it is closed"),
-        ("list pay.pending --json >&-", "stdout cannot be written: it is closed"),
-        ("show o-1 --json >&-", "stdout cannot be written: it is closed"),
-        ("export >/dev/full", "stdout cannot be written: No space left on device"),
-        ("list pay.pending >/dev/full", "stdout cannot be written: No space left on device"),
-        ("status --json >/dev/full", "stdout cannot be written: No space left on device"),
-        ("doctor >/dev/full", "stdout cannot be written: No space left on device"),
+        ("delete o-1 <&-", "delete asks for confirmation"),
+        ("export >&-", "cannot write to stdout: it is closed"),
+        ("list pay.pending --json >&-", "cannot write to stdout: it is closed"),
+        ("show o-1 --json >&-", "cannot write to stdout: it is closed"),
+        ("export >/dev/full", "cannot write to stdout: No space left on device"),
+        ("list pay.pending >/dev/full", "cannot write to stdout: No space left on device"),
+        ("status --json >/dev/full", "cannot write to stdout: No space left on device"),
+        ("doctor >/dev/full", "cannot write to stdout: No space left on device"),
     ],
 )
 def test_streams_that_are_closed_or_full_are_told_in_one_line(line: str, words: str) -> None:

@@ -168,7 +168,7 @@ def test_what_keeps_it_from_looking_is_told_in_one_line_and_exits_with_2(tmp_pat
     ("name", "words"),
     [
         (SHOP.replace("Task", "Tsk"), "the module 'tests.doctor.shops' has no 'ShopTsk'; did you mean 'ShopTask'?"),
-        ("shop", "'shop' names no class of tasks: write module:Class, as shop:AppTask"),
+        ("shop", "'shop' does not name a task class: write module:Class, as in shop:AppTask"),
     ],
 )
 def test_a_name_that_leads_nowhere_exits_with_2(name: str, words: str) -> None:
@@ -204,8 +204,8 @@ FINDINGS = [
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one finding of each kind."""
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.doctor.load", lambda _name: ShopTask)
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.doctor.examine", lambda _model: FINDINGS)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.table.load_class", lambda _name: ShopTask)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.table.examine", lambda _model: FINDINGS)
 
 
 @pytest.mark.usefixtures("found")

@@ -9,8 +9,6 @@ import typer
 
 from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND
 
-__all__ = ["demo"]
-
 _COUNT, _WORKERS = 200, 4
 
 

@@ -1,17 +1,12 @@
-"""`run` and `retry`: one function on the tasks of a step."""
+"""`run` and `retry`: call a function for the tasks of a step."""
 
-from __future__ import annotations
-
-import time
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli.batch_report import nothing, numbers, print_end
 from pynamodb_tracker.cli.exits import FOUND
-from pynamodb_tracker.cli.importer import load_function
-from pynamodb_tracker.cli.lookup import check_window, step_named, use_case
+from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
+from pynamodb_tracker.cli.lookup import check_window, load_function, step_named, use_case
 from pynamodb_tracker.cli.options import (
     AppOption,
     ErrorOption,
@@ -25,30 +20,14 @@ from pynamodb_tracker.cli.options import (
     UntilOption,
     UseCaseOption,
 )
-from pynamodb_tracker.cli.terminal import interrupts
-from pynamodb_tracker.cli.terminal.echo import count, escaped, say, say_json, warn
-from pynamodb_tracker.cli.terminal.output import kept_stderr, last_words
-from pynamodb_tracker.cli.terminal.progress import Progress, progress
-from pynamodb_tracker.cli.watched_batch import Batch, Selection
-
-__all__ = ["retry", "run"]
+from pynamodb_tracker.cli.streams import last_output, safe_stderr
+from pynamodb_tracker.cli.terminal import count, escaped, progress, say, say_json, warn
+from pynamodb_tracker.cli.watched_batch import Selection, WatchedBatch
 
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", metavar="", help="Run nothing: print the ids of what would be run.")
+    bool, typer.Option("--dry-run", metavar="", help="Print the ids of the tasks that would be run, and run nothing.")
 ]
-LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Run no more than that.")]
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """How a batch is run, and how it is told."""
-
-    function: str
-    threads: int
-    rate: float | None
-    heartbeat: bool
-    dry_run: bool
-    as_json: bool
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Run at most this many tasks.")]
 
 
 def run(
@@ -67,16 +46,20 @@ def run(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a function on all that a step has to do now: pending and failed tasks that are due, and abandoned ones.
+    """Call a function for every task that is due in a step: pending, failed and abandoned tasks.
 
-    Each task is run once. Ctrl-C starts nothing more and waits for what runs; a second Ctrl-C does not wait.
+    Each task is run once. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
-    settings = _Settings(function, threads, rate, heartbeat, dry_run, as_json)
     with use_case(name, use_case_name) as model:
-        selected = Selection(step_named(model, step), (), since, until, limit, error_like)
-        _do("run", selected, settings)
+        selection = Selection(step_named(model, step), (), since, until, limit, error_like)
+        check_window(since, until)
+        batch = WatchedBatch(selection, load_function(function), StopRequest(), threads, rate, heartbeat)
+        if dry_run:
+            _print_due(selection, as_json=as_json)
+        else:
+            _run("run", batch, as_json=as_json)
 
 
 def retry(
@@ -90,7 +73,7 @@ def retry(
     error_like: ErrorOption = None,
     reopen_ignored: Annotated[
         bool,
-        typer.Option("--reopen-ignored", metavar="", help="Take ignored ones, too, each with a fresh set of attempts."),
+        typer.Option("--reopen-ignored", metavar="", help="Also run ignored tasks, with all their attempts again."),
     ] = False,
     limit: LimitOption = None,
     rate: RateOption = None,
@@ -99,76 +82,52 @@ def retry(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a function on the failed tasks of a step that are due.
+    """Call a function for the failed tasks of a step that are due.
 
-    Each task is run once. Ctrl-C starts nothing more and waits for what runs; a second Ctrl-C does not wait.
+    Each task is run once. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """
-    settings = _Settings(function, threads, rate, heartbeat, dry_run, as_json)
     with use_case(name, use_case_name) as model:
         of = step_named(model, step)
-        _do("retry", Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored), settings)
+        selection = Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored)
+        check_window(since, until)
+        batch = WatchedBatch(selection, load_function(function), StopRequest(), threads, rate, heartbeat)
+        if dry_run:
+            _print_due(selection, as_json=as_json)
+        else:
+            _run("retry", batch, as_json=as_json)
 
 
-def _do(verb: str, selected: Selection, settings: _Settings) -> None:
-    """Run a batch and tell what became of it."""
-    check_window(selected.since, selected.until)
-    function = load_function(settings.function)
-    if settings.dry_run:
-        _print_due(selected, as_json=settings.as_json)
-        return
-    expected = None if selected.error_like else selected.count()
-    order, began, ended = interrupts.Stop(), time.monotonic(), None
-    with kept_stderr(order.note_unread), progress(f"{verb} {selected.step.name}", expected) as shown:
-        batch = Batch(
-            selected,
-            function,
-            settings.threads,
-            settings.rate,
-            settings.heartbeat,
-            lambda batch: shown.show(batch.done, numbers(batch)),
-        )
-        try:
-            interrupts.run(
-                batch.run, order, at_first=lambda: _tell_wait(batch), at_second=lambda: _tell_left(batch, shown)
-            )
-            shown.end()
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - leaves again, once it is told what was done
-            ended = error
-    with last_words():
-        print_end(batch, time.monotonic() - began, stopped=ended is not None, as_json=settings.as_json)
-    _exit(batch, ended)
-
-
-def _exit(batch: Batch, ended: BaseException | None) -> None:
-    """Exit as the batch ended."""
-    if isinstance(ended, interrupts.StoppedError):
-        raise typer.Exit(ended.exit_code)
-    if ended is not None:
-        raise ended
-    if batch.done > batch.number("succeeded") + batch.taken:
-        raise typer.Exit(FOUND)
-
-
-def _print_due(selected: Selection, *, as_json: bool) -> None:
-    due = selected.due()
+def _print_due(selection: Selection, *, as_json: bool) -> None:
+    due = selection.due()
     if as_json:
         say_json({"due": due})
         return
     for task_id in due:
         say(escaped(task_id))
-    warn(f"{count(len(due))} would be run; nothing was" if due else nothing(selected))
+    warn(f"dry run: {count(len(due))} would be run" if due else selection.why_empty())
 
 
-def _tell_wait(batch: Batch) -> None:
-    running = len(batch.running)
-    warn(
-        f"stopping: waiting for {count(running)} under way; Ctrl-C again leaves them locked" if running else "stopping"
-    )
-
-
-def _tell_left(batch: Batch, shown: Progress) -> None:
-    left = ", ".join(sorted(batch.running)) or "none"
-    warn(f"left at once: these stay in progress until their locks end, and are then taken over: {left}")
-    shown.leave()
+def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
+    """Run a batch, print what became of it, and exit."""
+    selection, ended = batch.selection, None
+    expected = None if selection.error_like else selection.count()
+    with safe_stderr(batch.stop.note_lost_reader), progress(f"{verb} {selection.step.name}", expected) as shown:
+        batch.progress = shown
+        try:
+            run_stoppable(batch)
+            shown.end()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - raised again after the report
+            ended = error
+    with last_output():
+        if as_json:
+            batch.print_json(stopped=ended is not None)
+        else:
+            batch.print_report(stopped=ended is not None)
+    if isinstance(ended, StoppedError):
+        raise typer.Exit(ended.exit_code)
+    if ended is not None:
+        raise ended
+    if batch.done > batch.number("succeeded") + batch.taken:
+        raise typer.Exit(FOUND)

@@ -16,21 +16,18 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli.exits import FOUND, CannotRunError
 from pynamodb_tracker.cli.lookup import name_of, use_case
 from pynamodb_tracker.cli.options import AppOption, JsonOption, UseCaseOption
-from pynamodb_tracker.cli.task_rows import is_abandoned, told
-from pynamodb_tracker.cli.terminal.echo import console, escaped, say, say_json
-from pynamodb_tracker.cli.terminal.styles import style_of
+from pynamodb_tracker.cli.tasks import is_abandoned, task_as_json
+from pynamodb_tracker.cli.terminal import COLOURS, console, escaped, say, say_json
 from pynamodb_tracker.cli.times import between, stamp
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.model import hydration as whole
+from pynamodb_tracker.model import hydration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["show"]
-
 _LABEL = 12
-"""Characters of the names on the left."""
+"""Characters of the labels on the left."""
 
 
 def show(
@@ -40,13 +37,13 @@ def show(
     use_case_name: UseCaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything about a task: where it is, what comes next, its attributes, and its failures with tracebacks.
+    """Show everything about a task: its state, what happens next, its attributes, and its failures with tracebacks.
 
-    Exits with 1 if there is no such task.
+    Exits with 1 if the task does not exist.
     """
     with use_case(name, use_case_name) as model:
         task = _read(model, task_id)
-        found = told(task, with_data=True)
+        found = task_as_json(task, with_data=True)
         if as_json:
             say_json({**found, "errors": [_failure(each) for each in task.errors]})
         else:
@@ -58,13 +55,13 @@ def show(
 
 
 def _read(model: type[Task], task_id: str) -> Task:
-    """Return the task with all that can be read of it."""
+    """Return the task with all of it that can be read."""
     try:
-        found = whole.rows(model, [check_task_id(task_id)])
+        found = hydration.rows(model, [check_task_id(task_id)])
     except ValueError as error:
         raise CannotRunError(str(error)) from None
-    with suppress(TrackerError):  # what lies beside it is not whole: it is read once more when it is shown
-        found = whole.fill(model, found)
+    with suppress(TrackerError):  # overflow chunks are missing: showing the task reports it
+        found = hydration.fill(model, found)
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
     return found[task_id]
@@ -85,7 +82,7 @@ def _failure(failure: Failure) -> dict[str, Any]:
 def _facts(task: Task) -> Iterator[Text]:
     state = task.state
     yield Text.assemble(
-        (f"{type(task).__name__} {escaped(task.task_id)}", "bold"), ": ", (name_of(state), style_of(state))
+        (f"{type(task).__name__} {escaped(task.task_id)}", "bold"), ": ", (name_of(state), COLOURS[state.status])
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
@@ -96,7 +93,7 @@ def _facts(task: Task) -> Iterator[Text]:
     if state.status in {Status.PENDING, Status.FAILED}:
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
-        yield _line("lock ends", _time(task.lock_expire_time))
+        yield _line("lock expires", _time(task.lock_expire_time))
     if task.worker:
         yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
     expires: datetime | None = task.expire_time
@@ -105,48 +102,46 @@ def _facts(task: Task) -> Iterator[Text]:
 
 
 def _next(task: Task, step: BoundStep[Any] | None) -> str:
-    """Return who does what with the task as it is."""
+    """Return what happens to the task next."""
     if step is None:
         return "nothing: no step declares its state"
     match task.state.status:
         case Status.SUCCEEDED:
             return "nothing: it is done"
         case Status.IGNORED:
-            return f"waits for a person: pynamodb-tracker reopen {step.name} TASK"
+            return f"waits for someone to reopen it: pynamodb-tracker reopen {step.name} TASK"
         case Status.IN_PROGRESS if is_abandoned(task):
-            spent = (task.attempt or 0) >= step.declared.max_attempts
-            return (
-                f"its worker left it; the next run {'ignores it, its attempts are used' if spent else 'takes it over'}"
-            )
+            is_spent = (task.attempt or 0) >= step.declared.max_attempts
+            return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
-            return "its worker holds it"
+            return "its worker is running it"
         case _:
             due: datetime | None = task.due_time
-            told = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-            return f"may start {told}"
+            when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
+            return f"may start {when}"
 
 
 def _time(time: datetime | None) -> str:
-    if time is None:  # nobody can read it
+    if time is None:  # it cannot be read
         return "?"
     return f"{time:%Y-%m-%d %H:%M:%S} UTC, {between(time)}"
 
 
-def _line(label: str, said: str) -> Text:
-    return Text.assemble((f"  {label:{_LABEL}}", "dim"), "  ", said)
+def _line(label: str, text: str) -> Text:
+    return Text.assemble((f"  {label:{_LABEL}}", "dim"), "  ", text)
 
 
-def _attributes(told: Mapping[str, Any]) -> Iterator[Text]:
-    """Yield the user's attributes, what is long in lines of its own, and what cannot be read."""
-    unread = told.get("unread", {})
-    if told["attributes"] or unread:
+def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
+    """Yield the user's attributes, dictionaries and lists on several lines, and what cannot be read."""
+    unread = found.get("unread", {})
+    if found["attributes"] or unread:
         yield Text()
     for name, why in unread.items():
         yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
-    for name, value in told["attributes"].items():
+    for name, value in found["attributes"].items():
         if isinstance(value, dict | list):
-            said = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
-            yield _line(name, "\n".join([escaped(said[0]), *(" " * (_LABEL + 4) + escaped(line) for line in said[1:])]))
+            first, *more = map(escaped, json.dumps(value, indent=2, ensure_ascii=False).splitlines())
+            yield _line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
         else:
             yield _line(name, escaped(value if isinstance(value, str) else json.dumps(value)))
 

@@ -1,4 +1,4 @@
-"""`worker`: keeps running functions on what steps have to do, until it is told to stop."""
+"""`worker`: runs steps' functions on tasks as they become due, until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from io import TextIOWrapper
@@ -16,9 +15,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.cli.exits import INTERRUPTED, CannotRunError, where
-from pynamodb_tracker.cli.importer import load, load_function
-from pynamodb_tracker.cli.lookup import step_among, use_cases
+from pynamodb_tracker.cli.exits import INTERRUPTED, CannotRunError, location
+from pynamodb_tracker.cli.lookup import load_class, load_function, step_among, use_cases
 from pynamodb_tracker.cli.options import (
     AppOption,
     HeartbeatOption,
@@ -27,26 +25,22 @@ from pynamodb_tracker.cli.options import (
     ThreadsOption,
     UseCaseOption,
 )
-from pynamodb_tracker.cli.terminal.echo import say, say_json, warn
-from pynamodb_tracker.cli.terminal.output import last_words, log_lines, log_to_stderr, own_stdout
-from pynamodb_tracker.cli.terminal.stdio import Stream
+from pynamodb_tracker.cli.streams import SafeStream, last_output, log_to_stderr, logging_to_stderr, stdout_to_stderr
+from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.cli.times import age, duration, length
 from pynamodb_tracker.dynamodb.error_codes import is_passing
+from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker import Tally, Worker
 from pynamodb_tracker.worker.shutdown import AT_ONCE
 
-__all__ = ["worker"]
-
 Tallies = Mapping[BoundStep[Any], Tally]
-
-_HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A function that other processes find by its name, as this one did: they import all, and log as this one does."""
+class _FunctionByName:
+    """A function that worker processes import by its name; they import `among`, too, and log as this process does."""
 
     function: Callable[[Any], object]
     name: str
@@ -57,7 +51,7 @@ class _Named:
         return self.function(ctx)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return _in_a_process, (self.name, self.app, self.among)
+        return _load_in_process, (self.name, self.app, self.among)
 
 
 def worker(
@@ -65,7 +59,7 @@ def worker(
         list[str],
         typer.Argument(
             metavar="STEP=MODULE:FUNCTION",
-            help="A step, and what does it; USE_CASE.STEP where several use cases have such a step.",
+            help="A step and its function; USE_CASE.STEP if several use cases have a step of that name.",
         ),
     ],
     *,
@@ -73,32 +67,33 @@ def worker(
     use_case_name: UseCaseOption = None,
     threads: ThreadsOption = 4,
     processes: Annotated[
-        int, typer.Option(min=1, max=256, metavar="N", help="Work in that many processes, each with so many threads.")
+        int, typer.Option(min=1, max=256, metavar="N", help="How many processes to start, each with --threads threads.")
     ] = 1,
     heartbeat: HeartbeatOption = False,
     rate: RateOption = None,
     grace: Annotated[
         timedelta | None,
         typer.Option(
-            parser=length, metavar="TIME", show_default="30s", help="How long what runs may go on at the end."
+            parser=length,
+            metavar="TIME",
+            show_default="30s",
+            help="How long running tasks may take to finish at a stop.",
         ),
     ] = None,
     longest_pause: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="TIME", show_default="30s", help="Look for new tasks at least as often."),
+        typer.Option(parser=duration, metavar="TIME", show_default="30s", help="Longest wait between polls when idle."),
     ] = None,
-    until_idle: Annotated[
-        bool, typer.Option("--until-idle", metavar="", help="End when there is nothing to do now.")
-    ] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", metavar="", help="Exit once no task is due.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep running functions on what steps have to do: on tasks as they become due, and on abandoned ones.
+    """Keep calling functions for tasks of steps as they become due, and for abandoned tasks.
 
-    SIGTERM or Ctrl-C ends it: it starts nothing more, gives what runs the grace time to end, and gives back what then
-    still runs. A second Ctrl-C does not wait. kill -USR1 makes it print what it is doing.
+    SIGTERM or Ctrl-C stops it: it starts no more tasks, waits for running ones up to the grace time, and releases those
+    that still run. A second Ctrl-C does not wait. On kill -USR1 it prints what it is doing.
 
-    Exits with 0 when it was told to stop, or is idle, whatever became of the tasks; with 2 if it cannot run; with 130
-    after a second Ctrl-C.
+    Exits with 0 when it was stopped or is idle, even if tasks failed; with 2 if it cannot run; with 130 after a second
+    Ctrl-C.
     """
     times = {"grace": grace, "longest_pause": longest_pause}
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
@@ -109,37 +104,39 @@ def worker(
             built = Worker(functions, **options)
         except ValueError as error:
             raise CannotRunError(str(error)) from None
-        _look_first(functions)
+        _try_first_request(functions)
         warn(
-            f"{', '.join(map(_shown, functions))} on {where(models[0])}: Ctrl-C or SIGTERM stops the worker in order, "
-            "a second Ctrl-C at once"
+            f"{', '.join(map(_name_of, functions))} on {location(models[0])}: Ctrl-C or SIGTERM stops the worker "
+            "gracefully, a second Ctrl-C at once"
         )
         began = time.monotonic()
         tallies = _run(built, processes, until_idle=until_idle)
-        with last_words():
+        with last_output():
             _print(tallies, time.monotonic() - began, as_json=as_json)
 
 
-def _functions(models: Sequence[type[Task]], app: str, assigned: Sequence[str]) -> dict[BoundStep[Any], _Named]:
-    """Return the function of each step, as the arguments say."""
+def _functions(
+    models: Sequence[type[Task]], app: str, assigned: Sequence[str]
+) -> dict[BoundStep[Any], _FunctionByName]:
+    """Return the function of each step, as the arguments assign them."""
     names: dict[BoundStep[Any], str] = {}
     for text in assigned:
         step_name, _, function = text.rpartition("=")
         if not (step_name and function):
             written = f"STEP={function}" if ":" in function else f"{step_name or function}=MODULE:FUNCTION"
-            raise CannotRunError(f"{text!r} is no step with its function: write {written}")
+            raise CannotRunError(f"{text!r} does not assign a function to a step: write {written}")
         step = step_among(models, step_name)
         if step in names:
             raise CannotRunError(
-                f"{_shown(step)} is there twice, {names[step]} and {function}: a step has one function"
+                f"{_name_of(step)} has two functions, {names[step]} and {function}: a step has one function"
             )
         names[step] = function
     among = tuple(names.values())
-    return {step: _Named(load_function(function), function, app, among) for step, function in names.items()}
+    return {step: _FunctionByName(load_function(function), function, app, among) for step, function in names.items()}
 
 
-def _look_first(functions: Mapping[BoundStep[Any], object]) -> None:
-    """Raise what would keep the worker from its work, before anything is said to begin."""
+def _try_first_request(functions: Mapping[BoundStep[Any], object]) -> None:
+    """Raise an error that will not pass, such as a missing table, before the worker says that it has started."""
     try:
         next(iter(functions)).next_due()
     except PynamoDBException as error:
@@ -148,33 +145,37 @@ def _look_first(functions: Mapping[BoundStep[Any], object]) -> None:
 
 
 def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
-    """Let the worker work to its end."""
+    """Run the worker until it ends; a closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
+
+    def on_hangup(_number: int, _frame: object) -> None:
+        built.stop()
+
     try:
-        with own_stdout(built.stop), log_lines(), _hanging_up(built.stop):
+        with stdout_to_stderr(built.stop), logging_to_stderr(), handling({"SIGHUP": on_hangup}):
             return built.run(until_idle=until_idle)
-    except KeyboardInterrupt as order:
-        if order.args == (AT_ONCE,):
-            _leave()
+    except KeyboardInterrupt as error:
+        if error.args == (AT_ONCE,):
+            _exit_at_once()
         raise
     except SystemExit as error:
-        warn(f"a function called sys.exit({error}): the worker has ended in order")
+        warn(f"a function called sys.exit({error}): the worker stopped gracefully")
         raise
     except RuntimeError as error:
         if processes == 1:
             raise
-        raise CannotRunError(str(error)) from error  # a process that could not begin; it printed why
+        raise CannotRunError(str(error)) from error  # a process could not start; it printed why
 
 
-def _leave() -> NoReturn:
-    """End at once: an exit as usual waits for threads that functions have started."""
-    warn("left at once: what was running stays in progress until its lock ends, and is then taken over")
+def _exit_at_once() -> NoReturn:
+    """Exit without waiting for threads that functions have started, as a normal exit would."""
+    warn("stopped at once: running tasks stay in progress until their locks expire, and are then taken over")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(INTERRUPTED)
 
 
 def _print(tallies: Tallies, took: float, *, as_json: bool) -> None:
-    """Print what became of the tasks of each step."""
+    """Print how many tasks of each step had each outcome."""
     if as_json:
         steps = [
             {"use_case": step.model.tracker.use_case.name, "step": step.name, **asdict(tally)}
@@ -183,42 +184,29 @@ def _print(tallies: Tallies, took: float, *, as_json: bool) -> None:
         say_json({"steps": steps, "seconds": round(took, 1)})
         return
     for step, tally in tallies.items():
-        told = ", ".join(f"{number:,} {outcome}" for outcome, number in asdict(tally).items() if number)
-        say(f"{_shown(step)}: {told or 'nothing to do'} in {age(timedelta(seconds=took))}")
+        numbers = ", ".join(f"{number:,} {outcome}" for outcome, number in asdict(tally).items() if number)
+        say(f"{_name_of(step)}: {numbers or 'nothing to do'} in {age(timedelta(seconds=took))}")
 
 
-def _shown(step: BoundStep[Any]) -> str:
+def _name_of(step: BoundStep[Any]) -> str:
     return f"{step.model.__name__}.{step.name}"
 
 
-def _in_a_process(name: str, app: str, among: Sequence[str]) -> Callable[..., Any]:
-    """Return a function in a process of the worker, once all modules have had their chance to configure logging."""
+def _load_in_process(name: str, app: str, among: Sequence[str]) -> Callable[..., Any]:
+    """Return a function in a worker process, after importing all modules, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # else a pipe has what functions print much later, or never
-    _keep_streams()
-    load(app)
+        sys.stdout.reconfigure(line_buffering=True)  # otherwise a pipe gets what functions print much later, or never
+    _use_safe_streams()
+    load_class(app)
     functions = {each: load_function(each) for each in among}
     log_to_stderr()
-    if _HANGUP is not None:
-        signal.signal(_HANGUP, signal.SIG_IGN)  # the first process hears of it, and says what to do
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent process handles it
     return functions[name]
 
 
-def _keep_streams() -> None:
-    """Fail no task of this process because nobody reads what is printed; the first process hears of it, and stops."""
+def _use_safe_streams() -> None:
+    """Fail no task because nobody reads what this process prints: the parent process notices it, and stops."""
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) is not None:
-            setattr(sys, name, Stream(stream, bool))
-
-
-@contextmanager
-def _hanging_up(stop: Callable[[], None]) -> Iterator[None]:
-    """Let a closed terminal stop it in order; not where that is ignored, as by nohup."""
-    if _HANGUP is None or signal.getsignal(_HANGUP) == signal.SIG_IGN:
-        yield
-        return
-    before = signal.signal(_HANGUP, lambda _number, _frame: stop())
-    try:
-        yield
-    finally:
-        signal.signal(_HANGUP, before)
+            setattr(sys, name, SafeStream(stream, bool))

@@ -81,15 +81,15 @@ def test_the_first_bad_line_is_told_by_number_and_ends_it() -> None:
     ended = load(BAD, "--threads", "1")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
     assert ended.err.splitlines() == [
-        "stdin:3: amount: 'many' is no number",
-        "stopped at the first bad line: --keep-going goes on after one",
+        "stdin:3: amount: 'many' is not a number",
+        "stopped at the first bad line; --keep-going loads the others",
     ]
 
 
 @pytest.mark.usefixtures("store")
 def test_of_lines_that_are_under_way_the_first_bad_one_alone_is_told() -> None:
     ended = load("task_id,amount\n" + "o-1,many\n" * 40, "--threads", "8")
-    assert (ended.out, ended.err.count("is no number")) == ("0 tasks created, 1 bad line\n", 1)
+    assert (ended.out, ended.err.count("is not a number")) == ("0 tasks created, 1 bad line\n", 1)
 
 
 @pytest.mark.usefixtures("store")
@@ -97,10 +97,10 @@ def test_with_keep_going_each_bad_line_is_told_and_the_others_are_loaded() -> No
     ended = load(BAD, "--keep-going", "--threads", "1")
     assert (ended.code, ended.out) == (1, "2 tasks created, 4 bad lines\n")
     assert ended.err.splitlines() == [
-        "stdin:3: amount: 'many' is no number",
+        "stdin:3: amount: 'many' is not a number",
         "stdin:4: it has no task_id",
-        "stdin:5: 3 fields, where the header has 2",
-        "stdin:6: cannot create Order 'o-1': it exists, and is left as it is (--skip-existing goes on at such a line)",
+        "stdin:5: 3 fields, but the header has 2",
+        "stdin:6: cannot create Order 'o-1': it exists, and is left as it is (--skip-existing skips such lines)",
     ]
     assert Order.get_task("o-6").amount == 8
 
@@ -109,7 +109,7 @@ def test_with_keep_going_each_bad_line_is_told_and_the_others_are_loaded() -> No
 def test_a_load_that_was_stopped_goes_on_with_skip_existing() -> None:
     Order.create("o-1", amount=1)
     ended = load("task_id,amount\no-1,5\no-2,6\n", "--skip-existing")
-    assert (ended.code, ended.out) == (0, "1 task created, 1 there already\n")
+    assert (ended.code, ended.out) == (0, "1 task created, 1 already existed\n")
     assert Order.get_task("o-1").amount == 1
 
 
@@ -124,16 +124,19 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("[1]", 'this is no JSON object: write one a line, as {"task_id": "o-1"}'),
+        ("[1]", 'this is not a JSON object: write one per line, as in {"task_id": "o-1"}'),
         ("{", "this is not JSON: "),
         ('{"task_id": "o-1", "amount": NaN}', "this is not JSON: JSON has no NaN"),
         ('{"task_id": 5}', "a task id is text, not 5: write '5'"),
         ('{"amount": 5}', "it has no task_id"),
         ('{"task_id": "o-1", "amout": 5}', "Order has no attribute 'amout'; did you mean 'amount'?"),
-        ('{"task_id": "o-1", "amount": "5"}', "amount: '5' is no number"),
-        ('{"task_id": "o-1", "note": 5}', "note: 5 is no text"),
+        ('{"task_id": "o-1", "amount": "5"}', "amount: '5' is not a number"),
+        ('{"task_id": "o-1", "note": 5}', "note: 5 is not a string"),
         ('{"task_id": "o-1", "state": "x.failed"}', "Order has no step 'x'; its steps are pay, ship"),
-        ('{"task_id": "o-1", "due_time": "soon"}', "due_time: 'soon' is no time: write it as 2026-01-31T12:00:00Z"),
+        (
+            '{"task_id": "o-1", "due_time": "soon"}',
+            "due_time: 'soon' is not a time: write it as in 2026-01-31T12:00:00Z",
+        ),
         ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
         ('{"task_id": "o-1", "attempt": 5}', "Order has no attribute 'attempt'"),
         ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
@@ -151,12 +154,12 @@ def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: str, words: str
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("id,amount", "Order has no attribute 'id'; there is task_id, state, due_time, amount, data, note"),
+        ("id,amount", "Order has no attribute 'id'; it has task_id, state, due_time, amount, data, note"),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
         ("amount", "there is no column 'task_id'"),
         ("task_id,note,note", "the column 'note' is there twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        (",", "Order has no attribute ''; there is task_id, state, due_time, amount, data, note"),
+        (",", "Order has no attribute ''; it has task_id, state, due_time, amount, data, note"),
     ],
 )
 def test_a_wrong_header_is_told_before_anything_is_created(header: str, words: str) -> None:
@@ -224,10 +227,10 @@ def test_csv_has_values_of_every_kind() -> None:
     ended = load(text, "--keep-going", "--threads", "1", of=SAMPLE)
     assert ended.out == "1 task created, 4 bad lines\n"
     assert [line.partition(": ")[2] for line in ended.err.splitlines()] == [
-        "is_good: 'perhaps' is neither true nor false",
+        "is_good: 'perhaps' is not true or false",
         "photo: Invalid base64-encoded string: number of data characters (1) cannot be 1 more than a multiple of 4",
-        "labels: {} is no list of texts",
-        "place: 'nowhere' is no JSON",
+        "labels: {} is not a list of strings",
+        "place: 'nowhere' is not JSON",
     ]
     task = Sample.get_task("s-1")
     assert (task.is_good, task.photo, task.labels, task.weights, task.extra) == (True, b"\x00\x01", {"a"}, {1}, [1])
@@ -277,7 +280,7 @@ def test_a_file_without_a_line_is_fine(text: str, form: tuple[str, ...]) -> None
 def test_a_quote_that_is_never_closed_tells_what_was_not_read() -> None:
     ended = load('task_id,note\no-1,a\no-2,"b\no-3,c\n', "--keep-going")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
-    told = "a quote opens here that is never closed, so that nothing from here on was read"
+    told = "a quote opens here and is never closed, so nothing after it was read"
     assert ended.err == f"stdin:3: this is not CSV: {told}\n"
 
 
@@ -331,7 +334,7 @@ def test_a_state_that_no_step_declares_is_refused_with_what_to_do() -> None:
 
 @pytest.mark.usefixtures("store")
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pynamodb_tracker.cli.terminal.progress._LINE_EVERY", 0)
+    monkeypatch.setattr("pynamodb_tracker.cli.terminal._LINE_EVERY", 0)
     ended = load("task_id\no-1\no-2\n", "--threads", "1")
     assert ended.err == "load: 1 task created\nload: 2 tasks created\n"
 
@@ -352,7 +355,7 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
             yield order
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pynamodb_tracker.cli.commands.export.everything", scanned)
+        patch.setattr("pynamodb_tracker.cli.commands.transfer.everything", scanned)
         ended = run("export")
     (line,) = [json.loads(line) for line in ended.out.splitlines()]
     assert (line["task_id"], line["state"], line["data"]) == ("o-1", "ship.succeeded", {"text": "ship" * 2000})
@@ -367,7 +370,7 @@ def test_an_interrupted_export_says_how_far_it_came(monkeypatch: pytest.MonkeyPa
         yield first
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.export.everything", scanned)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.transfer.everything", scanned)
     ended = run("export")
     assert (ended.code, ended.err) == (130, "stopped after 1 task\n")
 

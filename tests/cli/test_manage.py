@@ -44,7 +44,7 @@ def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
     Order.create("o-1")
     run("ignore", "pay", "o-1", "--reason", "first")
     ended = run("ignore", "pay", "o-1", "--reason", "second")
-    assert (ended.code, ended.out) == (0, "o-1: pay.ignored as before; the reason is not changed\n")
+    assert (ended.code, ended.out) == (0, "o-1: pay.ignored, as before; its reason was not changed\n")
     assert Order.get_task("o-1").last_error == "ignored: first"
 
 
@@ -75,12 +75,12 @@ def test_delete_asks_nobody_where_there_is_nobody_to_ask() -> None:
     Order.create("o-1")
     for arguments in (("delete", "o-1"), ("delete", "-")):
         ended = run(*arguments, text="y\n")
-        assert (ended.code, ended.err) == (2, "delete asks before it deletes, and cannot ask here: add --yes\n")
+        assert (ended.code, ended.err) == (2, "delete asks for confirmation, but stdin is not a terminal: add --yes\n")
     assert Order.pay.pending.count() == 1
 
 
 def test_delete_does_not_ask_on_a_stdin_that_has_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.reopen._is_terminal", lambda: True)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.manage._is_terminal", lambda: True)
     assert run("delete", "-", text="y\n").code == 2
 
 
@@ -95,11 +95,11 @@ def test_delete_with_yes_deletes() -> None:
 def test_delete_does_what_the_answer_says(
     monkeypatch: pytest.MonkeyPatch, answer: str, code: int, *, left: bool
 ) -> None:
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.reopen._is_terminal", lambda: True)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.manage._is_terminal", lambda: True)
     Order.create("o-1")
     ended = run("delete", "o-1", text=answer)
     assert ended.code == code
-    assert "Delete 1 task of Order for ever (o-1)? [y/N]" in ended.err
+    assert "Delete 1 task of Order permanently (o-1)? [y/N]" in ended.err
     assert ("nothing was deleted" in ended.err) == left
     assert bool(Order.pay.pending.count()) == left
 
@@ -117,7 +117,7 @@ def test_a_question_that_is_not_answered_deletes_nothing(
         except error:
             raise typer.Abort from None
 
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.reopen._is_terminal", lambda: True)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.manage._is_terminal", lambda: True)
     monkeypatch.setattr(typer, "confirm", ask)
     Order.create("o-1")
     ended = run("delete", "o-1")

@@ -14,8 +14,8 @@ from pynamodb.exceptions import PutError, QueryError
 
 from pynamodb_tracker import RetryLater, State
 from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.cli.terminal.interrupts import Stop
-from pynamodb_tracker.cli.watched_batch import Batch, Selection
+from pynamodb_tracker.cli.interrupts import StopRequest
+from pynamodb_tracker.cli.watched_batch import Selection, WatchedBatch
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, refuse, waver
@@ -116,17 +116,17 @@ def test_window_error_and_limit_choose_for_both(store: StoppedClock) -> None:
 def test_a_dry_run_prints_ids_and_runs_nothing() -> None:
     Order.create_many(["o-1", "o-2"])
     ended = run("run", "pay", REFUSE, "--dry-run")
-    assert (ended.code, sorted(ended.lines), ended.err) == (0, ["o-1", "o-2"], "2 tasks would be run; nothing was\n")
+    assert (ended.code, sorted(ended.lines), ended.err) == (0, ["o-1", "o-2"], "dry run: 2 tasks would be run\n")
     assert set(states().values()) == {"pay pending"}
 
 
 def test_nothing_to_run_is_told_with_the_reason(store: StoppedClock) -> None:
-    assert run("retry", "pay", CHARGE).out == "nothing to run at pay: no such task is due\n"
+    assert run("retry", "pay", CHARGE).out == "nothing to run at pay: no matching task is due\n"
     Order.create("o-1", state=Order.pay.failed, due_time=store.now() + timedelta(hours=2))
     ended = run("retry", "pay", CHARGE)
     assert (ended.code, ended.out) == (
         0,
-        "nothing to run at pay: 1 task not due yet (the first one in 2h); reopen makes failed ones due at once\n",
+        "nothing to run at pay: 1 task not due yet (the first one in 2h); reopen makes failed tasks due at once\n",
     )
 
 
@@ -212,7 +212,7 @@ def test_a_passing_trouble_of_one_request_ends_no_run(monkeypatch: pytest.Monkey
 def test_abandoned_tasks_are_taken_over_though_nothing_else_is_there(store: StoppedClock) -> None:
     Order.create("abandoned")
     Order.pay.start("abandoned").__enter__()
-    assert run("run", "pay", CHARGE).out == "nothing to run at pay: no such task is due\n"
+    assert run("run", "pay", CHARGE).out == "nothing to run at pay: no matching task is due\n"
     store.advance(timedelta(hours=1))
     assert run("run", "pay", CHARGE).out == "pay: 1 succeeded in 0s\n"
 
@@ -253,7 +253,7 @@ def test_a_task_can_be_kept_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> N
     ("function", "words"),
     [
         ("tests.cli.shop:chrage", "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?"),
-        ("tests.cli.shop", "'tests.cli.shop' names no function: write module:function"),
+        ("tests.cli.shop", "'tests.cli.shop' does not name a function: write module:function"),
         ("tests.cli.shop:NUMBER", "tests.cli.shop:NUMBER: this takes a function of the context, not 5"),
     ],
 )
@@ -303,13 +303,13 @@ def test_a_refused_request_of_the_run_itself_ends_the_command(monkeypatch: pytes
 @pytest.mark.parametrize("state", [Order.pay.failed, Order.pay.ignored])
 def test_after_the_order_to_stop_no_task_leaves_its_state(threads: int, state: State[Order]) -> None:
     Order.create("o-1", state=state)
-    stop = Stop()
+    stop = StopRequest()
     stop.event.set()
-    batch = Batch(Selection(Order.pay, ignored=True), refuse, threads, None, heartbeat=False, show=bool)
+    batch = WatchedBatch(Selection(Order.pay, ignored=True), refuse, stop, threads)
     with pytest.raises(KeyboardInterrupt) if state == Order.pay.failed else nullcontext():
-        batch.run(stop)
+        batch.run()
     task = Order.get_task("o-1")
-    assert (task.state, task.fence, batch.given_back) == (state, 0, 0)
+    assert (task.state, task.fence, batch.released) == (state, 0, 0)
 
 
 @pytest.mark.usefixtures("store")
@@ -318,9 +318,9 @@ def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
     monkeypatch: pytest.MonkeyPatch, threads: str
 ) -> None:
     Order.create("o-1", state=Order.pay.failed)
-    start, orders = Order.pay.start, list[Stop]()
+    start, orders = Order.pay.start, list[StopRequest]()
 
-    class Kept(Stop):
+    class Kept(StopRequest):
         def __init__(self) -> None:
             super().__init__()
             orders.append(self)
@@ -331,11 +331,11 @@ def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
         return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
 
     monkeypatch.setattr(Order.pay, "start", interrupted)
-    monkeypatch.setattr("pynamodb_tracker.cli.terminal.interrupts.Stop", Kept)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.run.StopRequest", Kept)
     ended = run("retry", "pay", CHARGE, "--threads", threads)
     assert (ended.code, ended.lines) == (
         130,
-        ["stopped; pay: nothing yet in 0s", "1 task given back; it is pending now: run takes it"],
+        ["stopped; pay: nothing yet in 0s", "1 task released; it is pending now: run takes it"],
     )
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.fence) == (Order.pay.pending, 0, 1)
@@ -344,10 +344,10 @@ def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
 @pytest.mark.usefixtures("store")
 def test_nothing_is_started_after_the_order_to_stop() -> None:
     Order.create_many(["o-1", "o-2"])
-    stop = Stop()
-    batch = Batch(Selection(Order.pay), lambda _ctx: stop.event.set(), 1, None, heartbeat=False, show=bool)
+    stop = StopRequest()
+    batch = WatchedBatch(Selection(Order.pay), lambda _ctx: stop.event.set(), stop, threads=1)
     with pytest.raises(KeyboardInterrupt):
-        batch.run(stop)
+        batch.run()
     assert sorted(Order.get_task(f"o-{number}").fence for number in (1, 2)) == [0, 1]
     assert batch.number("succeeded") == 1
 
@@ -396,9 +396,9 @@ def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> 
         ended = run("retry", "pay", CHARGE, "--error-like", "BANK", *dry)
         assert (ended.out or ended.err).partition(";")[0] == said
     ended = run("retry", "pay", CHARGE, "--error-like", "address", "--dry-run")
-    assert ended.err == "nothing to run at pay: no such task is due\n"
+    assert ended.err == "nothing to run at pay: no matching task is due\n"
     store.advance(timedelta(minutes=5))
-    assert run("retry", "pay", CHARGE, "--error-like", "BANK", "--dry-run").err == "2 tasks would be run; nothing was\n"
+    assert run("retry", "pay", CHARGE, "--error-like", "BANK", "--dry-run").err == "dry run: 2 tasks would be run\n"
 
 
 @pytest.mark.usefixtures("store")

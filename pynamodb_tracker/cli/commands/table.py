@@ -1,6 +1,4 @@
-"""`doctor`: looks at a table, and prints what there is to say about it."""
-
-from __future__ import annotations
+"""`create-table` and `doctor`: create a table, and compare one with what its class declares."""
 
 import json
 import textwrap
@@ -12,34 +10,44 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from pynamodb_tracker.cli.exits import FOUND, CannotRunError, check_connection, told
-from pynamodb_tracker.cli.importer import load
+from pynamodb_tracker.cli.exits import FOUND, CannotRunError, check_connection, exit_on_error, location
+from pynamodb_tracker.cli.lookup import load_class
 from pynamodb_tracker.cli.options import AppOption, JsonOption
+from pynamodb_tracker.cli.terminal import say
 from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, use_cases
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["doctor"]
-
 _STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
 
-_READABLE, _NARROWEST, _INDENT = 100, 40, 10
-"""Characters of a line of text where the terminal has more, or less, and of its margin."""
+_WIDEST, _NARROWEST, _INDENT = 100, 40, 10
+"""Limits of a line of text, however wide the terminal is, and its left margin, in characters."""
 
 
-def doctor(
-    *,
-    name: AppOption,
-    as_json: JsonOption = False,
-) -> None:
-    """Look at a table, and say what differs from the model, what that means, and what to do.
+def create_table(*, name: AppOption) -> None:
+    """Create the table as its class declares it, and wait until it is active. An existing table is not changed."""
+    with exit_on_error():
+        model = load_class(name)
+    with exit_on_error(model):
+        check_connection(model)
+        if model.exists():
+            say(f"{location(model)} already exists; pynamodb-tracker doctor compares it with its class")
+            return
+        model.create_table(wait=True)
+        say(f"created {location(model)}")
 
-    It reads settings by three requests, no tasks, and changes nothing. It asks the server that your program would ask.
 
-    Exits with 0 for nothing or advice only, with 1 if something is wrong or dangerous, with 2 if it cannot look.
+def doctor(*, name: AppOption, as_json: JsonOption = False) -> None:
+    """Report where a table differs from its class, what that means, and what to do.
+
+    It reads the table's settings with three requests, reads no tasks and changes nothing. It uses the endpoint and the
+    credentials that your program would use.
+
+    Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
+    cannot read the settings.
     """
-    with told():
+    with exit_on_error():
         try:
-            model = load(name)
+            model = load_class(name)
             check_connection(model)
             findings = examine(model)
         except NotExaminedError as error:
@@ -63,20 +71,20 @@ def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> 
 def _print_findings(console: Console, title: str, findings: Sequence[Finding]) -> None:
     """Print a block of lines for each finding: columns would be too narrow for sentences."""
     counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
-    told = ", ".join(f"{number} {severity}" for number, severity in counted if number)
-    console.print(Text(f"{title}\n{told or 'as the model declares it'}"), soft_wrap=True)
+    summary = ", ".join(f"{number} {severity}" for number, severity in counted if number)
+    console.print(Text(f"{title}\n{summary or 'as the model declares it'}"), soft_wrap=True)
     for finding in findings:
         console.print(
             Text.assemble("\n", (finding.severity, _STYLES[finding.severity]), ": ", (finding.subject, "bold"))
         )
         parts = {"is": finding.found, "should": finding.expected, "means": finding.meaning, "do": finding.to_do}
-        for label, said in parts.items():
-            console.print(Text(_hanging(f"  {label}:", said, console.width)), soft_wrap=True)
+        for label, text in parts.items():
+            console.print(Text(_hanging(f"  {label}:", text, console.width)), soft_wrap=True)
 
 
-def _hanging(label: str, said: str, width: int) -> str:
-    """Return text in lines that can be read, behind its label; what has no spaces, such as an ARN, stays whole."""
+def _hanging(label: str, text: str, width: int) -> str:
+    """Return text wrapped after its label; words without spaces, such as an ARN, are not broken."""
     lines = textwrap.wrap(
-        said, max(min(width, _READABLE), _NARROWEST) - _INDENT, break_long_words=False, break_on_hyphens=False
+        text, max(min(width, _WIDEST), _NARROWEST) - _INDENT, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(f"{lead:{_INDENT}}{line}" for lead, line in zip_longest([label], lines, fillvalue=""))

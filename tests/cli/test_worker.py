@@ -76,7 +76,7 @@ def test_it_says_first_what_it_works_on_and_what_functions_print_goes_to_stderr(
     first, *others = ended.err.splitlines()
     assert first == (
         "Order.ship, Invoice.send on table store at https://dynamodb.us-east-1.amazonaws.com: Ctrl-C or SIGTERM stops "
-        "the worker in order, a second Ctrl-C at once"
+        "the worker gracefully, a second Ctrl-C at once"
     )
     assert others == ["charging o-1"]
     assert ended.lines == ["Order.ship: 1 succeeded in 0s", "Invoice.send: nothing to do in 0s"]
@@ -117,24 +117,24 @@ def test_a_step_is_named_with_its_use_case_or_without(app: str, arguments: list[
 @pytest.mark.parametrize(
     ("app", "arguments", "words"),
     [
-        (STORE, ["pay"], "'pay' is no step with its function: write pay=MODULE:FUNCTION"),
-        (STORE, ["pay="], "'pay=' is no step with its function: write pay=MODULE:FUNCTION"),
-        (STORE, [CHARGE], f"'{CHARGE}' is no step with its function: write STEP={CHARGE}"),
+        (STORE, ["pay"], "'pay' does not assign a function to a step: write pay=MODULE:FUNCTION"),
+        (STORE, ["pay="], "'pay=' does not assign a function to a step: write pay=MODULE:FUNCTION"),
+        (STORE, [CHARGE], f"'{CHARGE}' does not assign a function to a step: write STEP={CHARGE}"),
         (STORE, [f"pya={CHARGE}"], "none of 2 use cases has a step 'pya'; did you mean 'pay'?"),
         (
             STORE,
             [f"x={CHARGE}"],
-            "none of 2 use cases has a step 'x'; there is invoice.send, order.pay, order.ship",
+            "none of 2 use cases has a step 'x'; the steps are invoice.send, order.pay, order.ship",
         ),
         (
             STORE,
             [f"ordr.pay={CHARGE}"],
-            "ordr.pay: no use case 'ordr' of those that --app and --use-case name; did you mean 'order'?",
+            "ordr.pay: there is no use case 'ordr'; did you mean 'order'?",
         ),
         (
             "tests.cli.shop:Order",
             [f"invoice.send={CHARGE}"],
-            "invoice.send: no use case 'invoice' of those that --app and --use-case name; there is order",
+            "invoice.send: there is no use case 'invoice'; --app and --use-case select order",
         ),
         (STORE, [f"order.shop={CHARGE}"], "Order has no step 'shop'; did you mean 'ship'?"),
         (STORE, [f"send={CHARGE}", "--use-case", "order"], "Order has no step 'send'; its steps are pay, ship"),
@@ -142,14 +142,14 @@ def test_a_step_is_named_with_its_use_case_or_without(app: str, arguments: list[
         (
             STORE,
             [f"pay={CHARGE}", f"order.pay={WAVER}"],
-            f"Order.pay is there twice, {CHARGE} and {WAVER}: a step has one function",
+            f"Order.pay has two functions, {CHARGE} and {WAVER}: a step has one function",
         ),
         (
             STORE,
             ["pay=tests.cli.shop:chrage"],
             "the module 'tests.cli.shop' has no 'chrage'; did you mean 'charge'?",
         ),
-        (STORE, ["pay=tests.cli.shop"], "'tests.cli.shop' names no function: write module:function"),
+        (STORE, ["pay=tests.cli.shop"], "'tests.cli.shop' does not name a function: write module:function"),
         (
             STORE,
             [f"pay={CHARGE}", "--grace", "40000d"],
@@ -243,7 +243,7 @@ def test_a_table_that_is_not_there_is_told_in_one_line(dynamodb_local: Engine) -
         StoreTask.delete_table()
         ended = run("worker", f"pay={CHARGE}")
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-        assert f"at {dynamodb_local.endpoint}: there is no such table: make it with pynamodb-tracker" in ended.err
+        assert f"at {dynamodb_local.endpoint}: the table does not exist: create it with pynamodb-tracker" in ended.err
         StoreTask.create_table(wait=True)
 
 
@@ -320,7 +320,7 @@ def test_a_function_that_ends_the_program_ends_the_worker_with_its_code() -> Non
     Order.create("o-1")
     ended = run("worker", "pay=tests.cli.shop:leave")
     assert ended.code == 1
-    assert ended.err.splitlines()[-1] == "a function called sys.exit(no such file): the worker has ended in order"
+    assert ended.err.splitlines()[-1] == "a function called sys.exit(no such file): the worker stopped gracefully"
     assert Order.get_task("o-1").last_error == "SystemExit: no such file"
 
 
@@ -472,7 +472,7 @@ def test_a_second_ctrl_c_waits_for_no_function_and_none_of_its_threads(server: E
         os.killpg(process.pid, signal.SIGINT)
         code, out, err = ended(process)
     assert (code, out) == (130, "")
-    last = "left at once: what was running stays in progress until its lock ends, and is then taken over"
+    last = "stopped at once: running tasks stay in progress until their locks expire, and are then taken over"
     assert err.splitlines()[-1] == last
     assert counted() == {"pay in_progress": 1}
 
@@ -571,5 +571,5 @@ def test_a_stream_that_is_closed_from_the_start_is_no_connection_that_functions_
 def test_a_function_that_interrupts_the_worker_ends_it_in_order() -> None:
     Order.create("o-1", note="stop")
     ended = run("worker", "pay=tests.cli.shop:interrupt")
-    assert (ended.code, "left at once" in ended.err) == (130, False)
+    assert (ended.code, "stopped at once" in ended.err) == (130, False)
     assert Order.get_task("o-1").state == Order.pay.pending

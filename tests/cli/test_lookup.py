@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.cli.importer import AppError, load, load_function
+from pynamodb_tracker.cli.exits import CannotRunError
+from pynamodb_tracker.cli.lookup import load_class, load_function
 
 CLASSES = """
 from pynamodb_tracker import Step, Task, UseCase
@@ -62,8 +63,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def refusal(name: str) -> str:
-    with pytest.raises(AppError) as caught:
-        load(name)
+    with pytest.raises(CannotRunError) as caught:
+        load_class(name)
     said = str(caught.value)
     assert "\n" not in said
     return said
@@ -72,14 +73,14 @@ def refusal(name: str) -> str:
 @pytest.mark.parametrize("name", ["shop:AppTask", "shop:Order", "shop:order", "stores.north:AppTask"])
 def test_a_class_of_tasks_is_found_in_the_current_directory(name: str) -> None:
     module, _, known_as = name.partition(":")
-    found = load(name)
+    found = load_class(name)
     assert (found.__module__, found.Meta.table_name) == (module, "tasks")
     assert found is getattr(sys.modules[module], known_as)
 
 
 def test_the_current_directory_comes_first_on_the_path_and_once(folder: Path) -> None:
-    load("shop:AppTask")
-    load("shop:Order")
+    load_class("shop:AppTask")
+    load_class("shop:Order")
     assert sys.path[0] == str(folder)
     assert sys.path.count(str(folder)) == 1
 
@@ -87,34 +88,34 @@ def test_the_current_directory_comes_first_on_the_path_and_once(folder: Path) ->
 def test_a_path_that_has_the_current_directory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [*sys.path, ""]
     monkeypatch.setattr(sys, "path", list(before))
-    load("shop:AppTask")
+    load_class("shop:AppTask")
     assert sys.path == before
 
 
 def test_what_a_module_prints_does_not_get_into_the_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "loud.py").write_text(f"{CLASSES}\nprint('ready')")
-    load("loud:AppTask")
+    load_class("loud:AppTask")
     assert capsys.readouterr() == ("", "ready\n")
 
 
 @pytest.mark.parametrize(
     ("name", "proposal"),
     [
-        ("shop", ", as shop:AppTask"),
-        ("shop:", ", as shop:AppTask"),
-        ("shop.Order", ", as shop:Order"),
-        ("stores.north", ", as stores.north:AppTask"),
-        ("shop.py:Order", ", as shop:Order"),
-        ("stores/north.py", ", as stores.north:AppTask"),
-        ("./stores/north.py:Order", ", as stores.north:Order"),
-        (r"stores\north.py", ", as stores.north:AppTask"),
+        ("shop", ", as in shop:AppTask"),
+        ("shop:", ", as in shop:AppTask"),
+        ("shop.Order", ", as in shop:Order"),
+        ("stores.north", ", as in stores.north:AppTask"),
+        ("shop.py:Order", ", as in shop:Order"),
+        ("stores/north.py", ", as in stores.north:AppTask"),
+        ("./stores/north.py:Order", ", as in stores.north:Order"),
+        (r"stores\north.py", ", as in stores.north:AppTask"),
         (":Order", ""),
         ("", ""),
         ("the shop", ""),
     ],
 )
 def test_what_is_no_module_and_class_is_refused_with_what_to_write(name: str, proposal: str) -> None:
-    assert refusal(name) == f"{name!r} names no class of tasks: write module:Class{proposal}"
+    assert refusal(name) == f"{name!r} does not name a task class: write module:Class{proposal}"
 
 
 @pytest.mark.parametrize("module", ["shpo", "stores.south", "nowhere.at.all"])
@@ -158,15 +159,15 @@ def test_a_wrong_declaration_is_told_at_the_line_of_the_module(folder: Path) -> 
         ("shop:nothing", "the module 'shop' has no 'nothing'"),
         (
             "shop:handler",
-            "shop:handler is no class of tasks: name a class that is derived from Task, the table or a use case",
+            "shop:handler is not a task class: name a class derived from Task, the table or a use case",
         ),
         (
             "shop:UseCase",
-            "shop:UseCase is no class of tasks: name a class that is derived from Task, the table or a use case",
+            "shop:UseCase is not a task class: name a class derived from Task, the table or a use case",
         ),
         (
             "shop:Base",
-            "shop:Base has no table: name a class with class Meta: table_name = ..., or a use case of one",
+            "shop:Base has no table: name a class with class Meta: table_name = ..., or its use case",
         ),
     ],
 )
@@ -183,14 +184,14 @@ def test_a_function_of_a_module_is_found() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("shop", "'shop' names no function: write module:function"),
-        ("shop.py:handler", "'shop.py:handler' names no function: write module:function"),
+        ("shop", "'shop' does not name a function: write module:function"),
+        ("shop.py:handler", "'shop.py:handler' does not name a function: write module:function"),
         ("shop:handle", "the module 'shop' has no 'handle'; did you mean 'handler'?"),
         ("shop:nothing", "the module 'shop' has no 'nothing'"),
         ("shop:Order", "shop:Order is a class: name a function of the context"),
-        ("shop:handler", "shop:handler is called with the context alone, and takes (event, context): missing a"),
+        ("shop:handler", "shop:handler is called with the context only, but takes (event, context): missing a"),
     ],
 )
 def test_what_is_no_function_is_refused(name: str, words: str) -> None:
-    with pytest.raises(AppError, match=f"^{re.escape(words)}"):
+    with pytest.raises(CannotRunError, match=f"^{re.escape(words)}"):
         load_function(name)

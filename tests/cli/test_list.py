@@ -38,9 +38,9 @@ def test_tasks_in_progress_are_listed_with_lock_and_worker(store: StoppedClock) 
     Order.pay.start("o-1").__enter__()
     held = run("list", "pay.in_progress").lines
     assert held[0].split() == ["task", "attempt", "age", "lock", "worker"]
-    assert "ends in 5m" in held[1]
+    assert "expires in 5m" in held[1]
     store.advance(timedelta(hours=1))
-    assert "ended 55m ago" in run("list", "pay.in_progress").lines[1]
+    assert "expired 55m ago" in run("list", "pay.in_progress").lines[1]
 
 
 def test_the_state_of_a_finished_step_is_pending_of_the_next(store: StoppedClock) -> None:
@@ -72,7 +72,7 @@ def test_since_until_newest_and_limit_choose(store: StoppedClock) -> None:
 def test_it_says_when_there_are_more_than_it_shows() -> None:
     Order.create_many(f"o-{number:02}" for number in range(51))
     first = run("list", "pay.pending")
-    assert (len(first.lines), first.err) == (51, "the first 50 tasks, and there are more: take --limit N, or --all\n")
+    assert (len(first.lines), first.err) == (51, "these are the first 50 tasks: use --limit N or --all to see more\n")
     everything = run("list", "pay.pending", "--all")
     assert (len(everything.lines), everything.err) == (52, "")
 
@@ -95,7 +95,7 @@ def test_json_has_attributes_and_leaves_data_out() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ship", "'ship' is no state: write STEP.STATE, as in pay.failed"),
+        ("ship", "'ship' is not a state: write STEP.STATE, as in pay.failed"),
         ("shpi.failed", "Order has no step 'shpi'; did you mean 'ship'?"),
         ("x.failed", "Order has no step 'x'; its steps are pay, ship"),
         ("ship.fialed", "ship has no state 'fialed'; did you mean 'failed'?"),
@@ -123,7 +123,7 @@ def test_stuck_shows_those_whose_lock_is_over_and_exits_with_1(store: StoppedClo
     ended = run("stuck", "ship")
     assert (ended.code, ended.err) == (1, "")
     told = [" ".join(line.split()) for line in ended.lines]
-    assert told[0] == "task step attempt lock ended next run worker"
+    assert told[0] == "task step attempt lock expired next run worker"
     assert told[1].startswith("dead ship 1 of 2 5m ago takes it over ")
     assert told[2].startswith("spent ship 2 of 2 5m ago ignores it ")
     assert len(told) == 3
@@ -174,7 +174,7 @@ def test_a_table_class_needs_the_name_of_one_of_its_use_cases() -> None:
     wrong = run("list", "pay.pending", "--use-case", "oder", of=table)
     assert wrong.err.startswith(f"{table} has no use case 'oder'; did you mean 'order'?")
     assert run("list", "test.pending", of="tests.cli.shop:OtherTask").code == 0
-    assert "no use case is imported" in run("status", of="tests.cli.shop:EmptyTask").err
+    assert "none of its use cases is imported" in run("status", of="tests.cli.shop:EmptyTask").err
     assert run("list", "send.pending", "--use-case", "invoice", of=APP).code == 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.cli.importer import load
+from pynamodb_tracker.cli.lookup import load_class
 from pynamodb_tracker.testing import StoppedClock, local_table
 from tests.cli.command import run
 from tests.support.pages import ROOT, Block, Page
@@ -27,7 +27,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Task
     (tmp_path / "shop.py").write_text(classes.text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    table = load("shop:AppTask")
+    table = load_class("shop:AppTask")
     with local_table(table):
         table.delete_table()
         yield table

@@ -53,14 +53,14 @@ def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
         code, out, err = ended(process)
     assert code == 128 + number
     told = re.fullmatch(
-        r"stopped; pay: (\d+) succeeded in \S+\n((\d) tasks? given back; .* pending now: run takes .*\n)?", out
+        r"stopped; pay: (\d+) succeeded in \S+\n((\d) tasks? released; .* pending now: run takes .*\n)?", out
     )
     assert told is not None, out
     succeeded, given_back = int(told[1]), int(told[3] or 0)
     assert 0 < succeeded < MANY
     expected = {"pay failed": MANY - succeeded - given_back, "pay pending": given_back, "ship pending": succeeded}
     assert counted() == {state: number for state, number in expected.items() if number}
-    assert re.fullmatch(r"(stopping(: waiting for \d tasks? under way; Ctrl-C again leaves them locked)?\n)?", err), err
+    assert re.fullmatch(r"(stopping(: waiting for \d tasks? to finish; Ctrl-C again leaves them locked)?\n)?", err), err
 
 
 def test_a_second_interrupt_does_not_wait_and_names_what_stays_locked(server: Environment) -> None:
@@ -68,12 +68,15 @@ def test_a_second_interrupt_does_not_wait_and_names_what_stays_locked(server: En
         until(lambda: stalling() == 2)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("stopping: waiting for 2 tasks under way")
+        assert process.stderr.readline().startswith("stopping: waiting for 2 tasks to finish")
         process.send_signal(signal.SIGINT)
         code, out, err = ended(process)
     assert (code, out) == (130, "")
     held = ", ".join(sorted(order.task_id for order in Order.pay.in_progress.query()))
-    assert err == f"left at once: these stay in progress until their locks end, and are then taken over: {held}\n"
+    assert (
+        err
+        == f"stopped at once: these tasks stay in progress until their locks expire, and are then taken over: {held}\n"
+    )
 
 
 def test_nobody_waits_for_a_turn_at_a_slow_rate(server: Environment) -> None:
@@ -110,7 +113,7 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
         process.send_signal(signal.SIGINT)
         if not closes:
             assert process.stderr is not None
-            told = "stopping: waiting for what is under way; Ctrl-C again does not wait\n"
+            told = "stopping: waiting for requests in progress; Ctrl-C again does not wait\n"
             assert process.stderr.readline() == told
             process.send_signal(signal.SIGINT)
             process.wait(timeout=30)
@@ -119,7 +122,7 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
     assert "20 tasks created" in (out if closes else err)
     with started(server, "load", "-", "--skip-existing") as process:
         out, _ = process.communicate("".join(f'{{"task_id": "n-{n}"}}\n' for n in range(30)), timeout=60)
-    assert (process.returncode, out) == (0, "10 tasks created, 20 there already\n")
+    assert (process.returncode, out) == (0, "10 tasks created, 20 already existed\n")
 
 
 def test_a_watch_ends_by_an_interrupt(server: Environment) -> None:

@@ -1,0 +1,238 @@
+"""`load` and `export`: tasks from and to files."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import typer
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.cli.exits import FOUND, INTERRUPTED, CannotRunError, one_line
+from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
+from pynamodb_tracker.cli.json_values import attributes_of
+from pynamodb_tracker.cli.lookup import check_window, name_of, state_named, use_case
+from pynamodb_tracker.cli.options import AppOption, SinceOption, ThreadsOption, UntilOption, UseCaseOption
+from pynamodb_tracker.cli.streams import last_output, safe_stderr
+from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
+from pynamodb_tracker.cli.tasks import Damaged, unread_of
+from pynamodb_tracker.cli.terminal import Progress, count, progress, say, warn, write
+from pynamodb_tracker.cli.times import stamp
+from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.data import LeftOut
+from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.step.tolerant import everything, leniently
+from pynamodb_tracker.task.task import Task
+
+
+def load(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a header, or JSON lines; - reads stdin.")],
+    *,
+    name: AppOption,
+    use_case_name: UseCaseOption = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STEP.STATE", help="The state of tasks whose line has none.", show_default="first step, pending"
+        ),
+    ] = None,
+    form: Annotated[Format | None, typer.Option("--format", help="The format, if it cannot be guessed.")] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", metavar="", help="Report each bad line, and load the others.")
+    ] = False,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", metavar="", help="Leave existing tasks as they are, without an error.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", metavar="", help="Only validate the lines; existing tasks are not detected."),
+    ] = False,
+    threads: ThreadsOption = 8,
+) -> None:
+    """Create a task for each line of a file.
+
+    A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class.
+    Empty CSV fields are no value. A task that was exported in progress is created as pending.
+
+    Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
+    """
+    with use_case(name, use_case_name) as model, open_tasks(file, form) as source:
+        reader = LineReader(model, source.form, None if state is None else state_to_load(model, state))
+        reader.check_columns(source)
+        load = _Load(source, reader, StopRequest(), threads, keep_going, skip_existing, dry_run)
+        ended = None
+        try:
+            with safe_stderr(load.stop.note_lost_reader), progress("load", source.size) as shown:
+                load.progress = shown
+                run_stoppable(load)
+                shown.end()
+        except _BadLineError:
+            warn("stopped at the first bad line; --keep-going loads the others")
+        except StoppedError as stopped:
+            ended = stopped.exit_code
+        finally:
+            with last_output():
+                say(("stopped; " if ended else "") + load.numbers())
+        if ended or load.bad:
+            raise typer.Exit(ended or FOUND)
+
+
+class _BadLineError(Exception):
+    """A bad line was reported, and stops the load."""
+
+
+@dataclass(slots=True)
+class _Load:
+    """A load in progress."""
+
+    source: File
+    reader: LineReader
+    stop: StopRequest
+    threads: int
+    keep_going: bool
+    skip_existing: bool
+    dry_run: bool
+    created: int = 0
+    existing: int = 0
+    bad: int = 0
+    progress: Progress | None = None
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> None:
+        """Create the tasks."""
+        with _no_requests(self.reader.model) if self.dry_run else nullcontext():
+            in_threads(self._load, self._lines(), self.threads)
+
+    def numbers(self) -> str:
+        """Return how many tasks were created, existed already, or had a bad line."""
+        existing = f", {self.existing:,} already existed" if self.existing else ""
+        bad = f", {count(self.bad, 'bad line')}" if self.bad else ""
+        return f"{count(self.created)} {'to create' if self.dry_run else 'created'}{existing}{bad}"
+
+    def report_waiting(self) -> None:
+        """Print what is waited for after the first Ctrl-C."""
+        warn("stopping: waiting for requests in progress; Ctrl-C again does not wait")
+
+    def report_left(self) -> None:
+        """Print how far the load was at the second Ctrl-C."""
+        warn(f"stopped at once; {self.numbers()}")
+        if self.progress is not None:
+            self.progress.leave()
+
+    def _lines(self) -> Iterator[Line]:
+        for line in self.source.lines():
+            if self.stop:
+                raise KeyboardInterrupt
+            yield line
+
+    def _load(self, line: Line) -> None:
+        problem, existing = line.problem, False
+        if not problem:
+            try:
+                self.reader.model.create(**self.reader.arguments(line.values))
+            except TaskAlreadyExistsError as error:
+                existing = self.skip_existing
+                problem = "" if existing else f"{one_line(error)} (--skip-existing skips such lines)"
+            except (CannotRunError, TrackerError, TypeError, ValueError) as error:
+                problem = one_line(error)
+        with self._guard:
+            self._note(line, problem, existing=existing)
+
+    def _note(self, line: Line, problem: str, *, existing: bool) -> None:
+        if problem and self.bad and not self.keep_going:
+            return  # it was in progress when the first bad line stopped the load
+        self.bad += bool(problem)
+        self.existing += existing
+        self.created += not problem and not existing
+        if problem:
+            warn(f"{self.source.name}:{line.number}: {problem}")
+            if not self.keep_going:
+                raise _BadLineError
+        if self.progress is not None:
+            self.progress.show(self.source.position or 0, self.numbers())
+
+
+@contextmanager
+def _no_requests(model: type[Task]) -> Iterator[None]:
+    """Let `create` do everything except send its request, so that it refuses what it would refuse."""
+    events, answer = model.tracker.connection().connection.client.meta.events, SimpleNamespace(status_code=200)
+
+    def answered(**_request: object) -> tuple[SimpleNamespace, dict[str, Any]]:
+        return answer, {}
+
+    events.register_first("before-call.dynamodb", answered)
+    try:
+        yield
+    finally:
+        events.unregister("before-call.dynamodb", answered)
+
+
+def export(
+    state: Annotated[
+        str | None, typer.Argument(metavar="STEP.STATE", help="Only this state, as in ship.failed.")
+    ] = None,
+    *,
+    name: AppOption,
+    use_case_name: UseCaseOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+) -> None:
+    """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
+
+    Attempts, errors and times are not exported: a task that is loaded starts afresh in its state. Without a state, it
+    reads the whole table, each task once.
+    """
+    number, damaged = 0, Damaged(own_too=True)
+    with use_case(name, use_case_name) as model:
+        if (since or until) and state is None:
+            raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
+        check_window(since, until)
+        of = None if state is None else state_named(model, state)
+        found = _unexpired(model) if of is None else leniently(of, since=since, until=until, with_data=True)
+        try:
+            for task in found:
+                if (line := _line(model, task, damaged)) is not None:
+                    write(json.dumps(line) + "\n")
+                    number += 1
+        except KeyboardInterrupt:
+            warn(f"stopped after {count(number)}")
+            raise typer.Exit(INTERRUPTED) from None
+    warn(f"{count(number)} of {model.__name__}")
+    damaged.exit()
+
+
+def _unexpired(model: type[Task]) -> Iterator[Task]:
+    """Yield every task of the use case once, without those whose time to live has passed."""
+    now = clock.now()
+    for task in everything(model):
+        expires: datetime | None = task.expire_time
+        if expires is None or expires > now:
+            yield task
+
+
+def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
+    """Return what `load` reads; None for a task that was deleted meanwhile, or that is damaged, which is reported."""
+    if isinstance(task.attribute_values.get("data"), LeftOut):
+        task = rows(model, [task.task_id]).get(task.task_id, task)
+    unread = unread_of(task)
+    try:
+        attributes = {} if unread else attributes_of(task, unread)
+    except LockLostError:  # its data was written again after the row was read
+        try:
+            task = model.get_task(task.task_id)
+        except TaskNotFoundError:
+            return None
+        attributes = attributes_of(task, unread)
+    if unread:
+        damaged.report(task.task_id, unread)
+        return None
+    waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
+    due = {"due_time": stamp(task.due_time)} if waits and task.lock_expire_time != task.due_time else {}
+    return {"task_id": task.task_id, "state": name_of(task.state), **due, **attributes}

@@ -1,1 +1,0 @@
-"""Tasks as lines of a file."""

@@ -1,0 +1,150 @@
+"""Work that Ctrl-C, SIGTERM or a lost terminal stops gracefully: running tasks finish, a task just claimed is released.
+
+Python raises KeyboardInterrupt in the main thread wherever that happens to be: for example between a claim that
+DynamoDB has accepted and the line that remembers it, which would leave the task locked; or in a destructor, where it is
+lost. So the work is done on another thread, which no signal reaches, while the main thread waits for signals.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Protocol
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.clock import Clock
+from pynamodb_tracker.signals import MessageQueue, handling
+
+_LONGEST_SLEEP = 1.0
+"""Seconds that a sleep, such as that of a rate limit, takes at most once the work is to stop."""
+
+_SIGPIPE = 13
+"""Not every system has it: the signal that ends programs whose output nobody reads."""
+
+
+_ENDED = 0
+"""The message that the work has ended; all others are numbers of signals."""
+
+
+class StoppedError(Exception):
+    """The work was stopped by a signal, or because nobody reads what it prints."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.exit_code = 128 + number
+
+
+class StopRequest:
+    """Set by a signal or by a reader that is gone; the work looks at it before it starts anything."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()
+        self.signal_number = 0
+        """The signal that stops the work; SIGPIPE for a reader that is gone; 0 for none."""
+
+    def __bool__(self) -> bool:
+        return self.event.is_set()
+
+    def set(self, signal_number: int) -> None:
+        """Request the stop."""
+        self.signal_number = self.signal_number or signal_number
+        self.event.set()
+
+    def note_lost_reader(self) -> None:
+        """Request the stop because nobody reads what is printed any more."""
+        self.set(_SIGPIPE)
+
+
+class Work(Protocol):
+    """What can be stopped: once `stop` is set, it starts nothing more, and returns or raises KeyboardInterrupt."""
+
+    stop: StopRequest
+
+    def run(self) -> None:
+        """Do the work."""
+
+    def report_waiting(self) -> None:
+        """Print what is waited for, after the first signal."""
+
+    def report_left(self) -> None:
+        """Print what is left behind, after the second signal, which ends the process."""
+
+
+class _StoppableClock(Clock):
+    """The clock in use, whose sleeps end soon after the request to stop."""
+
+    def __init__(self, inner: Clock, stop: StopRequest) -> None:
+        self._inner = inner
+        self._stop = stop
+
+    def now(self) -> datetime:
+        return self._inner.now()
+
+    def seconds_until(self, time: datetime) -> float:
+        return self._inner.seconds_until(time)
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        return self._inner.wait(event, seconds)
+
+    def sleep(self, seconds: float) -> None:
+        if type(self._inner) is not Clock:  # the sleeps of a stopped clock take no time
+            self._inner.sleep(seconds)
+        elif self._stop.event.wait(seconds):
+            time.sleep(min(seconds, _LONGEST_SLEEP))
+
+
+def run_stoppable(work: Work) -> None:
+    """Do the work on a thread; StoppedError if it ended because of the request to stop."""
+    stop, errors, messages = work.stop, list[BaseException](), MessageQueue[int]()
+
+    def on_thread() -> None:
+        try:
+            work.run()
+        except BaseException as error:  # noqa: BLE001 - raised again in the main thread
+            errors.append(error)
+        finally:
+            messages.put(_ENDED)
+
+    def on_signal(number: int, _frame: object) -> None:
+        stop.signal_number = stop.signal_number or number  # also for work that ends before the message is read
+        messages.put(number)
+
+    thread = threading.Thread(target=on_thread, name="pynamodb_tracker-cli", daemon=True)
+    with handling(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)), _sleeps_cut_short(stop):
+        thread.start()
+        _wait(work, messages)
+        thread.join()
+    if stop.signal_number and all(isinstance(error, KeyboardInterrupt) for error in errors):
+        raise StoppedError(stop.signal_number)
+    for error in errors:
+        raise error
+
+
+def _wait(work: Work, messages: MessageQueue[int]) -> None:
+    """Wait for the end of the work; stop it at the first signal, and exit at the second one."""
+    signals = 0
+    while number := messages.get():
+        signals += 1
+        work.stop.set(number)
+        with suppress(OSError):  # the terminal is gone
+            if signals == 1:
+                work.report_waiting()
+            else:
+                work.report_left()
+                sys.stdout.flush()
+                sys.stderr.flush()
+        if signals > 1:
+            os._exit(128 + work.stop.signal_number)
+
+
+@contextmanager
+def _sleeps_cut_short(stop: StopRequest) -> Iterator[None]:
+    before = clock.use(Clock())
+    clock.use(_StoppableClock(before, stop))
+    try:
+        yield
+    finally:
+        clock.use(before)

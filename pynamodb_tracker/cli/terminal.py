@@ -1,0 +1,235 @@
+"""What a command prints for people: sentences, tables and progress, none of which can steer a terminal."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from pynamodb_tracker.status import Status
+
+
+def escaped(text: str) -> str:
+    r"""Return the text on one line, with unprintable characters written as in `\x1b`: ids and errors are untrusted.
+
+    Those are control characters, line breaks, and marks that reverse the direction of writing.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to the command: rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - rich calls this where it has caught the error
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints text as it is, and colours nothing by itself."""
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def say(text: str | Text, on: Console | None = None) -> None:
+    """Print a line on stdout, however long."""
+    (on or console()).print(text, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print a line on stderr, however long."""
+    console(stderr=True).print(escaped(text), soft_wrap=True)
+
+
+def write(text: str) -> None:
+    """Write to stdout for programs; an OSError if it is closed, which `say` ignores."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "it is closed")
+    sys.stdout.write(text)
+
+
+def say_json(document: object) -> None:
+    """Print one JSON document on stdout."""
+    write(json.dumps(document, indent=2) + "\n")
+
+
+def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
+    """Print a JSON array on stdout, one entry a line, each as soon as it is read."""
+    before = "["
+    for entry in entries:
+        write(f"{before}\n  {json.dumps(entry)}")
+        before = ","
+    write("[]\n" if before == "[" else "\n]\n")
+
+
+def count(number: int, noun: str = "task") -> str:
+    """Return a number with its noun: `1 task`, `10,000 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+COLOURS: dict[Status | None, str] = {
+    Status.PENDING: "cyan",
+    Status.IN_PROGRESS: "blue",
+    Status.FAILED: "red",
+    Status.IGNORED: "magenta",
+    Status.SUCCEEDED: "green",
+    None: "yellow",
+}
+"""By the status of a state; None is a code that no step declares."""
+
+
+# Tables.
+
+_BLOCK = 200
+"""Rows that are read and aligned at a time, so that a long table is printed while it is read."""
+
+_GAP, _LONGEST_ID = 2, 40
+"""Spaces between columns, and the width of an id, such as a UUID, that stays on one line at a terminal."""
+
+Cell = str | Text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its title, and whether it is aligned to the right."""
+
+    title: str
+    right: bool = False
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> int:
+    """Print rows under the titles of their columns, and return how many; without a row, print nothing.
+
+    At a terminal, the last column is cut if there is no room, and long texts in other columns, such as ids, are folded.
+    Elsewhere lines are as long as they need to be.
+    """
+    from rich.table import Table  # noqa: PLC0415 - slow to import
+
+    on, coming, printed = console(), iter(rows), 0
+    widths = [cell_len(column.title) for column in columns]
+    while block := [
+        [styled(each) if isinstance(each, str) else each for each in row] for row in islice(coming, _BLOCK)
+    ]:
+        widths = [max(width, *(row[at].cell_len for row in block)) for at, width in enumerate(widths)]
+        is_cut = on.file.isatty()
+        room = on.width if is_cut else sum(widths) + _GAP * len(widths)
+        longest = max(_LONGEST_ID, room // 3)
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=not printed, header_style="bold")
+        for at, (column, width) in enumerate(zip(columns, widths, strict=True)):
+            is_last = at == len(columns) - 1
+            table.add_column(
+                column.title,
+                justify="right" if column.right else "left",
+                overflow="ellipsis" if is_last else "fold",
+                width=None if is_last else min(width, longest) if is_cut else width,
+            )
+        for row in block:
+            row[-1].no_wrap = True
+            table.add_row(*row)
+        for line in on.render_lines(table, on.options.update(width=room), pad=False):
+            text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
+            text.rstrip()
+            on.print(text, soft_wrap=True)
+        printed += len(block)
+    return printed
+
+
+def styled(text: str, style: str = "") -> Text:
+    """Return a cell with a style; its text is escaped first, because rich drops some control characters."""
+    return Text(escaped(text), style)
+
+
+# Progress.
+
+_LINE_EVERY = 5.0
+"""Seconds between two plain lines."""
+
+_SHOW_CURSOR = b"\n\x1b[?25h"
+
+
+class Progress(Protocol):
+    """Shows how far a command is."""
+
+    def show(self, done: float, note: str) -> None:
+        """Show how much is done, and in words what that is."""
+
+    def end(self) -> None:
+        """Show that all is done, whatever was expected."""
+
+    def leave(self) -> None:
+        """Restore the terminal, for a process that exits at once."""
+
+
+class _Lines:
+    """A line from time to time, where there is no terminal."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._next = time.monotonic() + _LINE_EVERY
+
+    def show(self, done: float, note: str) -> None:  # noqa: ARG002 - the note says it
+        if time.monotonic() >= self._next:
+            warn(f"{self._title}: {note}")
+            self._next = time.monotonic() + _LINE_EVERY
+
+    def end(self) -> None:
+        """Do nothing: the command prints its own report."""
+
+    def leave(self) -> None:
+        """Do nothing: lines leave nothing to restore."""
+
+
+class _Bar:
+    """A live bar at a terminal."""
+
+    def __init__(self, on: Console, title: str, total: float | None) -> None:
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
+        from rich.progress import Progress as Live  # noqa: PLC0415 - slow to import, and only needed here
+
+        columns = [TextColumn("{task.description}"), BarColumn(bar_width=None)]
+        columns += [TaskProgressColumn()] if total else []
+        self.live = Live(
+            *columns,
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=on,
+            expand=True,
+            redirect_stdout=False,
+        )
+        self._bar = self.live.add_task(title, total=total, note="")
+
+    def show(self, done: float, note: str) -> None:
+        (bar,) = self.live.tasks
+        total = None if bar.total is None else max(bar.total, done)  # there may be more than was counted
+        self.live.update(self._bar, total=total, completed=done, note=note)
+
+    def end(self) -> None:
+        (bar,) = self.live.tasks
+        self.live.update(self._bar, total=bar.completed or 1, completed=bar.completed or 1)
+
+    def leave(self) -> None:
+        with suppress(OSError):
+            os.write(2, _SHOW_CURSOR)  # without the lock of the bar, which a stuck thread may hold
+
+
+@contextmanager
+def progress(title: str, total: float | None) -> Iterator[Progress]:
+    """Yield what shows progress on stderr: a bar at a terminal, lines elsewhere; `total` is None if unknown."""
+    on = console(stderr=True)
+    if not on.is_interactive:
+        yield _Lines(title)
+        return
+    bar = _Bar(on, title, total)
+    with bar.live:
+        yield bar

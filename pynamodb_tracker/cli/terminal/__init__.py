@@ -1,1 +1,0 @@
-"""What a command prints, and what it is told by the terminal."""
