@@ -1,9 +1,10 @@
-"""The description of a table: what DynamoDB says of it, and why where it says nothing."""
+"""A table as DynamoDB describes it, and what a finding about it says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from botocore import xform_name
@@ -12,47 +13,71 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.table import Table
 
-__all__ = ["Description", "NotExaminedError", "NotLookedAt", "describe"]
-
 Answer = Mapping[str, Any]
 
 
-class NotExaminedError(Exception):
-    """A table cannot be examined; the message says why on one line, and what to do."""
+class Severity(StrEnum):
+    """How much a finding matters, the worst first."""
+
+    WRONG = "wrong"
+    """The tracker, or a part of it, does not work."""
+    DANGER = "danger"
+    """It works, but a guarantee does not hold."""
+    ADVICE = "advice"
+    """It works, but could be better, or could not be checked."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotLookedAt:
-    """A setting that DynamoDB does not tell, or not this caller."""
+class Finding:
+    """One difference between a table and its class, or one setting that could be better, in words for people."""
 
-    why: str
+    severity: Severity
+    subject: str
+    """What was checked."""
+    found: str
+    expected: str
+    meaning: str
+    """What follows from it."""
     to_do: str
 
-    @classmethod
-    def untold(cls) -> NotLookedAt:
-        """Return what a server leaves that does not have the setting, as an emulator may."""
-        return cls("the server does not tell", "Look at the table on AWS.")
+
+class NotExaminedError(Exception):
+    """A table cannot be examined; the message says in one line why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A setting that DynamoDB does not return, or not to this caller."""
+
+    why: str = "the server does not return it"
+    """By default, an emulator does not have the setting."""
+    to_do: str = "Check the table on AWS."
 
     def __str__(self) -> str:
-        return f"not looked at: {self.why}"
+        return f"unknown: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A table as it is, beside what declares it."""
+    """A table as it is, and the class that declares it."""
 
     declared: Table
     table: Answer
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html"""
-    time_to_live: Answer | NotLookedAt
+    time_to_live: Answer | Unknown
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TimeToLiveDescription.html"""
-    backups: Answer | NotLookedAt
+    backups: Answer | Unknown
     """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ContinuousBackupsDescription.html"""
     region: str
 
     @property
+    def owner(self) -> str:
+        """The name of the class of the table."""
+        return self.declared.owner.__name__
+
+    @property
     def schema(self) -> Any:
-        """What `create_table` would ask for."""
+        """What `create_table` would request."""
         return self.declared.owner._get_schema()  # noqa: SLF001 - the same that PynamoDB sends
 
     @property
@@ -62,29 +87,29 @@ class Description:
 
     @property
     def models(self) -> list[type[TaskRow]]:
-        """The class of the table, and those of its use cases that this process knows."""
+        """The class of the table, and its imported use cases."""
         return [self.declared.owner, *sorted(self.declared.use_cases.values(), key=lambda each: each.__name__)]
 
     @property
     def indexes(self) -> dict[str, Answer]:
-        """The indexes that are there, by name."""
+        """The indexes that the table has, by name."""
         kinds = ("GlobalSecondaryIndexes", "LocalSecondaryIndexes")
         return {index["IndexName"]: index for kind in kinds for index in self.table.get(kind) or ()}
 
     @property
-    def elsewhere(self) -> list[str]:
+    def other_regions(self) -> list[str]:
         """The other regions that have the table, witnesses included."""
         places = [*self.table.get("Replicas", ()), *self.table.get("GlobalTableWitnesses", ())]
         return sorted(place["RegionName"] for place in places if place["RegionName"] != self.region)
 
     @property
-    def is_strong_elsewhere(self) -> bool:
-        """Whether the table is one and the same in all its regions; where DynamoDB does not say, it is not."""
-        return bool(self.elsewhere) and self.table.get("MultiRegionConsistency") == "STRONG"
+    def is_strongly_consistent(self) -> bool:
+        """Whether this is a global table with strong consistency; by default, a global table is eventual."""
+        return bool(self.other_regions) and self.table.get("MultiRegionConsistency") == "STRONG"
 
 
 def describe(declared: Table) -> Description:
-    """Ask DynamoDB about the table by three requests; a NotExaminedError where it is not there or does not answer."""
+    """Return what DynamoDB says about the table, with three requests; NotExaminedError if that is not possible."""
     name, owner = declared.owner.Meta.table_name, declared.owner.__name__
     where = f"table {name!r}"
     try:
@@ -93,38 +118,38 @@ def describe(declared: Table) -> Description:
         return Description(
             declared=declared,
             table=client.describe_table(TableName=name)["Table"],
-            time_to_live=_asked(client, "DescribeTimeToLive", name, "TimeToLiveDescription"),
-            backups=_asked(client, "DescribeContinuousBackups", name, "ContinuousBackupsDescription"),
+            time_to_live=_describe_optional(client, "DescribeTimeToLive", name, "TimeToLiveDescription"),
+            backups=_describe_optional(client, "DescribeContinuousBackups", name, "ContinuousBackupsDescription"),
             region=client.meta.region_name,
         )
     except ClientError as error:
         if _code(error) == "ResourceNotFoundException":
             raise NotExaminedError(
-                f"{where} is not there: create it by {owner}.create_table(wait=True), or look in the region and with "
-                "the credentials of the account that has it"
+                f"{where} does not exist: create it with {owner}.create_table(wait=True), or use the region and the "
+                "credentials of the account that has it"
             ) from error
-        raise NotExaminedError(f"{where}: {_said(error)}") from error
+        raise NotExaminedError(f"{where}: {_message(error)}") from error
     except NoRegionError as error:
-        raise NotExaminedError(f"{where}: no region: write it in {owner}.Meta, or set AWS_DEFAULT_REGION") from error
+        raise NotExaminedError(f"{where}: no region: set it in {owner}.Meta, or set AWS_DEFAULT_REGION") from error
     except NoCredentialsError as error:
         keys = "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         raise NotExaminedError(f"{where}: no credentials: set {keys}") from error
-    except (BotoCoreError, ValueError) as error:  # a Meta.host that is no URL is a ValueError
+    except (BotoCoreError, ValueError) as error:  # a Meta.host that is not a URL is a ValueError
         raise NotExaminedError(f"{where}: {' '.join(str(error).split())}") from error
 
 
-def _asked(client: Any, action: str, name: str, about: str) -> Answer | NotLookedAt:
-    """Ask what not every server knows, and not everybody may know."""
+def _describe_optional(client: Any, action: str, name: str, member: str) -> Answer | Unknown:
+    """Return a part of the answer to a request that not every server supports and not every caller may send."""
     try:
-        answer: Answer = getattr(client, xform_name(action))(TableName=name)[about]
+        answer: Answer = getattr(client, xform_name(action))(TableName=name)[member]
     except ClientError as error:
         if _code(error) == "UnknownOperationException":
-            return NotLookedAt.untold()
-        return NotLookedAt(_said(error), f"Allow dynamodb:{action} to whoever looks.")
+            return Unknown()
+        return Unknown(_message(error), f"Allow dynamodb:{action} to the role that runs this check.")
     return answer
 
 
-def _said(error: ClientError) -> str:
+def _message(error: ClientError) -> str:
     return " ".join(f"{_code(error)}: {error.response.get('Error', {}).get('Message')}".split())
 
 

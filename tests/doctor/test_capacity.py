@@ -27,15 +27,15 @@ def test_few_provisioned_units_are_told_by_the_tasks_that_they_are_enough_for(sh
     finding = one(shop, SUBJECT)
     assert (finding.severity, finding.found) == (
         Severity.ADVICE,
-        "provisioned, table 12 and index 12 units a second",
+        "provisioned, table 12 and index 12 units per second",
     )
-    assert "That is 2 a second, unless auto scaling raises it" in finding.meaning
+    assert "The limit allows 2 per second, unless auto scaling raises it" in finding.meaning
     assert "on demand" in finding.to_do
 
 
 def test_fewer_units_than_one_task_takes_are_told_as_that(shop: type[Task]) -> None:
     make(shop, provisioned(1))
-    assert "That is less than one a second" in one(shop, SUBJECT).meaning
+    assert "The limit allows less than one per second" in one(shop, SUBJECT).meaning
 
 
 def test_many_provisioned_units_are_nothing_to_say(shop: type[Task]) -> None:
@@ -47,13 +47,13 @@ def test_an_index_with_few_units_slows_a_table_with_many(described: type[Task]) 
     make(described, provisioned(1000))
     few = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5}
     with answering(described, table={"GlobalSecondaryIndexes": status_index(described, ProvisionedThroughput=few)}):
-        assert "That is 1 a second" in one(described, SUBJECT).meaning
+        assert "The limit allows 1 per second" in one(described, SUBJECT).meaning
 
 
 def test_a_table_with_few_units_is_slower_than_its_index(described: type[Task]) -> None:
     make(described, provisioned(1000))
     with answering(described, table={"ProvisionedThroughput": {"WriteCapacityUnits": 6}}):
-        assert "That is 2 a second" in one(described, SUBJECT).meaning
+        assert "The limit allows 2 per second" in one(described, SUBJECT).meaning
 
 
 def test_a_table_that_says_no_billing_mode_is_provisioned(described: type[Task]) -> None:
@@ -65,8 +65,8 @@ def test_a_table_that_says_no_billing_mode_is_provisioned(described: type[Task])
 def test_a_low_limit_on_demand_is_told(described: type[Task]) -> None:
     with answering(described, table={"OnDemandThroughput": {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": 9}}):
         finding = one(described, SUBJECT)
-    assert (finding.severity, finding.found) == (Severity.ADVICE, "on demand, at most table 9 units a second")
-    assert "That is 3 a second; DynamoDB throttles the rest." in finding.meaning
+    assert (finding.severity, finding.found) == (Severity.ADVICE, "on demand, at most table 9 units per second")
+    assert "The limit allows 3 per second; DynamoDB throttles the rest." in finding.meaning
 
 
 @pytest.mark.parametrize("units", [-1, 1000])

@@ -131,8 +131,8 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
         "subject": "time to live",
         "found": "off",
         "expected": "on, by expire_time",
-        "meaning": "Without it, tasks of Order are not deleted when keep_for is over: queries and counts hide them, "
-        "and they stay.",
+        "meaning": "Without it, tasks of Order are not deleted after keep_for: queries and counts hide them, but they "
+        "stay in the table.",
         "to_do": "Call AppTask.update_ttl(ignore_update_ttl_errors=False).",
     }
 
@@ -148,12 +148,12 @@ def test_on_a_server_a_missing_table_is_told_and_then_looked_at(tmp_path: Path, 
 
     assert made.returncode == 0
     assert made.stdout.startswith(f"table {name} at {dynamodb_local.endpoint}\nuse cases known here: Order\n2 advice\n")
-    assert "not looked at: the server does not tell" in made.stdout
+    assert "unknown: the server does not return it" in made.stdout
     assert (missing.returncode, missing.stdout) == (2, "")
     (told,) = missing.stderr.splitlines()[1:]
     assert told == (
-        f"table {name!r} at {dynamodb_local.endpoint} is not there: create it by AppTask.create_table(wait=True), or "
-        "look in the region and with the credentials of the account that has it"
+        f"table {name!r} at {dynamodb_local.endpoint} does not exist: create it with AppTask.create_table(wait=True), "
+        "or use the region and the credentials of the account that has it"
     )
 
 
@@ -197,7 +197,7 @@ FINDINGS = [
     Finding(
         Severity.DANGER, "replicas", "also in eu-west-1", "none", "Two regions can hold one lock.", "Write in one."
     ),
-    Finding(Severity.ADVICE, "time to live", "not looked at: [bold] a\\[/] arn:aws:iam", "on", "Unknown.", "Ask."),
+    Finding(Severity.ADVICE, "time to live", "unknown: [bold] a\\[/] arn:aws:iam", "on", "Unknown.", "Ask."),
 ]
 
 

@@ -24,7 +24,7 @@ def test_a_missing_status_index_is_wrong_queries_fail_and_runs_do_not(shop: type
         f"hash key status_key (S), range key due_time (S), projection INCLUDE {', '.join(PROJECTED)}"
     )
     assert finding.to_do.startswith("Add it")
-    assert "query, page, count, counts, todo and run_all fail; start and run work" in finding.meaning
+    assert "query, page, count, counts, todo and run_all fail; start and run still work" in finding.meaning
     Parcel.create("p-1")
     Parcel.ship.run("p-1", lambda _: None)
     with pytest.raises(QueryError):
@@ -47,7 +47,7 @@ def test_a_missing_local_index_is_wrong(local: type[Task]) -> None:
     (finding,) = worse(local)
     assert finding.subject == "index by-worker"
     assert finding.expected == "hash key task_id (S), range key worker (S), projection ALL"
-    assert finding.to_do.startswith("A local index is made with its table: give LocalTask.Meta another table_name")
+    assert finding.to_do.startswith("A local index can only be created with its table: give LocalTask.Meta another")
 
 
 def test_an_index_by_another_key_is_wrong_and_finds_nothing(shop: type[Task]) -> None:
@@ -168,7 +168,7 @@ def test_a_projection_of_more_is_told_by_what_there_is_more(shop: type[Task]) ->
     make(shop, projecting(*PROJECTED, "data"))
     finding = one(shop, "projection of status-index")
     assert finding.severity is Severity.ADVICE
-    assert finding.meaning.startswith("It has data in addition, and each write of the index pays for that.")
+    assert finding.meaning.startswith("It also has data, which every write to the index pays for.")
 
 
 def test_a_projection_in_another_order_is_the_same(shop: type[Task]) -> None:
@@ -180,7 +180,7 @@ def test_a_projection_in_another_order_is_the_same(shop: type[Task]) -> None:
     ("projection", "severity", "words"),
     [
         ({"ProjectionType": "KEYS_ONLY"}, Severity.WRONG, "does not find amount"),
-        ({"ProjectionType": "ALL"}, Severity.ADVICE, "has the whole row in addition"),
+        ({"ProjectionType": "ALL"}, Severity.ADVICE, "also has the whole row"),
     ],
 )
 def test_the_projection_of_an_index_that_the_user_declared_is_compared_too(
@@ -202,7 +202,7 @@ def test_an_index_that_lacks_a_part_of_the_whole_row_is_wrong(local: type[Task])
     assert (finding.subject, finding.found, finding.expected) == ("projection of by-worker", "KEYS_ONLY", "ALL")
 
 
-@pytest.mark.parametrize(("state", "words"), [("CREATING", "Wait"), ("DELETING", "Make it anew")])
+@pytest.mark.parametrize(("state", "words"), [("CREATING", "Wait"), ("DELETING", "Create it again")])
 def test_an_index_that_cannot_be_read_is_wrong(described: type[Task], state: str, words: str) -> None:
     (other, ours) = sorted(there(described)["GlobalSecondaryIndexes"], key=lambda index: str(index["IndexName"]))
     ours["IndexStatus"] = state

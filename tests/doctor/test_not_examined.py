@@ -34,8 +34,8 @@ def test_a_table_that_is_not_there_is_told_with_how_to_create_it(shop: type[Task
     client(shop).delete_table(TableName=shop.Meta.table_name)
     endpoint, name = client(shop).meta.endpoint_url, shop.Meta.table_name
     assert why(shop) == (
-        f"table {name!r} at {endpoint} is not there: create it by ShopTask.create_table(wait=True), or look in the "
-        "region and with the credentials of the account that has it"
+        f"table {name!r} at {endpoint} does not exist: create it with ShopTask.create_table(wait=True), or use the "
+        "region and the credentials of the account that has it"
     )
     shop.create_table(wait=True)
 
@@ -47,7 +47,7 @@ def test_a_refusal_to_describe_the_table_is_told(described: type[Task]) -> None:
 
 @pytest.mark.usefixtures("unreachable")
 def test_no_region_is_told_with_where_to_write_it() -> None:
-    assert why(FarTask) == "table 'far': no region: write it in FarTask.Meta, or set AWS_DEFAULT_REGION"
+    assert why(FarTask) == "table 'far': no region: set it in FarTask.Meta, or set AWS_DEFAULT_REGION"
 
 
 def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}
     [
         ("CREATING", Severity.WRONG, "Wait"),
         ("UPDATING", Severity.ADVICE, "can be used meanwhile"),
-        ("DELETING", Severity.WRONG, "about to be gone"),
+        ("DELETING", Severity.WRONG, "being deleted"),
         ("INACCESSIBLE_ENCRYPTION_CREDENTIALS", Severity.WRONG, "KMS key"),
         ("ARCHIVED", Severity.WRONG, "Restore the backup"),
         ("REPLICATION_NOT_AUTHORIZED", Severity.WRONG, "may refuse requests"),
@@ -52,15 +52,15 @@ def test_point_in_time_recovery_that_is_not_permitted_to_look_at_is_told(describ
         finding = one(described, "point-in-time recovery")
     assert (finding.severity, finding.found) == (
         Severity.ADVICE,
-        "not looked at: AccessDeniedException: this is why",
+        "unknown: AccessDeniedException: this is why",
     )
-    assert finding.to_do == "Allow dynamodb:DescribeContinuousBackups to whoever looks."
+    assert finding.to_do == "Allow dynamodb:DescribeContinuousBackups to the role that runs this check."
 
 
 def test_point_in_time_recovery_that_a_server_does_not_know_is_told(shop: type[Task]) -> None:
     if shop.Meta.host is None:
         pytest.skip("moto knows it")
-    assert one(shop, "point-in-time recovery").found == "not looked at: the server does not tell"
+    assert one(shop, "point-in-time recovery").found == "unknown: the server does not return it"
 
 
 def test_deletion_protection_that_is_off_is_told_as_advice(shop: type[Task]) -> None:
@@ -75,4 +75,4 @@ def test_deletion_protection_that_is_turned_on_is_seen(described: type[Task]) ->
 
 def test_deletion_protection_that_a_server_does_not_tell_is_told_as_such(described: type[Task]) -> None:
     with answering(described, table={"DeletionProtectionEnabled": None}):
-        assert one(described, "deletion protection").found == "not looked at: the server does not tell"
+        assert one(described, "deletion protection").found == "unknown: the server does not return it"

@@ -22,7 +22,7 @@ def test_eventually_consistent_replicas_are_dangerous(described: type[Task], con
         (finding,) = worse(described)
     assert (finding.severity, finding.subject) == (Severity.DANGER, "replicas")
     assert finding.found == "also in eu-west-1, us-east-2, eventually consistent"
-    assert "two of them can hold the lock of one task at the same time" in finding.meaning
+    assert "workers in two of them can hold the lock of one task at the same time" in finding.meaning
     assert "write in one region only" in finding.to_do
 
 
@@ -50,7 +50,7 @@ def test_keep_for_with_strongly_consistent_replicas_is_wrong(described_archive: 
     with answering(described_archive, table=strong, time_to_live={"TimeToLiveStatus": "DISABLED"}):
         (finding,) = worse(described_archive)
     assert (finding.severity, finding.subject, finding.expected) == (Severity.WRONG, "time to live", "no keep_for")
-    assert "Leave keep_for out" in finding.to_do
+    assert "Remove keep_for" in finding.to_do
 
 
 @pytest.mark.parametrize("replicas", [[], [HERE]], ids=["none left", "itself"])

@@ -21,7 +21,7 @@ def test_with_keep_for_it_is_wrong_that_it_is_off(archive: type[Task]) -> None:
     make(archive, archive_by_hand(), expire=None)
     finding = one(archive, "time to live")
     assert (finding.severity, finding.found, finding.expected) == (Severity.WRONG, "off", "on, by expire_time")
-    assert "tasks of Receipt are not deleted when keep_for is over" in finding.meaning
+    assert "tasks of Receipt are not deleted after keep_for" in finding.meaning
     assert finding.to_do == "Call ArchiveTask.update_ttl(ignore_update_ttl_errors=False)."
     archive.update_ttl(ignore_update_ttl_errors=False)
     assert "time to live" not in subjects(archive)
@@ -31,23 +31,23 @@ def test_with_keep_for_it_is_wrong_that_it_goes_by_another_attribute(archive: ty
     make(archive, archive_by_hand(), expire="ttl")
     finding = one(archive, "time to live")
     assert (finding.severity, finding.found) == (Severity.WRONG, "on, by ttl")
-    assert "tasks of Receipt are not deleted when keep_for is over" in finding.meaning
-    assert "stores ttl as a number: tasks are not deleted by it" in finding.meaning
-    assert "Turn it off, wait for an hour" in finding.to_do
+    assert "tasks of Receipt are not deleted after keep_for" in finding.meaning
+    assert "stores ttl as a number, so it deletes no tasks" in finding.meaning
+    assert "Turn it off, wait an hour" in finding.to_do
 
 
 def test_without_keep_for_it_is_advice_to_turn_it_on(shop: type[Task]) -> None:
     make(shop, by_hand(), expire=None)
     finding = one(shop, "time to live")
     assert (finding.severity, finding.found) == (Severity.ADVICE, "off")
-    assert finding.meaning == "No use case that is known here has keep_for: it makes no difference yet."
+    assert finding.meaning == "No imported use case has keep_for, so this makes no difference yet."
 
 
 def test_without_keep_for_another_attribute_is_told_as_advice(shop: type[Task]) -> None:
     make(shop, by_hand(), expire="ttl")
     finding = one(shop, "time to live")
     assert (finding.severity, finding.found) == (Severity.ADVICE, "on, by ttl")
-    assert "stores ttl as a number: tasks are not deleted by it" in finding.meaning
+    assert "stores ttl as a number, so it deletes no tasks" in finding.meaning
 
 
 @pytest.mark.parametrize("name", ["amount", "weight"])
@@ -55,7 +55,7 @@ def test_an_attribute_by_which_tasks_are_deleted_is_dangerous(shop: type[Task], 
     make(shop, by_hand(), expire=name)
     finding = one(shop, "time to live")
     assert (finding.severity, finding.found) == (Severity.DANGER, f"on, by {name}")
-    assert finding.meaning == f"DynamoDB deletes tasks by {name}, also while they are in progress."
+    assert finding.meaning == f"DynamoDB deletes tasks at the time in {name}, even while they are in progress."
 
 
 def test_an_attribute_that_is_text_deletes_nothing(shop: type[Task]) -> None:
@@ -79,9 +79,9 @@ def test_one_that_is_being_turned_off_is_off(described_archive: type[Task]) -> N
         (
             "AccessDeniedException",
             "AccessDeniedException: this is why",
-            "Allow dynamodb:DescribeTimeToLive to whoever looks.",
+            "Allow dynamodb:DescribeTimeToLive to the role that runs this check.",
         ),
-        ("UnknownOperationException", "the server does not tell", "Look at the table on AWS."),
+        ("UnknownOperationException", "the server does not return it", "Check the table on AWS."),
     ],
 )
 def test_one_that_cannot_be_looked_at_is_told_as_such_and_not_as_wrong(
@@ -89,5 +89,5 @@ def test_one_that_cannot_be_looked_at_is_told_as_such_and_not_as_wrong(
 ) -> None:
     with answering(described_archive, time_to_live=code):
         finding = one(described_archive, "time to live")
-    assert (finding.severity, finding.found, finding.to_do) == (Severity.ADVICE, f"not looked at: {why}", to_do)
+    assert (finding.severity, finding.found, finding.to_do) == (Severity.ADVICE, f"unknown: {why}", to_do)
     assert "Without it, tasks of Receipt are not deleted" in finding.meaning

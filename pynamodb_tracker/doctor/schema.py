@@ -1,0 +1,210 @@
+"""Checks of keys, of the indexes that the class declares, and of the types of key attributes.
+
+Indexes that the class does not declare are left alone, except for the types of their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pynamodb_tracker.doctor.description import Description, Finding, Severity
+from pynamodb_tracker.model.row import StatusIndex
+
+_STATUS_INDEX = StatusIndex.Meta.index_name
+
+_KEYS = {"HASH": "hash key", "RANGE": "range key"}
+
+_NEEDED = {
+    "status": "Without status, query, page, todo and run_all fail as soon as there is a task.",
+    "update_time": "Without update_time, counts fails, and so do query, page and count with since or until, and count "
+    "of an ended state with keep_for.",
+}
+"""What happens if the status index lacks an attribute; the library reads no other one from it."""
+
+_WHOLE_ROW = (
+    "Each change of status writes the whole row into the index as well: for a row of 20 KB, a task of one step "
+    "takes 160 write units instead of 65."
+)
+
+_INDEX_STATES = {
+    "CREATING": ("Until it is ACTIVE, {readers} fail.", "Wait."),
+    "DELETING": ("Without it, {readers} fail.", "Create it again once it is deleted."),
+}
+"""An index that is UPDATING can be used."""
+
+
+def check_keys(description: Description) -> Iterator[Finding]:
+    """Yield keys of the table with another name or type."""
+    found = _keys(description.table["KeySchema"], _types(description.table["AttributeDefinitions"]))
+    expected = _keys(description.schema["key_schema"], _types(description.schema["attribute_definitions"]))
+    for subject, key in expected.items():
+        if found[subject] != key:
+            yield Finding(
+                Severity.WRONG,
+                subject,
+                found[subject],
+                key,
+                "DynamoDB refuses the tracker's requests.",
+                f"The key of a table cannot be changed: give {description.owner}.Meta another table_name, and call "
+                "create_table(wait=True).",
+            )
+
+
+def check_attribute_types(description: Description) -> Iterator[Finding]:
+    """Yield attributes that the model stores with another type than the key of a further index has.
+
+    DynamoDB refuses to write such a row:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
+    """
+    types, done = _types(description.table["AttributeDefinitions"]), _compared_as_keys(description)
+    for model in description.models:
+        for attribute in model.get_attributes().values():
+            name, stored = attribute.attr_name, attribute.attr_type
+            if name not in done and types.get(name, stored) != stored:
+                done.add(name)
+                indexes = [each for each, index in description.indexes.items() if name in _key_names(index)]
+                yield Finding(
+                    Severity.WRONG,
+                    f"attribute {name}",
+                    f"{types[name]}, as a key of {' and '.join(indexes)}",
+                    f"{stored}, as {model.__name__} stores it",
+                    "DynamoDB refuses every write of a task that has this attribute.",
+                    "The key of an index cannot be changed: delete the index, or create it again with this type.",
+                )
+
+
+def check_indexes(description: Description) -> Iterator[Finding]:
+    """Yield what differs in each index that the class of the table declares."""
+    expected = _types(description.schema["attribute_definitions"])
+    types = _types(description.table["AttributeDefinitions"])
+    for declared in description.declared_indexes:
+        name = declared["index_name"]
+        keys = _keys(declared["key_schema"], expected)
+        if index := description.indexes.get(name):
+            yield from _check_index_state(name, index)
+            yield from _check_index_keys(name, _keys(index["KeySchema"], types), keys)
+            yield from _check_projection(name, index["Projection"], declared["projection"])
+        else:
+            yield Finding(
+                Severity.WRONG,
+                f"index {name}",
+                "none",
+                f"hash key {keys['hash key']}, range key {keys['range key']}, projection "
+                f"{_projection_text(declared['projection'])}",
+                f"Without it, {_readers(name)} fail; start and run still work.",
+                _how_to_add(name, description),
+            )
+
+
+def _check_index_state(name: str, index: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a state in which the index cannot be queried.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html
+    """
+    state = index.get("IndexStatus", "ACTIVE")  # local indexes have none
+    if state in _INDEX_STATES:
+        meaning, to_do = _INDEX_STATES[state]
+        yield Finding(Severity.WRONG, f"index {name}", state, "ACTIVE", meaning.format(readers=_readers(name)), to_do)
+
+
+def _check_index_keys(name: str, found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield keys with another name, so that queries fail, or with another type, so that writes are refused.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
+    """
+    for subject, key in expected.items():
+        if found[subject] != key:
+            if found[subject].partition(" (")[0] == key.partition(" (")[0]:
+                meaning = "DynamoDB refuses every write of a task that has this attribute."
+            else:
+                meaning = f"{_readers(name).capitalize()} fail."
+            yield Finding(Severity.WRONG, f"{subject} of {name}", found[subject], key, meaning, _how_to_replace(name))
+
+
+def _check_projection(name: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a projection that lacks an attribute, or has more than it needs and so costs more.
+
+    A write to an index costs by the size of its entry, and one that moves the entry counts twice:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
+    """
+    missing, extra = _missing(expected, found), _missing(found, expected)
+    breaking = [each for each in missing if name == _STATUS_INDEX and each in _NEEDED]
+    others = [each for each in missing if each not in breaking]
+    meanings = [_NEEDED[each] for each in breaking]
+    if others:
+        meanings.append(f"Code that reads the index itself does not find {', '.join(others)}.")
+    if extra == ["the whole row"] and name == _STATUS_INDEX:
+        meanings.append(_WHOLE_ROW)
+    elif extra:
+        meanings.append(f"It also has {', '.join(extra)}, which every write to the index pays for.")
+    if meanings:
+        is_advice = not missing or (name == _STATUS_INDEX and not breaking)
+        yield Finding(
+            Severity.ADVICE if is_advice else Severity.WRONG,
+            f"projection of {name}",
+            _projection_text(found),
+            _projection_text(expected),
+            " ".join(meanings),
+            _how_to_replace(name),
+        )
+
+
+def _missing(needed: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """Return what the projection `there` lacks of the one that is needed."""
+    if there["ProjectionType"] == "ALL":
+        return []
+    if needed["ProjectionType"] == "ALL":
+        return ["the whole row"]
+    return [name for name in needed.get("NonKeyAttributes", ()) if name not in there.get("NonKeyAttributes", ())]
+
+
+def _projection_text(projection: Mapping[str, Any]) -> str:
+    return " ".join([projection["ProjectionType"], ", ".join(projection.get("NonKeyAttributes", ()))]).strip()
+
+
+def _readers(name: str) -> str:
+    return "query, page, count, counts, todo and run_all" if name == _STATUS_INDEX else "queries of it"
+
+
+def _how_to_add(name: str, description: Description) -> str:
+    """Return how to add an index; a local one is created with its table: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LSI.html."""
+    if name in {index["index_name"] for index in description.schema["local_secondary_indexes"]}:
+        return (
+            f"A local index can only be created with its table: give {description.owner}.Meta another table_name, or "
+            "remove the index from the class."
+        )
+    return "Add it in the table's template or with UpdateTable; create_table does not change an existing table."
+
+
+def _how_to_replace(name: str) -> str:
+    """Return how to replace an index: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateGlobalSecondaryIndexAction.html."""
+    return (
+        "An index cannot be changed: delete it and create it again. Until it is ACTIVE again, "
+        f"{_readers(name)} fail; start and run still work."
+    )
+
+
+def _types(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return the types of attributes by name, as DynamoDB writes them: S, N or B."""
+    return {each["AttributeName"]: each["AttributeType"] for each in definitions}
+
+
+def _keys(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
+    """Return the hash key and the range key in words; those of an index may have several attributes."""
+    keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
+    for key in schema:
+        name = key["AttributeName"]
+        keys[key["KeyType"]].append(f"{name} ({types[name]})")
+    return {_KEYS[kind]: " and ".join(names) or "none" for kind, names in keys.items()}
+
+
+def _compared_as_keys(description: Description) -> set[str]:
+    """Return the attributes whose type the other checks compare: keys of the table, and of declared indexes."""
+    declared = {index["index_name"] for index in description.declared_indexes}
+    indexes = [index for name, index in description.indexes.items() if name in declared]
+    return {name for each in (description.table, *indexes) for name in _key_names(each)}
+
+
+def _key_names(described: Mapping[str, Iterable[Mapping[str, str]]]) -> set[str]:
+    return {key["AttributeName"] for key in described["KeySchema"]}

@@ -1,0 +1,204 @@
+"""Checks of settings: the table's status, time to live, replicas, protection against mistakes, and capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pynamodb.constants import NUMBER
+
+from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
+from pynamodb_tracker.model.row import StatusIndex, TaskRow
+
+_CHECK_AGAIN = "Wait, and check again when it is ACTIVE."
+
+_STATES = {
+    "UPDATING": ("Its settings are being changed; it can be used meanwhile.", _CHECK_AGAIN),
+    "CREATING": ("Requests fail until it is ACTIVE.", _CHECK_AGAIN),
+    "DELETING": ("It is being deleted, with all its tasks.", "If that was a mistake, restore it from a backup."),
+    "INACCESSIBLE_ENCRYPTION_CREDENTIALS": (
+        "Requests fail, because DynamoDB cannot use the table's KMS key. After seven days it archives the table.",
+        "Let DynamoDB use the key again.",
+    ),
+    "ARCHIVED": (
+        "Requests fail: DynamoDB has archived the table, because it could not use its KMS key for seven days.",
+        "Restore the backup that DynamoDB made of it.",
+    ),
+}
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html"""
+
+_EXPIRE_TIME = TaskRow.expire_time.attr_name
+
+_TABLE_UNITS, _INDEX_UNITS = 3, 5
+"""Write units to create and run a task of one step, in the table and in the index, for a row up to 1 KB."""
+_LOW_RATE = 10
+"""Tasks per second; a limit that allows fewer is a finding."""
+_NO_LIMIT = -1
+
+
+def check_status(description: Description) -> Iterator[Finding]:
+    """Yield a status in which requests fail, or may soon fail."""
+    status = description.table["TableStatus"]
+    if status != "ACTIVE":
+        severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
+        meaning, to_do = _STATES.get(status, ("DynamoDB may refuse requests.", "Check the table on AWS."))
+        yield Finding(severity, "table status", status, "ACTIVE", meaning, to_do)
+
+
+def check_time_to_live(description: Description) -> Iterator[Finding]:
+    """Yield time to live that is off, uses another attribute, or is unknown.
+
+    A strongly consistent global table does not have it:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
+    """
+    kept = ", ".join(model.__name__ for model in description.models[1:] if model.tracker.use_case.keep_for)
+    if kept:
+        effect = (
+            f"Without it, tasks of {kept} are not deleted after keep_for: queries and counts hide them, but they stay "
+            "in the table."
+        )
+    else:
+        effect = "No imported use case has keep_for, so this makes no difference yet."
+    subject, expected, actual = "time to live", f"on, by {_EXPIRE_TIME}", description.time_to_live
+    turn_on = f"{description.owner}.update_ttl(ignore_update_ttl_errors=False)"
+    if description.is_strongly_consistent:
+        if kept:
+            found = "not available in a strongly consistent global table"
+            to_do = "Remove keep_for, and delete tasks with delete_task."
+            yield Finding(Severity.WRONG, subject, found, "no keep_for", effect, to_do)
+    elif isinstance(actual, Unknown):
+        yield Finding(Severity.ADVICE, subject, str(actual), expected, effect, actual.to_do)
+    elif actual.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:
+        severity = Severity.WRONG if kept else Severity.ADVICE
+        to_do = f"Call {turn_on}." if kept else f"Call {turn_on} before you set keep_for."
+        yield Finding(severity, subject, "off", expected, effect, to_do)
+    elif (other := actual.get("AttributeName")) not in {None, _EXPIRE_TIME}:
+        deletes = _is_number(description, str(other))
+        if deletes:
+            by_other = f"DynamoDB deletes tasks at the time in {other}, even while they are in progress."
+        else:
+            by_other = f"No imported model stores {other} as a number, so it deletes no tasks."
+        yield Finding(
+            Severity.WRONG if kept else Severity.DANGER if deletes else Severity.ADVICE,
+            subject,
+            f"on, by {other}",
+            expected,
+            f"{effect} {by_other}" if kept else by_other,
+            f"Turn it off, wait an hour, and call {turn_on}.",
+        )
+
+
+def _is_number(description: Description, name: str) -> bool:
+    """Return whether a model stores this attribute as a number; time to live uses nothing else.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-before-you-start.html
+    """
+    return any(
+        (attribute.attr_name, attribute.attr_type) == (name, NUMBER)
+        for model in description.models
+        for attribute in model.get_attributes().values()
+    )
+
+
+def check_replicas(description: Description) -> Iterator[Finding]:
+    """Yield what replicas in other regions mean for locks.
+
+    Eventually consistent replicas check a condition against their own region's copy, and the last write wins; strongly
+    consistent ones check it against the latest version:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/V2globaltables_HowItWorks.html. These have no time
+    to live and no transactions:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
+    """
+    if not description.other_regions:
+        return
+    regions = f"also in {', '.join(description.other_regions)}"
+    if description.is_strongly_consistent:
+        yield Finding(
+            Severity.ADVICE,
+            "replicas",
+            f"{regions}, strongly consistent",
+            "none, if transactions or keep_for are used",
+            "A lock holds in all regions. But such a table supports neither transactions nor time to live: creating a "
+            "task with data too large for its row fails, ctx.transaction fails, and keep_for deletes nothing.",
+            "Create tasks without large data, and let a run save it, or raise data_in_row. Do not use keep_for.",
+        )
+    else:
+        yield Finding(
+            Severity.DANGER,
+            "replicas",
+            f"{regions}, eventually consistent",
+            "none, or strongly consistent ones",
+            "Each region checks conditions against its own copy: workers in two of them can hold the lock of one task "
+            "at the same time, and the later write replaces the earlier one.",
+            "Let workers and people write in one region only. The consistency of a table cannot be changed: a strongly "
+            "consistent one is a new table.",
+        )
+
+
+def check_backups(description: Description) -> Iterator[Finding]:
+    """Yield point-in-time recovery that is off.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Point-in-time-recovery.html
+    """
+    actual = description.backups
+    if isinstance(actual, Unknown):
+        found, to_do = str(actual), actual.to_do
+    elif actual.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED":
+        return
+    else:
+        found, to_do = "off", "Turn it on in the table's template or with UpdateContinuousBackups."
+    meaning = "Without it, tasks that are deleted or overwritten by mistake cannot be restored."
+    yield Finding(Severity.ADVICE, "point-in-time recovery", found, "on", meaning, to_do)
+
+
+def check_deletion_protection(description: Description) -> Iterator[Finding]:
+    """Yield deletion protection that is off.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
+    """
+    is_on = description.table.get("DeletionProtectionEnabled")
+    if is_on:
+        return
+    if is_on is None:
+        found, to_do = str(Unknown()), Unknown().to_do
+    else:
+        found, to_do = "off", "Turn it on in the table's template or with UpdateTable."
+    meaning = "Without it, a single DeleteTable request of a script or a template deletes all tasks."
+    yield Finding(Severity.ADVICE, "deletion protection", found, "on", meaning, to_do)
+
+
+def check_capacity(description: Description) -> Iterator[Finding]:
+    """Yield a limit that few tasks per second reach; an index with too few units throttles its table, too.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes
+    """
+    table, index = description.table, description.indexes.get(StatusIndex.Meta.index_name, {})
+    on_demand = table.get("BillingModeSummary", {}).get("BillingMode") == "PAY_PER_REQUEST"
+    table_units, index_units = (_write_units(each, on_demand=on_demand) for each in (table, index))
+    limits: list[str] = []
+    rate = _LOW_RATE
+    for name, units, per_task in (("table", table_units, _TABLE_UNITS), ("index", index_units, _INDEX_UNITS)):
+        if units is not None:
+            limits.append(f"{name} {units}")
+            rate = min(rate, units // per_task)
+    if rate < _LOW_RATE:
+        scaling = "" if on_demand else ", unless auto scaling raises it"
+        yield Finding(
+            Severity.ADVICE,
+            "write capacity",
+            f"{'on demand, at most ' if on_demand else 'provisioned, '}{' and '.join(limits)} units per second",
+            "on demand without a limit, or more units",
+            f"Creating a task and running one step of it takes {_TABLE_UNITS} units of the table and {_INDEX_UNITS} of "
+            f"the index, for a row up to 1 KB. The limit allows {rate or 'less than one'} per second{scaling}; "
+            "DynamoDB throttles the rest.",
+            "Switch the table to on demand with UpdateTable, or raise the limits of the table and the index.",
+        )
+
+
+def _write_units(described: Mapping[str, Any], *, on_demand: bool) -> int | None:
+    """Return the limit of write units per second; None if there is none."""
+    if on_demand:
+        units = described.get("OnDemandThroughput", {}).get("MaxWriteRequestUnits", _NO_LIMIT)
+    else:
+        units = described.get("ProvisionedThroughput", {}).get("WriteCapacityUnits", _NO_LIMIT)
+    return None if units == _NO_LIMIT else int(units)
