@@ -1,4 +1,4 @@
-"""Tracks business-critical tasks in one DynamoDB table, on PynamoDB: at most one worker each, and nothing lost."""
+"""Guarantees that each task runs on at most one worker at a time, and records its state in one DynamoDB table."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import what only long-running programs need when it is first asked for: a cold start pays for every import."""
+    """Import what only long-running programs need on first access: a cold start pays for every import."""
     if name in {"Tally", "Worker"}:
         value: object = getattr(import_module("pynamodb_tracker.worker"), name)
         globals()[name] = value

@@ -1,12 +1,10 @@
-"""The entry: `pynamodb-tracker` and `python -m pynamodb_tracker`; says what to install where an extra is missing."""
+"""The entry point of `pynamodb-tracker` and `python -m pynamodb_tracker`; names the extra that is missing."""
 
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
-    """Run the command that the arguments name; exit with 2 and one line where a package of an extra is missing."""
+    """Run the command that the arguments name; exit with 2 and one line if a package of an extra is missing."""
     try:
         from pynamodb_tracker.cli import app  # noqa: PLC0415 - an extra, and worker processes import this file
 
@@ -18,12 +16,12 @@ def main() -> None:
         sys.stderr.write(f"pynamodb-tracker needs {package}, which is not installed: ")
         sys.stderr.write("pip install 'pynamodb-tracker[cli,local]'\n")
         sys.exit(2)
-    except KeyboardInterrupt:  # before the command has begun
+    except KeyboardInterrupt:  # before the command has started
         sys.exit(130)
 
 
 def _missing(error: ImportError) -> str:
-    """Return the package that could not be imported; `local_table` has an error of its own around the first one."""
+    """Return the package that could not be imported; `local_table` wraps that error in its own."""
     cause = error.__cause__ if isinstance(error.__cause__, ImportError) else error
     return (cause.name or "a package").partition(".")[0]
 

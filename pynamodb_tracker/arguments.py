@@ -1,4 +1,4 @@
-"""Arguments that are checked before any request: each error says what was given and what to write."""
+"""Checks of arguments before any request: each error says what was given and what to write instead."""
 
 from __future__ import annotations
 
@@ -7,27 +7,12 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-__all__ = [
-    "LONGEST",
-    "check_duration",
-    "check_flags",
-    "check_function",
-    "check_limit",
-    "check_rate",
-    "check_task_id",
-    "check_text",
-    "check_threads",
-    "check_time",
-    "did_you_mean",
-    "shown",
-]
-
 LONGEST = timedelta(days=36_500)
-"""No lock and no retention lasts longer: beyond, adding to the time now would leave the calendar."""
+"""The longest lock or retention: adding more to the time now could go beyond the last year of `datetime`."""
 
 _LONGEST_ID = 1024
 _SHOWN = 200
-"""Characters of what was given that an error shows."""
+"""Characters of a value that an error shows."""
 
 
 def check_task_id(task_id: object) -> str:
@@ -37,15 +22,15 @@ def check_task_id(task_id: object) -> str:
     try:
         length = len(task_id.encode())
     except UnicodeEncodeError:
-        raise ValueError(f"the task id {shown(task_id)} has a lone surrogate, which has no UTF-8") from None
+        raise ValueError(f"the task id {shown(task_id)} has a lone surrogate, which UTF-8 cannot encode") from None
     if not 1 <= length <= _LONGEST_ID:
         raise ValueError(f"a task id has 1 to {_LONGEST_ID} bytes, not {length}: {task_id[:40]!r}")
-    return str.__str__(task_id)  # of a member of an enumeration, its text
+    return str.__str__(task_id)  # the text of a member of an enumeration
 
 
 def _as_text(task_id: object) -> str:
-    """Return a hint at the text of what people number their tasks with; that of anything else is hardly meant."""
-    from uuid import UUID  # noqa: PLC0415 - needed by errors alone, and a cold start pays for every import
+    """Return a hint to write a number or a UUID as text; nothing for values that are hardly meant as an id."""
+    from uuid import UUID  # noqa: PLC0415 - only errors need it, and a cold start pays for every import
 
     is_number = isinstance(task_id, int) and not isinstance(task_id, bool) and task_id.bit_length() <= _LONGEST_ID
     return f": write {str(task_id)!r}" if is_number or isinstance(task_id, UUID) else ""
@@ -62,7 +47,7 @@ def check_time(name: str, time: object) -> datetime | None:
     try:
         return time.astimezone(UTC)
     except OverflowError:
-        raise ValueError(f"{name}={time!r} is outside of the years that UTC has") from None
+        raise ValueError(f"{name}={time!r} is outside of the years of datetime in UTC") from None
 
 
 def check_duration(name: str, duration: object) -> timedelta:
@@ -75,24 +60,24 @@ def check_duration(name: str, duration: object) -> timedelta:
 
 
 def check_function(function: object) -> None:
-    """Refuse what cannot be called with a context, or would return before it has run."""
+    """Refuse what cannot be called, or would return before its work is done."""
     if not callable(function):
         raise TypeError(f"this takes a function of the context, not {shown(function)}")
     for called in (function, type(function).__call__):
         if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
             raise TypeError(
-                f"this takes a function that is done when it returns, not the async {shown(function)}: "
+                f"this takes a function that has finished when it returns, not the async {shown(function)}: "
                 "write lambda ctx: asyncio.run(...)"
             )
         if inspect.isgeneratorfunction(called):
             raise TypeError(
-                f"this takes a function that is done when it returns, not the generator {shown(function)}: "
+                f"this takes a function that has finished when it returns, not the generator {shown(function)}: "
                 "write return for yield"
             )
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse each flag, given by its name, that is neither True nor False."""
+    """Refuse each flag, by its name, that is neither True nor False."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} is True or False, not {shown(flag)}")
@@ -119,7 +104,7 @@ def check_threads(threads: object) -> int:
 
 
 def shown(value: object) -> str:
-    """Return how an error tells what was given: cut where it is long, and whatever its `repr` does."""
+    """Return a value as an error shows it: truncated if it is long, and even if its `repr` raises."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - the error to come is about the value, not about its repr
@@ -128,26 +113,26 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the known name that is nearest, or nothing."""
-    import difflib  # noqa: PLC0415 - needed by errors alone, and a cold start pays for every import
+    """Return a hint at the closest known name, or nothing."""
+    import difflib  # noqa: PLC0415 - only errors need it, and a cold start pays for every import
 
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_rate(name: str, rate: object) -> float | None:
-    """Return how often in a second, or None."""
+    """Return a number of starts per second, or None."""
     if rate is None:
         return None
     if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise TypeError(f"{name} is a number of starts in a second, not {shown(rate)}")
+        raise TypeError(f"{name} is a number of starts per second, not {shown(rate)}")
     if not 0.001 <= rate <= 1_000_000:  # noqa: PLR2004 - also refuses NaN
-        raise ValueError(f"{name} is between 0.001 and 1,000,000 starts in a second, not {rate!r}")
+        raise ValueError(f"{name} is between 0.001 and 1,000,000 starts per second, not {rate!r}")
     return float(rate)
 
 
 def check_text(name: str, text: object) -> str:
-    """Return the text, an empty one for None."""
+    """Return the text; an empty one for None."""
     if text is None:
         return ""
     if not isinstance(text, str):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 __all__ = ["Clock", "StoppedClock", "now", "read", "seconds_until", "sleep", "stamp", "use", "wait"]
 
 _GLANCE = 0.005
-"""Seconds between two looks at a stopped clock."""
+"""Seconds between two checks of a stopped clock."""
 
 
 class Clock:
@@ -29,12 +29,12 @@ class Clock:
         time.sleep(seconds)
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set, at most that long, and tell whether it is."""
+        """Wait until the event is set, at most that long, and return whether it is."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
 
 class StoppedClock(Clock):
-    """A clock that moves only when it is told to; sleeping moves it and takes no time."""
+    """A clock that moves only when `advance` is called, or by sleeping, which takes no time."""
 
     def __init__(self, at: datetime | None = None) -> None:
         if not isinstance(at, datetime | None):
@@ -45,34 +45,35 @@ class StoppedClock(Clock):
         self._lock = threading.Lock()
 
     def now(self) -> datetime:
-        """Return the time at which the clock stands."""
+        """Return the time that the clock shows."""
         return self._now
 
-    def seconds_until(self, time: datetime) -> float:  # noqa: ARG002 - no time is ever reached
-        """Return infinity: this clock does not move while a request is on its way."""
+    def seconds_until(self, time: datetime) -> float:  # noqa: ARG002 - the time is never reached
+        """Return infinity: this clock does not move during a request."""
         return math.inf
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock by `by`, which may be negative: clocks of machines do go back."""
+        """Move the clock by `by`, which may be negative: real clocks are set back, too."""
         if not isinstance(by, timedelta):
             raise TypeError(f"a clock advances by a timedelta, not {by!r}: write timedelta(seconds=...)")
         with self._lock:
             self._now += by
 
     def sleep(self, seconds: float) -> None:
-        """Move on by `seconds` at once."""
+        """Move forward by `seconds` at once."""
         self.advance(timedelta(seconds=seconds))
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait until the event is set or the clock was moved on by `seconds`, and tell whether it is set."""
+        """Wait until the event is set or the clock has moved forward by `seconds`; return whether it is set."""
         end = self.now() + timedelta(seconds=seconds)
         while self.now() < end:
-            if event.wait(_GLANCE):  # nothing else wakes up at an event that somebody sets and at a moved clock
+            if event.wait(_GLANCE):  # nothing wakes up both when an event is set and when the clock is moved
                 return True
         return event.is_set()
 
 
-_clock = Clock()
+_SYSTEM = Clock()
+_clock = _SYSTEM
 
 
 def use(clock: Clock) -> Clock:
@@ -83,12 +84,12 @@ def use(clock: Clock) -> Clock:
 
 
 def now() -> datetime:
-    """Return the time now: read once per transition, so that all times of a transition agree."""
-    return _clock.now()
+    """Return the time now; read once per transition, so that all times of a transition agree."""
+    return datetime.now(UTC) if _clock is _SYSTEM else _clock.now()
 
 
 def seconds_until(time: datetime) -> float:
-    """Return how long a request may take before that time, in seconds; infinity where time stands still."""
+    """Return how long a request may take before that time, in seconds; infinity if the clock is stopped."""
     return _clock.seconds_until(time)
 
 
@@ -98,12 +99,12 @@ def sleep(seconds: float) -> None:
 
 
 def wait(event: threading.Event, seconds: float) -> bool:
-    """Wait until the event is set, at most that long, and tell whether it is."""
+    """Wait until the event is set, at most that long, and return whether it is."""
     return _clock.wait(event, seconds)
 
 
 def read(text: str) -> datetime | None:
-    """Return a stored time; None where it is none that `stamp` makes."""
+    """Return a stored time, or None for text that is no aware time."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -115,5 +116,5 @@ def stamp(time: datetime) -> str:
     """Return the stored form of an aware time: UTC, 31 characters whose order is the order of time."""
     if time.tzinfo is not UTC:
         time = time.astimezone(UTC)
-    date = f"{time.year:04}-{time.month:02}-{time.day:02}"  # twice as quick as isoformat, and each run has six
+    date = f"{time.year:04}-{time.month:02}-{time.day:02}"  # twice as fast as isoformat, and each run needs several
     return f"{date}T{time.hour:02}:{time.minute:02}:{time.second:02}.{time.microsecond:06}+0000"

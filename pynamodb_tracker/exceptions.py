@@ -2,7 +2,7 @@
 
 TrackerError
 ├── DefinitionError             a use case or a step is declared wrongly; raised when the class is created
-├── TaskAlreadyExistsError      create: the task is there
+├── TaskAlreadyExistsError      create: the task exists
 ├── LockLostError               the row proves that this run no longer holds the lock
 ├── ValueNotStorableError       a value cannot be stored (also a ValueError)
 ├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
@@ -12,9 +12,9 @@ TrackerError
 │   ├── TaskAlreadySucceededError   this step is done
 │   └── TaskIgnoredError        it was set aside and waits for a person
 ├── GiveUp                      raised by the user's block: ignore the task at once
-└── RetryLater                  raised by the user's block: fail this attempt, start the next one no earlier than that
+└── RetryLater                  raised by the user's block: fail this attempt, start the next one after a delay
 
-Wrong arguments are a ValueError or a TypeError, before any request. Failures of the transport are PynamoDB's own.
+Wrong arguments raise a ValueError or a TypeError, before any request. Failed requests raise PynamoDB's own errors.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class TrackerError(Exception):
-    """The root of everything that the library raises by itself."""
+    """The base class of all errors of the library."""
 
 
 class DefinitionError(TrackerError):
@@ -73,7 +73,7 @@ class DefinitionError(TrackerError):
 
 
 class TaskError(TrackerError):
-    """An error about one task, which it names; `task` is the row as it was found, where one was read."""
+    """An error about the task `task_id`; `task` is its row as it was found, if one was read."""
 
     def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None) -> None:
         super().__init__(message)
@@ -82,15 +82,15 @@ class TaskError(TrackerError):
 
 
 class TaskAlreadyExistsError(TaskError):
-    """`create` found a task with this id in the use case, and left it as it is."""
+    """`create` found a task with this id in the use case, and did not change it."""
 
 
 class LockLostError(TaskError):
-    """The row proves that another worker or a person took the task over: nothing of this run was recorded since."""
+    """The row proves that another worker or a person took over the task: nothing was recorded for this run since."""
 
 
 class ValueNotStorableError(TaskError, ValueError):
-    """A value cannot be stored; `attribute` names it and `size` is the size in bytes where that is the reason."""
+    """A value cannot be stored; `attribute` is its name and `size` its size in bytes, if that is the reason."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class ValueNotStorableError(TaskError, ValueError):
 
 
 class TaskNotStartableError(TaskError):
-    """The task could not be taken; without detail (`detailed_error=False`) this base class is raised itself."""
+    """The task could not be started or changed; with `detailed_error=False`, this base class itself is raised."""
 
 
 class TaskNotFoundError(TaskNotStartableError):
@@ -115,7 +115,7 @@ class TaskNotFoundError(TaskNotStartableError):
 
 
 class TaskNotReadyError(TaskNotStartableError):
-    """The task is not due yet, or an earlier step of it is not done."""
+    """The task is not due yet, or one of its earlier steps is not done."""
 
 
 class TaskLockedError(TaskNotStartableError):
@@ -130,12 +130,12 @@ class TaskIgnoredError(TaskNotStartableError):
     """The task was set aside, by a person or after its last attempt, and waits for a `reopen`."""
 
 
-class GiveUp(TrackerError):  # noqa: N818 - an order of the user's block, not an error of the library
-    """Raise it in the block to ignore the task at once, attempts left or not; the message is kept as the reason."""
+class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
+    """Raise it in the block to ignore the task at once, whether attempts are left or not; its message is the reason."""
 
 
-class RetryLater(TrackerError):  # noqa: N818 - an order of the user's block, not an error of the library
-    """Raise it in the block to fail this attempt and to let the next one start no earlier than `delay` from now."""
+class RetryLater(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
+    """Raise it in the block to fail this attempt; the next one starts no earlier than `delay` from now."""
 
     def __init__(self, delay: timedelta, message: str = "") -> None:
         if not isinstance(delay, timedelta):
@@ -146,5 +146,5 @@ class RetryLater(TrackerError):  # noqa: N818 - an order of the user's block, no
         self.delay = delay
 
     def __reduce__(self) -> tuple[type[RetryLater], tuple[timedelta, str]]:
-        """Pickle with both arguments: the default takes the message alone."""
+        """Pickle with both arguments: the default passes only the message."""
         return (type(self), (self.delay, str(self)))

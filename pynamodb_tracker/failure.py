@@ -1,4 +1,4 @@
-"""One failure on record: what an attempt ended with, scrubbed and cut to a size that can always be stored."""
+"""A recorded failure: what an attempt ended with, redacted and truncated to a size that can always be stored."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import Any
 from pynamodb.constants import MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
-
-__all__ = ["Failure", "clean", "cut", "from_map", "scrubbed", "to_map"]
 
 _ONE_LINE = 200
 _TYPE = 60
@@ -33,17 +31,17 @@ class Failure:
     step: str
     """The name of the step."""
     attempt: int
-    """Which attempt of the step it was, from 1; 0 where none was running."""
+    """Which attempt of the step it was, from 1; 0 if none was running."""
     time: datetime
     """When it was recorded."""
     worker: str
     """Who ran the attempt, or set the task aside."""
     type: str
-    """The name of the exception's class, or `ignored` where there was no exception."""
+    """The name of the exception's class, or `ignored` if there was no exception."""
     message: str
-    """What the exception or the person said, at most 2,000 bytes of it."""
+    """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
     traceback: str = ""
-    """The traceback, at most 6,000 bytes of it: both ends."""
+    """The traceback, its middle left out if it is longer than 6,000 bytes."""
 
     @classmethod
     def of(
@@ -56,9 +54,9 @@ class Failure:
         worker: str,
         redact: Callable[[str], str] = str,
     ) -> Failure:
-        """Return the record of an exception, whatever it is: one whose `str()` raises, or of 400 KB, included.
+        """Return the record of any exception, even if its `str()` raises or returns 400 KB.
 
-        `redact` gets the whole texts, before they are cut, so that no half of a secret is left.
+        `redact` gets the whole texts, before they are truncated, so that no part of a secret is left.
         """
         return cls(
             step=step,
@@ -78,57 +76,57 @@ class Failure:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an exception says, its notes included, also where its `__str__` or its notes raise."""
-    return "\n".join(
-        [_told("str()", partial(str, error)), *(_told("note", partial(str, note)) for note in _notes_of(error))]
-    )
+    """Return an exception's message and its notes, even if its `__str__` or its notes raise."""
+    texts = [_text_or_reason("str()", partial(str, error))]
+    texts += [_text_or_reason("note", partial(str, note)) for note in _notes_of(error)]
+    return "\n".join(texts)
 
 
 def _type_of(error: BaseException) -> str:
     """Return the name of an exception's class, on one line."""
-    return " ".join(_told("name", lambda: type(error).__name__).split())
+    return " ".join(_text_or_reason("name", lambda: type(error).__name__).split())
 
 
 def _notes_of(error: BaseException) -> Sequence[object]:
     try:
         notes: object = error.__notes__
-    except Exception:  # noqa: BLE001 - it has none, or its class makes something else of every name
+    except Exception:  # noqa: BLE001 - it has none, or its class overrides attribute access
         return ()
     return notes if isinstance(notes, list | tuple) else ()
 
 
-def _told(what: str, tell: Callable[[], object]) -> str:
-    """Return a text of the user's exception, or that there is none: a failure is recorded whatever its class does.
+def _text_or_reason(what: str, read: Callable[[], object]) -> str:
+    """Return a text of the user's exception, or why there is none: a failure is recorded whatever its class does.
 
-    Ctrl-C alone leaves: it is of a person, and not of that class.
+    Only KeyboardInterrupt propagates: it comes from a person, not from that class.
     """
     try:
-        return clean(str(tell()))
+        return clean(str(read()))
     except KeyboardInterrupt:
         raise
-    except BaseException as broken:  # noqa: BLE001 - a sys.exit() there must not keep the failure from its record
+    except BaseException as broken:  # noqa: BLE001 - even a sys.exit() there must not prevent the record
         return f"<its {what} raised {type(broken).__name__}>"
 
 
 def _traceback_of(error: BaseException) -> str:
-    """Return the traceback without its last lines: those are the type and the message, which are told apart."""
+    """Return the traceback without its last lines, the type and the message, which are recorded separately."""
 
     def formatted() -> str:
-        told = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
-        return "".join(told.format()).removesuffix("".join(told.format_exception_only()))
+        whole = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
+        return "".join(whole.format()).removesuffix("".join(whole.format_exception_only()))
 
-    return _told("traceback", formatted)
+    return _text_or_reason("traceback", formatted)
 
 
 def _outside(frames: TracebackType | None) -> TracebackType | None:
-    """Return the traceback from the user's block on: the library's own frames around it say nothing."""
+    """Return the traceback from the user's block on, without the library's own frames around it."""
     while frames and frames.tb_frame.f_code.co_filename.startswith(_PACKAGE) and frames.tb_next:
         frames = frames.tb_next
     return frames
 
 
 def scrubbed(text: str, redact: Callable[[str], str]) -> str:
-    """Return what the user's `redact` leaves of a text; nothing of it where that fails, for it may hold a secret."""
+    """Return what the user's `redact` makes of a text; nothing of the text if it fails: it may contain a secret."""
     try:
         left: object = redact(text) if text else text
     except KeyboardInterrupt:
@@ -139,12 +137,12 @@ def scrubbed(text: str, redact: Callable[[str], str]) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text as DynamoDB can store it: what has no UTF-8 is escaped."""
+    """Return the text as DynamoDB can store it: characters that UTF-8 lacks are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the text in at most `limit` bytes, both ends kept and the middle gone."""
+    """Return the text in at most `limit` bytes, without its middle if it is longer."""
     raw = text.encode()
     if len(raw) <= limit:
         return text
@@ -154,7 +152,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACEBACK) -> dict[str, Any]:
-    """Return one failure as a stored map, its message and its traceback cut to so many bytes."""
+    """Return a failure as a stored map, its message and its traceback truncated to that many bytes."""
     entry = {
         "step": {STRING: failure.step},
         "attempt": {NUMBER: str(failure.attempt)},
@@ -169,7 +167,7 @@ def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACE
 
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
-    """Return the failure of a stored map; a field that it lacks, from an older version, reads as empty."""
+    """Return the failure in a stored map; a field that an older version did not store reads as empty."""
     texts = {name: next(iter(value.values())) for name, value in entry[MAP].items()}
     known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
     known["attempt"] = int(known["attempt"] or 0)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def local_table() -> Iterator[Callable[..., type[T]]]:
-    """Call it with a table or a use case: until the test ends, it is in memory, on moto."""
+    """Call it with a table or a use case: until the test ends, the table is in memory, on moto."""
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
 
     with ExitStack() as stack:

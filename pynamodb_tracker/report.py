@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Report"]
-
 
 @dataclass(slots=True)
 class Report:
     """The outcome of a batch; a task is in one of the lists."""
 
     succeeded: list[str] = field(default_factory=list)
-    """For these it was done."""
+    """These succeeded, or were created or deleted."""
     failed: list[str] = field(default_factory=list)
     """These failed, and will be tried again."""
     ignored: list[str] = field(default_factory=list)
     """These were set aside: their last attempt failed or was used up, or the function gave up."""
     refused: dict[str, Exception] = field(default_factory=dict)
-    """These were skipped or lost, with the error that says why."""
+    """These were skipped, or their lock was lost; with the error that says why."""
     due: list[str] = field(default_factory=list)
-    """These would have been run, had it not been for `dry_run`."""
+    """These would have run without `dry_run`."""
 
     def __str__(self) -> str:
         if self.due:

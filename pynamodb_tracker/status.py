@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = ["END", "HIGHEST", "LOWEST", "SPACING", "Codes", "Status", "name_of"]
@@ -16,52 +15,42 @@ END = 1000
 
 
 class Status(StrEnum):
-    """How a step of a task stands. Who leaves each: see docs/explanation/states.md."""
+    """The status of a step of a task. The transitions between them: see docs/explanation/states.md."""
 
     PENDING = "pending"
     """Waits for its first attempt, or for the next one after a release or a reopen; left by a claim or an ignore."""
     IN_PROGRESS = "in_progress"
-    """A worker holds the lock; left by that worker, or once the lock is over by the next claim."""
+    """A worker holds the lock; left by that worker or, once the lock has expired, by the next claim."""
     FAILED = "failed"
     """The last attempt failed and another one is allowed; left by a claim, a reopen or an ignore."""
     SUCCEEDED = "succeeded"
-    """Done; of a step that has a next one, this is the same state as pending of that one."""
+    """Done; if there is a next step, this is the same state as pending of that one."""
     IGNORED = "ignored"
     """Set aside by a person, by GiveUp, or after the last attempt; left by a reopen only."""
 
 
-@dataclass(frozen=True, slots=True)
 class Codes:
     """The codes of one step: its number, and the three that follow; `succeeded` belongs to what comes next."""
 
-    step: str
-    pending: int
-    succeeded: int
+    __slots__ = ("failed", "ignored", "in_progress", "own", "pending", "step", "succeeded")
 
-    @property
-    def in_progress(self) -> int:
+    def __init__(self, step: str, pending: int, succeeded: int) -> None:
+        self.step = step
+        self.pending = pending
+        self.succeeded = succeeded
+        self.in_progress = pending + 1
         """The code while a worker holds the lock."""
-        return self.pending + 1
-
-    @property
-    def failed(self) -> int:
+        self.failed = pending + 2
         """The code after an attempt that failed."""
-        return self.pending + 2
-
-    @property
-    def ignored(self) -> int:
+        self.ignored = pending + 3
         """The code of a task that was set aside."""
-        return self.pending + 3
-
-    @property
-    def own(self) -> dict[int, Status]:
-        """The four codes that only this step has."""
-        return {
+        self.own = {
             self.pending: Status.PENDING,
             self.in_progress: Status.IN_PROGRESS,
             self.failed: Status.FAILED,
             self.ignored: Status.IGNORED,
         }
+        """The four codes that only this step has."""
 
     def code(self, status: Status) -> int:
         """Return the code of `status` at this step."""
@@ -69,7 +58,7 @@ class Codes:
 
 
 def name_of(code: int, steps: Iterable[Codes]) -> str:
-    """Return a state in words, `ship pending`; a code of a step that is no longer declared is told as it is."""
+    """Return a state in words, such as `ship pending`; `unknown 25` for a code that no step declares."""
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"

@@ -1,4 +1,4 @@
-"""For tests: a table in memory on moto, and a clock that stands still; both are fixtures of pytest, too."""
+"""For tests: a table in memory, on moto, and a stopped clock; both are also pytest fixtures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SET = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
     """Stop the library's clock, at the time now or at `at`, and yield it: `.advance(timedelta)` moves it.
 
-    Only the library's own clock stops, for the whole process; waiting between two tries moves it and takes no time.
+    Only the library's own clock stops, for the whole process. Pauses between retries move it and take no time.
     """
     stopped = StoppedClock(at)
     before = clock.use(stopped)
@@ -38,22 +38,22 @@ def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
 
 
 class OneAtATime(SharedConnection):
-    """A connection that sends one request at a time: moto checks a condition and writes without a lock between."""
+    """A connection that sends one request at a time: moto does not lock between checking a condition and writing."""
 
     _gate = threading.RLock()
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Send the request when no other one is under way."""
+        """Send the request when no other request is in flight."""
         with self._gate:
             return super().dispatch(operation_name, operation_kwargs)
 
 
 @contextmanager
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
-    """Give these tables, or those of these use cases, to moto while it is entered: in memory, empty, no credentials.
+    """Keep these tables, or those of these use cases, in memory on moto until it is left: empty, without credentials.
 
-    Endpoints and profiles, in Meta and in the environment, are set aside meanwhile: for the whole process, so enter it
-    in one thread. Entered again for the same table, it is that table as it is. Needs the extra `local`.
+    Endpoints and profiles, in Meta and in the environment, are ignored meanwhile, for the whole process, so enter it in
+    one thread. If entered again for the same table, the table keeps its tasks. Needs the extra `local`.
     """
     try:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it

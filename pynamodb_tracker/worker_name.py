@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["this_worker", "working_as"]
-
 
 @functools.cache
 def _host() -> str:
@@ -21,13 +19,13 @@ _name: ContextVar[str | None] = ContextVar("pynamodb_tracker_worker", default=No
 
 
 def this_worker() -> str:
-    """Return who claims: by `working_as`, or else `host:pid`, read anew each time because processes fork."""
+    """Return who claims: the name set by `working_as`, or else `host:pid`, read each time because processes fork."""
     return _name.get() or f"{_host()}:{os.getpid()}"
 
 
 @contextmanager
 def working_as(name: str | None) -> Iterator[None]:
-    """Let what is claimed in this block be claimed under that name; None changes nothing."""
+    """Use that name for tasks that are claimed in this block; None changes nothing."""
     before = _name.set(name or _name.get())
     try:
         yield

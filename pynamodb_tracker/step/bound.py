@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
 
-RetryDelay = timedelta | Callable[[int], timedelta]
-
 
 class DeclaredState:
     """A state named in the class body, where the use case is not known yet."""
@@ -71,7 +69,7 @@ class Step:
         *,
         max_attempts: int = 3,
         lock_for: timedelta = timedelta(minutes=5),
-        retry_delay: RetryDelay | None = None,
+        retry_delay: timedelta | Callable[[int], timedelta] | None = None,
         give_up_on: Sequence[type[BaseException]] = (),
         also_from: States = (),
     ) -> None:

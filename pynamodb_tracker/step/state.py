@@ -16,27 +16,25 @@ from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
 
-__all__ = ["Page", "State", "window"]
-
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T_co]):
-    """Some tasks of a state, and where the next page begins."""
+    """Some tasks of a state, and the cursor of the next page."""
 
     tasks: list[T_co]
     """Up to `limit` tasks, whole, in the order of the query."""
     cursor: str | None
-    """Text to be given to the next `page`; None where this page is the last one."""
+    """Text to pass to the next `page`; None if this is the last page."""
 
 
 class State(Generic[T]):
     """A status of a step of a use case; equal to another by use case and code, so `ship pending` is one state.
 
-    Reading is by the index, which lags behind writes by a moment: a task that has just changed may be missing,
-    but none is returned that is no longer in the state.
+    Tasks are found by the index, which is updated a moment after the table: a task that has just changed may be
+    missing, but every task that is returned is in the state.
     """
 
     __slots__ = ("code", "model", "status", "step", "use_case_id")
@@ -66,9 +64,9 @@ class State(Generic[T]):
     ) -> Iterator[T]:
         """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
 
-        The window `since <= t < until` is about `update_time`: when they came into the state. Read lazily, a page at
-        a time; `latest_first` turns the order round. `with_data=False` leaves `data` out, which saves reading it where
-        it is large: touching it is then an AttributeError.
+        The window `since <= t < until` applies to `update_time`: when a task came into the state. Read lazily, a page
+        at a time; `latest_first` reverses the order. `with_data=False` leaves `data` out, which saves reading it if it
+        is large: accessing it then raises an AttributeError.
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
@@ -87,10 +85,10 @@ class State(Generic[T]):
         latest_first: bool = False,
         with_data: bool = True,
     ) -> Page[T]:
-        """Return up to `limit` tasks and a cursor for the next page, which another process may ask for.
+        """Return up to `limit` tasks and a cursor for the next page, which another process can use.
 
         A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
-        comes back during the walk comes again.
+        returns to it between two pages can be on both.
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
@@ -120,11 +118,11 @@ class State(Generic[T]):
             positions = {key: _checked_position(*at) for key, at in positions.items()}
         except (AttributeError, RecursionError, TypeError, ValueError):
             raise ValueError(
-                f"this is no cursor of a page: {shown(cursor)}; give page() what the last one returned"
+                f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page"
             ) from None
         if scan_id != self._scan_id(scan):
             raise ValueError(
-                f"the cursor is of another query than {self} with these arguments: ask as for its first page"
+                f"the cursor belongs to another query than {self} with these arguments: use those of the first page"
             )
         return positions
 
@@ -145,7 +143,7 @@ class State(Generic[T]):
 
 
 def _checked_position(due_time: str, task_id: str) -> index.Position:
-    """Return a place in the index; ValueError or TypeError for one where no task can be."""
+    """Return a position in the index; ValueError or TypeError for one that no task can have."""
     if stamp(datetime.fromisoformat(due_time)) != due_time:
         raise ValueError(due_time)
     return due_time, check_task_id(task_id)

@@ -13,8 +13,6 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.query import SeenIds, StateScan
 from pynamodb_tracker.step.state import State, window
 
-__all__ = ["everything", "leniently"]
-
 T = TypeVar("T", bound=TaskRow)
 
 

@@ -378,9 +378,12 @@ class AsynchronousObject:
 
 NO_FUNCTIONS: list[Any] = [
     *((value, "takes a function of the context, not ") for value in (None, "print", 5, {}, STEP, object())),
-    *((value, "done when it returns, not the async") for value in (asynchronous, streaming, partial(asynchronous))),
+    *(
+        (value, "has finished when it returns, not the async")
+        for value in (asynchronous, streaming, partial(asynchronous))
+    ),
     *((value, "not the async") for value in (AsynchronousObject(), AsynchronousObject().method)),
-    *((value, "done when it returns, not the generator") for value in (generating, partial(generating))),
+    *((value, "has finished when it returns, not the generator") for value in (generating, partial(generating))),
 ]
 
 
@@ -442,8 +445,8 @@ BAD_TIMES = [
     (YEAR_1.replace(tzinfo=None), "has no time zone: add tzinfo=UTC"),
     (YEAR_9999.replace(tzinfo=None), "has no time zone: add tzinfo=UTC"),
     (datetime(2026, 1, 1, tzinfo=NoOffset()), "has no time zone: add tzinfo=UTC"),
-    (datetime.min.replace(tzinfo=EAST), "is outside of the years that UTC has"),
-    (datetime.max.replace(tzinfo=WEST), "is outside of the years that UTC has"),
+    (datetime.min.replace(tzinfo=EAST), "is outside of the years of datetime in UTC"),
+    (datetime.max.replace(tzinfo=WEST), "is outside of the years of datetime in UTC"),
     (date(2026, 1, 1), "is an aware datetime, not datetime.date"),
     (time(12, tzinfo=UTC), "is an aware datetime, not datetime.time"),
     (timedelta(days=1), "is an aware datetime, not datetime.timedelta"),

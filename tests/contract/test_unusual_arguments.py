@@ -66,8 +66,8 @@ def test_a_cursor_that_lost_its_end_or_its_beginning_or_is_of_another_query_is_r
     for cut in range(1, 12):
         refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[cut:]), "cursor")
         refuses(lambda cut=cut: Parcel.sort.pending.page(cursor=cursor[:-cut]), "cursor")
-    refuses(lambda: Order.confirm_payment.pending.page(cursor=cursor), "cursor is of another query")
-    refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_first=True), "cursor is of another query")
+    refuses(lambda: Order.confirm_payment.pending.page(cursor=cursor), "cursor belongs to another query")
+    refuses(lambda: Parcel.sort.pending.page(cursor=cursor, latest_first=True), "cursor belongs to another query")
     assert len(Parcel.sort.pending.page(cursor=cursor).tasks) == 1
 
 
