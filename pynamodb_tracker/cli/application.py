@@ -21,10 +21,10 @@ from pynamodb_tracker.cli.commands.worker import worker
 from pynamodb_tracker.cli.streams import reserve_standard_descriptors
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Look": {"status": status, "list": list_tasks, "show": show, "errors": errors, "stuck": stuck},
+    "Inspect": {"status": status, "list": list_tasks, "show": show, "errors": errors, "stuck": stuck},
     "Run": {"run": run, "retry": retry, "worker": worker},
-    "Put right": {"reopen": reopen, "ignore": ignore, "delete": delete},
-    "Move": {"load": load, "export": export},
+    "Manage": {"reopen": reopen, "ignore": ignore, "delete": delete},
+    "Transfer": {"load": load, "export": export},
     "Set up": {"create-table": create_table, "doctor": doctor, "demo": demo},
 }
 

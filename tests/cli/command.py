@@ -1,16 +1,20 @@
-"""Runs a command in this process, as typer would, about the shop."""
+"""Runs a command in this process: as typer's tests do, or on streams of a test's own."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
+from unittest import mock
 
 from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
 
-__all__ = ["APP", "Ended", "read", "run"]
+__all__ = ["APP", "Ended", "Screen", "read", "run", "run_on"]
 
 APP = "tests.cli.shop:Order"
 
@@ -35,6 +39,43 @@ def run(*arguments: str, of: str = APP, text: str | None = None, **variables: st
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)
+
+
+class Screen(io.TextIOWrapper):
+    """A stream that keeps what is written to it, and says whether it is a terminal."""
+
+    def __init__(self, *, is_terminal: bool = True, encoding: str = "utf-8") -> None:
+        super().__init__(io.BytesIO(), encoding=encoding, newline="")
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    @property
+    def text(self) -> str:
+        """What was written so far."""
+        self.flush()
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode(self.encoding)
+
+
+def run_on(
+    *arguments: str, stdin: TextIO | None = None, stdout: TextIO | None, of: str = APP, **variables: str
+) -> tuple[int, str]:
+    """Run a command on these streams, None for one that is closed; return its exit code, and what stderr has."""
+    dropped = {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    errors = Screen(is_terminal=False)
+    with (
+        mock.patch.dict(os.environ, kept | {"PYNAMODB_TRACKER_APP": of} | variables, clear=True),
+        mock.patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=errors),
+    ):
+        try:
+            app(list(arguments))
+        except SystemExit as ended:
+            return int(ended.code or 0), errors.text
+    raise AssertionError("typer exits")
 
 
 def read(*arguments: str, of: str = APP) -> Any:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,7 @@ from pynamodb.exceptions import QueryError
 
 from pynamodb_tracker.__main__ import main
 from pynamodb_tracker.cli.exits import one_line
-from tests.cli.command import APP, run
+from tests.cli.command import APP, Screen, run, run_on
 from tests.cli.shop import EmptyTask, Order, StoreTask
 from tests.demo.command import environment, ran
 from tests.engine.dynamodb_local import Engine
@@ -202,17 +203,28 @@ def test_an_interrupt_before_the_command_has_begun_leaves_no_traceback(monkeypat
 @pytest.mark.parametrize(
     "arguments", [("status",), ("list", "pay.failed"), ("create-table",)], ids=lambda each: each[0]
 )
-def test_an_endpoint_that_is_none_is_told_in_one_line(arguments: tuple[str, ...], url: str, words: str) -> None:
-    done = subprocess.run(  # noqa: S603 - our own arguments, through no shell
-        [sys.executable, "-m", "pynamodb_tracker", *arguments],
+def test_an_endpoint_that_is_none_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], url: str, words: str
+) -> None:
+    monkeypatch.setattr(StoreTask.Meta, "host", url, raising=False)
+    StoreTask.tracker.table.reconnect()
+    ended = run(*arguments)
+    StoreTask.tracker.table.reconnect()
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"table store: {words}: check Meta.host and AWS_ENDPOINT_URL_DYNAMODB\n"
+
+
+def test_an_endpoint_of_the_environment_that_is_none_is_told_in_one_line() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "pynamodb_tracker", "status"],
         cwd=ROOT,
-        env={**environment(), "PYNAMODB_TRACKER_APP": APP, "AWS_ENDPOINT_URL_DYNAMODB": url},
+        env={**environment(), "PYNAMODB_TRACKER_APP": APP, "AWS_ENDPOINT_URL_DYNAMODB": "notaurl"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"table store: {words}: check Meta.host and AWS_ENDPOINT_URL_DYNAMODB\n"
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("table store: Invalid endpoint: notaurl: check Meta.host and AWS_ENDPOINT_URL")
 
 
 SHELL = pytest.mark.skipif(os.name == "nt", reason="a POSIX shell")
@@ -224,16 +236,8 @@ MAKES_TABLES = "tests.cli.shop_in_memory:Order"
     ("line", "words"),
     [
         ("delete - --yes <&-", "stdin is closed"),
-        ("reopen pay - <&-", "stdin is closed"),
-        ("load - <&-", "stdin is closed"),
-        ("delete o-1 <&-", "delete asks for confirmation"),
         ("export >&-", "cannot write to stdout: it is closed"),
-        ("list pay.pending --json >&-", "cannot write to stdout: it is closed"),
-        ("show o-1 --json >&-", "cannot write to stdout: it is closed"),
-        ("export >/dev/full", "cannot write to stdout: No space left on device"),
         ("list pay.pending >/dev/full", "cannot write to stdout: No space left on device"),
-        ("status --json >/dev/full", "cannot write to stdout: No space left on device"),
-        ("doctor >/dev/full", "cannot write to stdout: No space left on device"),
     ],
 )
 def test_streams_that_are_closed_or_full_are_told_in_one_line(line: str, words: str) -> None:
@@ -250,6 +254,36 @@ def test_streams_that_are_closed_or_full_are_told_in_one_line(line: str, words: 
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith(words)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("reopen pay -", "stdin is closed"),
+        ("load -", "stdin is closed"),
+        ("delete o-1", "delete asks for confirmation"),
+    ],
+)
+def test_a_stdin_that_is_closed_is_told_in_one_line(line: str, words: str) -> None:
+    code, err = run_on(*line.split(), stdin=None, stdout=Screen())
+    assert (code, err.count("\n"), err.startswith(words)) == (2, 1, True)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("line", ["list pay.pending --json", "show o-1 --json", "status --json"])
+def test_json_for_a_stdout_that_is_closed_is_told_in_one_line(line: str) -> None:
+    Order.create("o-1")
+    assert run_on(*line.split(), stdout=None) == (2, "cannot write to stdout: it is closed\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("line", ["export", "status --json", "doctor"])
+def test_a_stdout_that_is_full_is_told_in_one_line(line: str) -> None:
+    Order.create("o-1")
+    with suppress(OSError), Path("/dev/full").open("w") as full:
+        assert run_on(*line.split(), stdout=full) == (2, "cannot write to stdout: No space left on device\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -109,7 +109,6 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
         process.stdin.write("".join(f'{{"task_id": "n-{n}"}}\n' for n in range(20)))
         process.stdin.flush()
         until(lambda: Order.pay.pending.count() == 20)
-        time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         if not closes:
             assert process.stderr is not None

@@ -14,6 +14,7 @@ from contextlib import suppress
 import pytest
 from rich.cells import cell_len
 
+from tests.cli.command import APP, Screen, run_on
 from tests.cli.server import Environment, command, on_server
 from tests.cli.shop import Order, stalling, waver
 from tests.demo.command import environment
@@ -85,21 +86,28 @@ def shown(server: Environment, columns: int, *arguments: str, **more: str) -> st
     return text
 
 
-def piped(server: Environment, *arguments: str, **more: str) -> str:
-    """Return what a command writes into a pipe."""
-    done = subprocess.run(  # noqa: S603 - our own arguments, through no shell
-        command(*arguments), cwd=ROOT, env=variables(server, **more), capture_output=True, text=True, check=False
-    )
-    return done.stdout
+def drawn(columns: int, *arguments: str, **more: str) -> str:
+    """Return what a terminal of that width is sent by a command in this process, which needs no signals."""
+    screen = Screen()
+    run_on(*arguments, stdin=None, stdout=screen, of=APP, TERM="xterm-256color", COLUMNS=str(columns), **more)
+    return screen.text
+
+
+def piped(*arguments: str, encoding: str = "utf-8") -> str:
+    """Return what a command in this process writes into a pipe."""
+    pipe = Screen(is_terminal=False, encoding=encoding)
+    run_on(*arguments, stdout=pipe)
+    return pipe.text
 
 
 TABLES = [("status",), ("list", "pay.failed"), ("list", "pay.pending"), ("errors",)]
 
 
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("columns", [80, 140])
 @pytest.mark.parametrize("arguments", TABLES, ids=" ".join)
-def test_tables_fit_and_cut_no_id(server: Environment, columns: int, arguments: tuple[str, ...]) -> None:
-    text = _COLOUR.sub("", shown(server, columns, *arguments))
+def test_tables_fit_and_cut_no_id(columns: int, arguments: tuple[str, ...]) -> None:
+    text = _COLOUR.sub("", drawn(columns, *arguments))
     assert [line for line in text.splitlines() if cell_len(line) > columns] == []
     assert "\x1b" not in text
     if arguments[-1] == "pay.failed":
@@ -108,37 +116,38 @@ def test_tables_fit_and_cut_no_id(server: Environment, columns: int, arguments: 
         assert "bad-7 " in text
 
 
-def test_a_wider_terminal_shows_more_of_an_error(server: Environment) -> None:
+def test_a_table_is_as_wide_as_its_terminal(server: Environment) -> None:
     narrow, wide = (shown(server, columns, "list", "pay.failed") for columns in (80, 140))
     assert "about bad-7, request" not in narrow
     assert "about bad-7, request" in wide
 
 
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("arguments", [*TABLES, ("show", "bad-1")], ids=" ".join)
-def test_colours_are_for_terminals_that_want_them(server: Environment, arguments: tuple[str, ...]) -> None:
-    assert _COLOUR.search(shown(server, 80, *arguments))
-    assert not re.search(r"\x1b\[[0-9;]*3\d", shown(server, 80, *arguments, NO_COLOR="1"))
-    assert "\x1b" not in piped(server, *arguments)
+def test_colours_are_for_terminals_that_want_them(arguments: tuple[str, ...]) -> None:
+    assert _COLOUR.search(drawn(80, *arguments))
+    assert not re.search(r"\x1b\[[0-9;]*3\d", drawn(80, *arguments, NO_COLOR="1"))
+    assert "\x1b" not in piped(*arguments)
 
 
-def test_a_pipe_gets_whole_lines(server: Environment) -> None:
-    lines = piped(server, "list", "pay.failed").splitlines()
+@pytest.mark.usefixtures("server")
+def test_a_pipe_gets_whole_lines() -> None:
+    lines = piped("list", "pay.failed").splitlines()
     (line,) = [line for line in lines if line.startswith(LONG)]
     assert re.search(r" now  ConnectionError: the bank did not answer about bad-x{100}, request \d+$", line)
     assert "…" not in "".join(lines)
 
 
-def test_what_has_no_such_character_is_sent_its_number(server: Environment) -> None:
-    told = piped(server, "list", "pay.failed", PYTHONIOENCODING="ascii")
-    assert r"bad-\u65e5\u672c" in told
-    assert "  ####" in piped(server, "status", PYTHONIOENCODING="ascii")
+@pytest.mark.usefixtures("server")
+def test_what_has_no_such_character_is_sent_its_number() -> None:
+    assert r"bad-\u65e5\u672c" in piped("list", "pay.failed", encoding="ascii")
+    assert "  ####" in piped("status", encoding="ascii")
 
 
 def test_help_is_laid_out_for_the_terminal(server: Environment) -> None:
-    for columns in (80, 140):
-        text = _COLOUR.sub("", shown(server, columns, "--help"))
-        assert max(map(cell_len, text.splitlines())) <= columns
-        assert [group for group in ("Look", "Run", "Put right", "Move", "Set up") if f"─ {group} ─" not in text] == []
+    text = _COLOUR.sub("", shown(server, 80, "--help"))
+    assert max(map(cell_len, text.splitlines())) == 80
+    assert [group for group in ("Inspect", "Run", "Manage", "Transfer", "Set up") if f"─ {group} ─" not in text] == []
 
 
 def test_a_bar_shows_how_far_a_batch_is(server: Environment) -> None:

@@ -435,7 +435,7 @@ def module(folder: Path, extra: str = "") -> Path:
 def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
     server: Environment, number: signal.Signals, processes: str
 ) -> None:
-    Order.create_many((f"o-{n:03}" for n in range(200)), threads=4)
+    Order.create_many((f"o-{n:03}" for n in range(80)), threads=4)
     with started(server, "pay=tests.cli.shop:dawdle", "--processes", processes, "--json") as process:
         until(Order.ship.pending.count)
         os.killpg(process.pid, number)  # as a terminal does, and some supervisors
@@ -444,7 +444,7 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
     counts = counted()
     assert code == 0
     assert counts["ship pending"] == told["succeeded"] > 0
-    assert counts == {"ship pending": told["succeeded"], "pay pending": 200 - told["succeeded"]}
+    assert counts == {"ship pending": told["succeeded"], "pay pending": 80 - told["succeeded"]}
 
 
 @posix

@@ -38,9 +38,7 @@ def list_tasks(
     use_case_name: UseCaseOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    newest: Annotated[bool, typer.Option("--newest", metavar="", help="Show the tasks with the latest due time.")] = (
-        False
-    ),
+    newest: Annotated[bool, typer.Option("--newest", metavar="", help="Begin with the latest due time.")] = (False),
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most this many tasks.")] = 50,
     everything: Annotated[bool, typer.Option("--all", metavar="", help="Show all tasks, without a limit.")] = False,
     as_json: JsonOption = False,

@@ -87,7 +87,7 @@ def worker(
     until_idle: Annotated[bool, typer.Option("--until-idle", metavar="", help="Exit once no task is due.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep calling functions for tasks of steps as they become due, and for abandoned tasks.
+    """Run functions for the tasks of steps as they become due, and for abandoned tasks, until stopped.
 
     SIGTERM or Ctrl-C stops it: it starts no more tasks, waits for running ones up to the grace time, and releases those
     that still run. A second Ctrl-C does not wait. On kill -USR1 it prints what it is doing.
