@@ -117,9 +117,10 @@ def test_what_killed_its_workers_says_so_in_its_errors(clock: StoppedClock) -> N
 def test_a_task_may_lose_more_than_a_hundred_workers(clock: StoppedClock) -> None:
     Patient.create("p-1")
     with pytest.raises(LockLostError), Patient.wait.start("p-1"):
-        for _ in range(104):
-            clock.advance(OVER)
-            die(Patient.wait, "p-1")
+        dead = {"L": [{"N": str(fence)} for fence in range(1, 105)]}
+        change(Patient, "p-1", attempt={"N": "104"}, fence={"N": "104"}, unfinished=dead)  # as when 104 have died
+        clock.advance(OVER)
+        die(Patient.wait, "p-1")
         clock.advance(OVER)
         with Patient.wait.start("p-1") as ctx:
             assert (ctx.attempt, ctx.fence) == (106, 106)

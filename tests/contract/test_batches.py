@@ -19,6 +19,7 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from pynamodb_tracker.query import state_scan
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
@@ -305,14 +306,15 @@ def test_run_all_takes_a_limit_and_a_window(threads: int, clock: StoppedClock) -
     assert sorted(report.succeeded) == ["o-1", "o-2"]
 
 
-def test_run_all_reads_a_page_of_tasks_at_a_time() -> None:
+def test_run_all_reads_a_page_of_tasks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_scan, "_PAGE", 50)
     operations: list[str] = []
 
     def work(_: ExecutionContext[Eager]) -> None:
         operations.extend(requests.operations)
         requests.clear()
 
-    Eager.create_many((f"e-{number:03}" for number in range(510)), threads=4)
+    Eager.create_many((f"e-{number}" for number in range(51)), threads=4)
     with recorded() as requests:
         Eager.work.run_all(work)
     first = operations.index("UpdateItem")

@@ -170,13 +170,13 @@ def test_the_traceback_tells_the_causes() -> None:
 
 def test_errors_stay_bounded_however_often_a_task_fails_and_is_reopened() -> None:
     Tireless.create("t-1")
-    for _ in range(6):
-        for attempt in range(25):
+    for _ in range(3):
+        for attempt in range(15):
             fail(Tireless.try_it, "t-1", Broken(f"failure {attempt} " + "x" * 1000))
         Tireless.try_it.reopen("t-1")
     task = Tireless.get_task("t-1")
     assert 2 <= len(task.errors) <= 20
-    assert task.errors[-1].message.startswith("failure 24 ")
+    assert task.errors[-1].message.startswith("failure 14 ")
     assert item_bytes(stored(Tireless, "t-1")) < MOST_BYTES
 
 

@@ -151,8 +151,8 @@ def test_whole_rows_are_read_strongly_consistent() -> None:
     assert table["ConsistentRead"] is True
 
 
-def test_a_query_for_10_of_1000_tasks_in_5_shards_takes_at_most_6_requests_and_one_for_all_yields_each_once() -> None:
-    expected = write_many(Parcel, 1000)
+def test_a_query_for_10_of_300_tasks_in_5_shards_takes_at_most_6_requests_and_one_for_all_yields_each_once() -> None:
+    expected = write_many(Parcel, 300)
     with recorded() as requests:
         assert ids(Parcel.sort.pending.query(limit=10)) == expected[:10]
     assert len(requests) <= 6

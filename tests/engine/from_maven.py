@@ -27,6 +27,7 @@ def recipe() -> Recipe:
             java,
             "-Xmx1g",
             "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",  # it lives for minutes: the better compiler costs more than it gains
             f"-Dsqlite4java.library.path={jars}",
             "-cp",
             f"{jars}/*",
