@@ -1,4 +1,4 @@
-"""A table in memory, and a clock that stands still."""
+"""A table in memory that each test finds empty, and a clock that stands still."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from pynamodb_tracker.testing import StoppedClock, local_table
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.engines import Engine, Moto
 from tests.worker.shop import ShopTask
 
 
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Engine]:
+    """Make the table once for each module: what a new table costs is a client, and AWS mocked anew."""
+    with Moto.of([ShopTask]) as tables:
+        yield tables
+
+
 @pytest.fixture
-def shop(stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
+def shop(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
     """Open the shop, and return the clock."""
-    with local_table(ShopTask):
-        yield stopped_clock
+    yield stopped_clock
+    memory.empty()

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import ExecutionContext, Worker
-from tests.worker.shop import Order
+from tests.worker.shop import Order, Parcel
 
 __all__ = ["PATIENCE"]
 
@@ -29,7 +29,12 @@ def work(ctx: ExecutionContext[Any]) -> None:
     tell(f"{ctx.task.task_id} {os.getpid()}")
     if ctx.task.task_id.startswith("hang"):
         time.sleep(PATIENCE)
+    elif ctx.task.task_id.startswith("hold"):
+        while Parcel.sort.pending.count() == 0:
+            time.sleep(0.1)
     elif ctx.task.task_id.startswith("slow"):
+        time.sleep(0.2)
+    elif ctx.task.task_id.startswith("short"):
         time.sleep(0.05)
     elif ctx.task.task_id.startswith("exit"):
         raise SystemExit(7)

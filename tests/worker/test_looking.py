@@ -325,37 +325,45 @@ def test_a_table_that_does_not_answer_yet_is_waited_for(
     assert "cannot be polled yet" in caplog.text
 
 
+@pytest.mark.parametrize("due", [{}, {"pending": 24 * HOUR, "failed": 24 * HOUR, "in_progress": 24 * HOUR}])
+def test_an_idle_hour_is_about_160_polls(
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock, due: dict[str, timedelta]
+) -> None:
+    """The pauses are 22.5 seconds on average."""
+    end = stopped_clock.now() + HOUR
+    step.due = {state: stopped_clock.now() + time for state, time in due.items()}
+    while stopped_clock.now() < end:
+        pauses(poller, stopped_clock, 1)
+    assert 130 <= len(step.looks) <= 200
+    assert step.rounds == []
+
+
 @pytest.mark.engine
-def test_an_idle_hour_of_a_step_is_about_160_looks_of_3_requests_and_half_a_read_unit_each(
+def test_a_poll_of_an_idle_step_is_3_requests_for_each_shard_and_half_a_read_unit_each(
     dynamodb_local: Engine, stopped_clock: StoppedClock
 ) -> None:
-    """The pauses are 22.5 seconds on average; DynamoDB Local charges nothing where a query finds nothing, AWS does."""
+    """DynamoDB Local charges nothing where a query finds nothing, AWS does."""
     with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
         later = stopped_clock.now() + 24 * HOUR
         for state in (Order.confirm.pending, Order.confirm.failed):
             Order.create_many(
-                {"task_id": f"{state}-{number}", "due_time": later, "state": state} for number in range(50)
+                {"task_id": f"{state}-{number}", "due_time": later, "state": state} for number in range(10)
             )
         Order.create("held")
         with Order.confirm.start("held", lock_for=24 * HOUR):
-            looks, units = idle_hour(Order.confirm, stopped_clock)
-            assert 130 <= looks <= 200
-            assert units == 1.5 * looks
-        looks, units = idle_hour(Parcel.sort, stopped_clock, shards=3)
-        assert 130 <= looks <= 200
-        assert units <= 3 * 1.5 * looks
+            assert requests_and_units(Order.confirm, stopped_clock, polls=5) == (15, 7.5)
+        requests, units = requests_and_units(Parcel.sort, stopped_clock, polls=5)
+        assert requests == 3 * 15
+        assert units <= 3 * 7.5
 
 
-def idle_hour(step: Any, clock: StoppedClock, shards: int = 1) -> tuple[float, float]:
-    """Return how often a worker looks in an hour without work, and the read units of that."""
-    poller, end = StepPoller(step, LONGEST), clock.now() + HOUR
+def requests_and_units(step: Any, clock: StoppedClock, *, polls: int) -> tuple[int, float]:
+    """Return how many requests some polls of a step send, and how many read units they use."""
+    poller = StepPoller(step, LONGEST)
     with recorded(ShopTask) as requests:
-        while clock.now() < end:
-            assert poller.take() is None
-            clock.advance(poller.next_poll - clock.now())
+        pauses(poller, clock, polls)
     assert set(requests.operations) == {"Query"}
-    units = sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in requests)
-    return len(requests) / 3 / shards, units
+    return len(requests), sum(request.answer["ConsumedCapacity"]["CapacityUnits"] for request in requests)
 
 
 @pytest.mark.usefixtures("shop")
