@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -177,6 +178,31 @@ def test_the_glossary_has_every_word_in_order_each_with_the_page_that_explains_i
     said = {word for part in parts for word in re.findall(r"^- \*\*([^*]+)\*\*", part, re.MULTILINE)}
     assert {*Status, "attempt", "code", "due", "fence", "lock", "state", "status", "step", "task"} <= said
     assert {"use case", "worker"} <= said
+
+
+# What contributing.md says about the source is compared with it.
+
+CONTRIBUTING = Page(ROOT / "docs" / "contributing.md")
+
+
+def test_the_picture_of_the_layers_is_what_import_linter_checks() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [layers] = [
+        contract["layers"]
+        for contract in settings["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers" and contract["containers"] == ["pynamodb_tracker"]
+    ]
+    [drawn] = [text for text in blocks_of(CONTRIBUTING, "text") if text.startswith("__main__")]
+    assert [line.partition("#")[0].split() for line in drawn.splitlines()] == [
+        re.findall(r"\w+", layer) for layer in layers
+    ]
+
+
+def test_the_paths_that_contributors_are_led_to_exist() -> None:
+    named = {*CONTRIBUTING.code(), *(word for text in blocks_of(CONTRIBUTING, "text") for word in text.split())}
+    paths = {name for name in named if re.fullmatch(r"\.?[\w.-]+(/[\w.-]+)+", name)}
+    assert len(paths) > 20
+    assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
 
 
 # What lock.md shows of the protocol is compared with what is sent.
