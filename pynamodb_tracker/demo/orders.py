@@ -1,18 +1,22 @@
-"""An order: what the world outside of the table does with it, and so where the pipeline must leave it."""
+"""Orders, generated or read from a CSV file, and the state in which the pipeline must leave each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import csv
+import io
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 
+from pynamodb_tracker.arguments import check_task_id, did_you_mean
 from pynamodb_tracker.status import Status
 
-__all__ = ["CALLED_OFF", "STATUSES", "STEPS", "PlacedOrder", "Trouble", "called_off_at", "happened"]
-
 STEPS = ("confirm_payment", "ship", "deliver")
-"""The steps of the pipeline, in order; the event of each is told by one time of the order."""
+"""The steps of the pipeline, in order; each records one event of the order, and a file has one time for each event."""
 
 STATUSES: Mapping[str, int] = {
     "created": 0,
@@ -24,28 +28,35 @@ STATUSES: Mapping[str, int] = {
     "canceled": 0,
     "unavailable": 0,
 }
-"""The statuses of an order, and how many steps have certainly happened in each."""
+"""The statuses of an order, and how many events have certainly happened in each."""
 
 CALLED_OFF = ("canceled", "unavailable")
-"""The statuses of an order that some step gives up on."""
+"""The statuses of an order that one of the steps gives up on."""
 
 
 class Trouble(StrEnum):
-    """Why a generated order can never succeed, whatever is tried."""
+    """Why a generated order can never succeed."""
 
     DECLINED = "declined"
     """The bank declines the card: the step gives up at once."""
     SILENT = "silent"
     """The bank never answers: every attempt fails."""
     CRASHING = "crashing"
-    """The label takes down each worker that prints it: every attempt dies."""
+    """Printing the label kills the worker: every attempt dies."""
     UNKNOWN = "unknown"
-    """Nobody knows the address: the step gives up at once."""
+    """The address does not exist: the step gives up at once."""
 
     @property
     def step(self) -> str:
-        """The step at which it shows."""
+        """The step in which it shows."""
         return {Trouble.CRASHING: "ship", Trouble.UNKNOWN: "deliver"}.get(self, "confirm_payment")
+
+
+_SHARES = {Trouble.DECLINED: 0.03, Trouble.SILENT: 0.01, Trouble.CRASHING: 0.002, Trouble.UNKNOWN: 0.02}
+"""Which part of the generated orders has each trouble."""
+
+_CANCELED = 0.02
+"""Which part of them the customer cancels before the payment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +67,189 @@ class PlacedOrder:
     status: str
     """One of `STATUSES`."""
     times: Mapping[str, datetime] = field(default_factory=dict)
-    """When the event of a step happened, by the step's name; a step without one is left out."""
+    """When the event of each step happened, by the name of the step; empty where the file does not say."""
     trouble: Trouble | None = None
 
     @property
     def end(self) -> tuple[str, Status]:
-        """Where the pipeline must leave the order, as a step and its status.
+        """The step and status in which the pipeline must leave the order.
 
-        A delivered order reaches the end; one that was called off ends ignored at the step that had not happened
-        by then; any other waits at the step that has not happened yet.
+        A delivered order succeeds at the last step. One that was called off is ignored at the first step whose event
+        had not happened by then. Any other is pending at the first step whose event has not happened yet.
         """
         if self.trouble:
             return self.trouble.step, Status.IGNORED
         if step := called_off_at(self.status, self.times):
             return step, Status.IGNORED
-        done = happened(self.status, self.times)
+        done = _happened(self.status, self.times)
         return (STEPS[-1], Status.SUCCEEDED) if done == len(STEPS) else (STEPS[done], Status.PENDING)
 
     @property
     def steps_started(self) -> tuple[str, ...]:
-        """The steps that some worker must start, the one that gives up included."""
+        """The steps that a worker must start; an order that is pending at the end is placed there and not started."""
         step, status = self.end
-        return STEPS[: STEPS.index(step) + (status is not Status.PENDING)]
-
-
-def happened(status: str, times: Collection[str]) -> int:
-    """Return how many steps of an order have happened: all up to the last one that its status or a time tells of.
-
-    Real files have gaps, delivered orders without a time of delivery for one: what came later tells of what was before.
-    """
-    told = (number for number, step in enumerate(STEPS, 1) if step in times)
-    return max(STATUSES[status], max(told, default=0))
+        return () if status is Status.PENDING else STEPS[: STEPS.index(step) + 1]
 
 
 def called_off_at(status: str, times: Collection[str]) -> str | None:
-    """Return the step that gives up on an order: the first that had not happened, or the last if all had."""
+    """Return the step that gives up on a called-off order: the first that had not happened, or the last one."""
     if status not in CALLED_OFF:
         return None
-    return STEPS[min(happened(status, times), len(STEPS) - 1)]
+    return STEPS[min(_happened(status, times), len(STEPS) - 1)]
+
+
+def _happened(status: str, times: Collection[str]) -> int:
+    """Return how many events have happened: all up to the last one that the status or a time proves.
+
+    Real files have gaps, such as a delivered order without a time of delivery; a later event proves the earlier ones.
+    """
+    proved_by_times = (number for number, step in enumerate(STEPS, 1) if step in times)
+    return max(STATUSES[status], max(proved_by_times, default=0))
+
+
+def generate_orders(count: int, seed: int) -> list[PlacedOrder]:
+    """Return `count` orders, always the same for the same seed; each trouble occurs at least once if there is room."""
+    kinds: list[tuple[str, Trouble | None]] = [("canceled", None)] * _number(_CANCELED, count)
+    for trouble, share in _SHARES.items():
+        kinds += [("delivered", trouble)] * _number(share, count)
+    del kinds[count // 2 :]
+    kinds += [("delivered", None)] * (count - len(kinds))
+    random.Random(f"orders {seed}").shuffle(kinds)  # noqa: S311 - a demo has no secrets
+    width = max(4, len(str(count)))
+    return [
+        PlacedOrder(f"o-{number:0{width}}", status, trouble=trouble)
+        for number, (status, trouble) in enumerate(kinds, 1)
+    ]
+
+
+def _number(share: float, count: int) -> int:
+    return max(1, round(share * count))
+
+
+_REQUIRED = ("order_id", "order_status")
+
+_TIMES = {
+    "order_approved_at": "confirm_payment",
+    "order_delivered_carrier_date": "ship",
+    "order_delivered_customer_date": "deliver",
+}
+"""The columns with the time of a step's event, and the step."""
+
+_OTHER_TIMES = ("order_purchase_timestamp", "order_estimated_delivery_date")
+
+_COLUMNS = (*_REQUIRED, "customer_id", *_OTHER_TIMES, *_TIMES)
+
+_FORMATS = ("%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M %p", "%m/%d/%Y")
+
+_MOST_PROBLEMS = 20
+
+
+class BadOrdersFileError(Exception):
+    """A file of orders cannot be used; `problems` has a line for each reason."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = list(problems)
+
+
+def read_orders(path: Path) -> list[PlacedOrder]:
+    """Return the orders of a CSV file in UTF-8; BadOrdersFileError has the first problem of each line.
+
+    The first line names the columns, in any order; only `order_id` and `order_status` are required. A time is written
+    `M/D/YYYY H:MM` or as in ISO 8601, and is empty if its event never happened.
+    """
+    lines = _lines(path)
+    header_line, header = next(lines, (1, []))
+    if problem := _problem_of(header):
+        raise BadOrdersFileError([f"{path}:{header_line}: {problem}"])
+    orders: list[PlacedOrder] = []
+    line_of: dict[str, int] = {}
+    problems: list[str] = []
+    for number, values in lines:
+        try:
+            order = _order(header, values)
+        except ValueError as error:
+            problems.append(f"{path}:{number}: {error}")
+            continue
+        if order.order_id in line_of:
+            also = f"order_id {order.order_id!r} is also on line {line_of[order.order_id]}: write each order once"
+            problems.append(f"{path}:{number}: {also}")
+        line_of.setdefault(order.order_id, number)
+        orders.append(order)
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"{path}: and {len(problems) - _MOST_PROBLEMS} more"]
+    if not (orders or problems):
+        problems = [f"{path}:{header_line + 1}: there is no order below the header: write one per line"]
+    if problems:
+        raise BadOrdersFileError(problems)
+    return orders
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the lines that are not blank, with their numbers; a quoted value that spans lines has that of its last."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise BadOrdersFileError([f"{path}: cannot be read: {error.strerror}"]) from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise BadOrdersFileError([f"{path}:{line}: this is not UTF-8: save the file as CSV in UTF-8"]) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for values in reader:
+            if any(values):
+                yield reader.line_num, [value.strip() for value in values]
+    except csv.Error as error:
+        raise BadOrdersFileError([f"{path}:{reader.line_num}: this is not CSV: {error}"]) from None
+
+
+def _problem_of(header: Sequence[str]) -> str | None:
+    """Return what is wrong with the names of the columns, None if nothing is."""
+    if not header:
+        return f"the file is empty: its first line names the columns, {','.join(_COLUMNS)}"
+    if len(header) == 1 and (mark := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        return f"the columns are separated by {mark!r}: separate them by commas"
+    for name in header:
+        if name not in _COLUMNS:
+            hint = did_you_mean(name, _COLUMNS) or f"; the columns are {', '.join(_COLUMNS)}"
+            return f"unknown column {name!r}{hint}"
+        if header.count(name) > 1:
+            return f"the column {name!r} occurs {header.count(name)} times: keep one"
+    for name in _REQUIRED:
+        if name not in header:
+            return f"the column {name!r} is missing: every order needs one"
+    return None
+
+
+def _order(header: Sequence[str], values: Sequence[str]) -> PlacedOrder:
+    """Return the order of a line; ValueError says what is wrong with it."""
+    if len(values) != len(header):
+        raise ValueError(f"{len(values)} fields, but the header has {len(header)}: write all of them, empty ones too")
+    found = dict(zip(header, values, strict=True))
+    if not found["order_id"]:
+        raise ValueError("order_id is empty: every order needs one")
+    try:
+        check_task_id(found["order_id"])
+    except ValueError as error:
+        raise ValueError(f"order_id: {error}") from None
+    status = found["order_status"].lower()
+    if status not in STATUSES:
+        hint = did_you_mean(status, STATUSES) or f"; write one of {', '.join(STATUSES)}"
+        raise ValueError(f"unknown order_status {found['order_status']!r}{hint}")
+    columns = (*_TIMES, *_OTHER_TIMES)
+    times = {column: _time(column, found[column]) for column in columns if found.get(column)}
+    return PlacedOrder(
+        found["order_id"], status, {step: times[column] for column, step in _TIMES.items() if column in times}
+    )
+
+
+def _time(column: str, text: str) -> datetime:
+    if text[4:5] == "-":
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
+    for form in _FORMATS:
+        with suppress(ValueError):
+            return datetime.strptime(text, form)  # noqa: DTZ007 - the files name no zone, and no two times are compared
+    raise ValueError(f"{column} {text!r} is not a date: write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS")

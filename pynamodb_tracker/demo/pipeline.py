@@ -1,28 +1,30 @@
-"""The pipeline of the demo: the table, the use case with its three steps, and what a worker does in each."""
+"""The pipeline of the demo: its table, the use case with three steps, and what a worker does in each of them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 from pynamodb.attributes import UnicodeAttribute
 
-from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, State, Status, Step, Task, UseCase
-from pynamodb_tracker.demo.accidents import MAX_ATTEMPTS, Accident, Accidents
-from pynamodb_tracker.demo.orders import CALLED_OFF, STEPS, PlacedOrder, Trouble, called_off_at, happened
-
-__all__ = ["LOCK", "MARGIN", "DemoTask", "Order", "OutsideError", "Worker", "row_of", "state_of", "steps"]
+from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, State, Status, Step, Task, UseCase, clock
+from pynamodb_tracker.demo.orders import PlacedOrder, Trouble, called_off_at
 
 LOCK = timedelta(seconds=2)
-PAUSE = timedelta(seconds=1)
 MARGIN = timedelta(milliseconds=250)
+MAX_ATTEMPTS = 4
+
+WAITING = timedelta(days=1)
+"""An order whose next event has not happened yet is due after so long: when the demo is over."""
 
 
 class OutsideError(Exception):
-    """A service outside did not do what it was asked to."""
+    """An outside service did not do what it was asked to."""
 
 
 class CardDeclinedError(OutsideError):
@@ -30,14 +32,14 @@ class CardDeclinedError(OutsideError):
 
 
 class UnknownAddressError(OutsideError):
-    """Nobody knows the address, and nobody will tomorrow."""
+    """The address does not exist, and will not exist tomorrow."""
 
 
 class DemoTask(Task):
     """The table of the demo."""
 
     class Meta:
-        """Where it is in memory; on a server, `Setup` says where."""
+        """Where it is in memory; `Server` changes this for a server."""
 
         table_name = "pynamodb-tracker-demo"
         region = "us-east-1"
@@ -50,25 +52,29 @@ class DemoTask(Task):
 class Order(DemoTask):
     """The use case: an order is paid, shipped and delivered.
 
-    Locks and pauses are short, because somebody watches; a real step is given minutes.
+    Locks and pauses are short because somebody is watching; give a real step minutes.
     """
 
     use_case_id = UseCase("order")
 
     confirm_payment = Step(
-        10, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=PAUSE, give_up_on=(CardDeclinedError,)
+        10,
+        max_attempts=MAX_ATTEMPTS,
+        lock_for=LOCK,
+        retry_delay=timedelta(seconds=1),
+        give_up_on=(CardDeclinedError,),
     )
-    ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=PAUSE)
-    deliver = Step(30, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=PAUSE, give_up_on=(UnknownAddressError,))
+    ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=timedelta(seconds=1))
+    deliver = Step(
+        30,
+        max_attempts=MAX_ATTEMPTS,
+        lock_for=LOCK,
+        retry_delay=timedelta(seconds=1),
+        give_up_on=(UnknownAddressError,),
+    )
 
     order_status = UnicodeAttribute()
     tracking_no = UnicodeAttribute(null=True)
-
-    @property
-    def times(self) -> dict[str, str]:
-        """When the event of each step happened, as far as the outside tells."""
-        times: dict[str, str] = self.data.get("times", {})
-        return times
 
     @property
     def trouble(self) -> Trouble | None:
@@ -76,9 +82,7 @@ class Order(DemoTask):
         return Trouble(self.data["trouble"]) if "trouble" in self.data else None
 
 
-def steps() -> list[BoundStep[Order]]:
-    """Return the steps in order."""
-    return [getattr(Order, name) for name in STEPS]
+PIPELINE: tuple[BoundStep[Order], ...] = (Order.confirm_payment, Order.ship, Order.deliver)
 
 
 def state_of(step: str, status: Status) -> State[Order]:
@@ -88,58 +92,98 @@ def state_of(step: str, status: Status) -> State[Order]:
 
 
 def row_of(order: PlacedOrder) -> dict[str, Any]:
-    """Return what `Order.create_many` takes to create the task of an order."""
-    times = {step: time.isoformat() for step, time in order.times.items()}
-    return {
-        "task_id": order.order_id,
-        "order_status": order.status,
-        "data": ({"times": times} if times else {}) | ({"trouble": order.trouble} if order.trouble else {}),
-    }
+    """Return what `Order.create_many` needs to create the task of an order.
+
+    An order that waits for its next event is created in the state in which it waits.
+    """
+    data: dict[str, Any] = {}
+    if order.times:
+        data["times"] = {step: time.isoformat() for step, time in order.times.items()}
+    if order.trouble:
+        data["trouble"] = order.trouble
+    row: dict[str, Any] = {"task_id": order.order_id, "order_status": order.status, "data": data}
+    step, status = order.end
+    if status is Status.PENDING:
+        row |= {"state": state_of(step, status), "due_time": clock.now() + WAITING}
+    return row
+
+
+class Accident(StrEnum):
+    """What may happen to an attempt."""
+
+    FAILURE = "failure"
+    """The outside service does not do it this time."""
+    DEATH = "death"
+    """The worker dies with the work done and the success not recorded."""
+
+
+_CHANCE_OF_FAILURE = {"confirm_payment": 0.10, "ship": 0.02, "deliver": 0.02}
+_SHARE_OF_DEATHS, _MOST_DEATHS = 0.01, 6
+_MOST_FAILURES = MAX_ATTEMPTS - 2
+"""Failures in a row of a run that can succeed: one attempt is left for a worker that is late on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
-    """What a worker knows: which orders it can go on with, and how to do each step."""
+class Accidents:
+    """Which attempts fail and which kill their worker, drawn from a seed and so independent of the timing."""
+
+    drawn: Mapping[tuple[str, str], tuple[Accident, ...]]
+    """By order and step: what happens to the first attempts."""
+
+    @classmethod
+    def draw(cls, orders: Iterable[PlacedOrder], seed: int) -> Accidents:
+        """Draw accidents for runs that succeed in the end; at least one worker dies and one run fails."""
+        chance = random.Random(f"accidents {seed}")  # noqa: S311 - a demo has no secrets
+        runs = [
+            (order.order_id, step)
+            for order in orders
+            for step in order.steps_started
+            if order.end != (step, Status.IGNORED)
+        ]
+        chance.shuffle(runs)
+        deaths = min(_MOST_DEATHS, max(1, round(len(runs) * _SHARE_OF_DEATHS)))
+        drawn: dict[tuple[str, str], tuple[Accident, ...]] = dict.fromkeys(runs[:deaths], (Accident.DEATH,))
+        for number, run in enumerate(runs[deaths:]):
+            failures = 1 if number == 0 else 0
+            while failures < _MOST_FAILURES and chance.random() < _CHANCE_OF_FAILURE[run[1]]:
+                failures += 1
+            if failures:
+                drawn[run] = (Accident.FAILURE,) * failures
+        return cls(drawn)
+
+    def of(self, order: Order, step: str, attempt: int) -> Accident | None:
+        """Return what happens to this attempt of a step."""
+        if order.trouble and order.trouble.step == step:
+            return {Trouble.SILENT: Accident.FAILURE, Trouble.CRASHING: Accident.DEATH}.get(order.trouble)
+        drawn = self.drawn.get((order.task_id, step), ())
+        return drawn[attempt - 1] if attempt <= len(drawn) else None
+
+
+class WorkerDiedError(Exception):
+    """The worker dies now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The function of all steps, which `run_all` and `Worker` call; accidents included."""
 
     accidents: Accidents
-    die: Callable[[], None]
-    """How this worker goes when a run takes it along; where it comes back from that, its lock has passed on."""
 
-    def todo(self, step: BoundStep[Order]) -> Iterator[Order]:
-        """Yield the orders that the step has something to do for: due, and the event has happened outside.
-
-        An order whose event has not come is left alone: it stays pending, with no attempt spent. A run that finds
-        out and raises RetryLater would call it failed, which it is not, and would use up its attempts with waiting.
-        """
-        return (order for order in step.todo() if next(self.way(step, order), None))
-
-    def way(self, step: BoundStep[Order], order: Order) -> Iterator[BoundStep[Order]]:
-        """Yield the steps that the order can go from here, this one included, for as long as each of them succeeds."""
-        start, end = STEPS.index(step.name), happened(order.order_status, order.times)
-        yield from steps()[start : len(STEPS) if order.order_status in CALLED_OFF else end]
-
-    def work(self, step: BoundStep[Order], ctx: ExecutionContext[Order]) -> None:
-        """Do a step of an order, unless an accident happens; raises what the attempt fails or is given up with."""
-        order, accident = ctx.task, self.accidents.of(ctx.task.task_id, step.name, ctx.attempt, ctx.task.trouble)
-        note_takeover(step.name, ctx)
+    def __call__(self, ctx: ExecutionContext[Order]) -> None:
+        """Do the step that the order is in; raises what the attempt fails with, and WorkerDiedError for a death."""
+        order, step = ctx.task, ctx.task.state.step
+        accident = self.accidents.of(order, step, ctx.attempt)
         if accident is Accident.FAILURE:
-            raise OutsideError(_FAILURES[step.name])
-        if called_off_at(order.order_status, order.times) == step.name:
+            raise OutsideError(_FAILURES[step])
+        if called_off_at(order.order_status, order.data.get("times", {})) == step:
             raise GiveUp(order.order_status)
-        _EFFECTS[step.name](ctx)
+        _EFFECTS[step](ctx)
         if accident is Accident.DEATH:
-            self.die()
-
-
-def note_takeover(step: str, ctx: ExecutionContext[Order]) -> None:
-    """Write down, at once, that this run took over from one that never finished: the claim right before this one."""
-    if ctx.fence - 1 in ctx.task.unfinished:
-        ctx.task.data.setdefault("taken_over", []).append({"step": step, "attempt": ctx.attempt, "fence": ctx.fence})
-        ctx.save()
+            raise WorkerDiedError
 
 
 def confirm_payment(ctx: ExecutionContext[Order]) -> None:
-    """Charge the card, under a key of the order's own: if this attempt dies, the next one is no second payment."""
+    """Charge the card, under a key of the order's own: an attempt that follows a dead one does not charge it again."""
     if ctx.task.trouble is Trouble.DECLINED:
         raise CardDeclinedError("the card was declined")
     ctx.task.data["receipt"] = _number_for(f"{ctx.task.task_id}/confirm_payment")
@@ -154,7 +198,7 @@ def deliver(ctx: ExecutionContext[Order]) -> None:
     """Hand the parcel over."""
     if ctx.task.trouble is Trouble.UNKNOWN:
         raise UnknownAddressError("nobody knows the address")
-    ctx.task.data["delivered"] = ctx.task.times.get("deliver", "at a time that nobody wrote down")
+    ctx.task.data["delivered"] = ctx.task.data.get("times", {}).get("deliver", "at an unknown time")
 
 
 def _number_for(key: str) -> str:

@@ -1,13 +1,13 @@
-"""The server behind `--endpoint-url`, and the table that a demo makes there for itself and deletes in the end."""
+"""The demo on a server: a table of its own there, and worker processes that really die."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from unittest import mock
 from urllib.parse import urlsplit
 
@@ -15,12 +15,16 @@ import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.demo.pipeline import DemoTask
+from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker.demo.pipeline import DemoTask, Order, Work, WorkerDiedError
 
-__all__ = ["TRANSPORT_ERRORS", "ServerError", "Setup", "demo_table", "first_line", "is_url"]
+_TRANSPORT_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
+"""What PynamoDB and botocore raise if the server is not there or refuses a request."""
 
-TRANSPORT_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
-"""What PynamoDB and botocore raise where a server is not there, or does not do it."""
+_DIED = 75
+"""The exit code of a worker process that dies as planned."""
+
+_SETTINGS = ("host", "table_name", "region", "aws_access_key_id", "aws_secret_access_key")
 
 
 class ServerError(Exception):
@@ -28,83 +32,113 @@ class ServerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """What a process needs to know to find the table."""
+class Server:
+    """A server, and the demo's own table there."""
 
     endpoint_url: str
     table_name: str
 
+    def connect(self) -> None:
+        """Make this the demo's table in this process."""
+        # DynamoDB Local takes any keys, of letters and digits only.
+        key = "demo" if _is_loopback(self.endpoint_url) and not _has_credentials() else None
+        meta = DemoTask.Meta
+        meta.host, meta.table_name = self.endpoint_url, self.table_name
+        meta.region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        meta.aws_access_key_id = meta.aws_secret_access_key = key
+        DemoTask.tracker.table.reconnect()
+
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Let the demo's table be this one, until the end of the block."""
-        key = "demo" if _is_loopback(self.endpoint_url) and not _has_credentials() else None
-        settings: dict[str, Any] = {
-            "host": self.endpoint_url,
-            "table_name": self.table_name,
-            "region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
-            "aws_access_key_id": key,  # DynamoDB Local takes any, of letters and digits only
-            "aws_secret_access_key": key,
-        }
-        with mock.patch.multiple(DemoTask.Meta, **settings):
-            DemoTask.tracker.table.reconnect()
-            try:
-                yield
-            finally:
-                DemoTask.tracker.table.reconnect()
-
-
-@contextmanager
-def demo_table(setup: Setup, *, keep: bool) -> Iterator[None]:
-    """Make the table, and delete it at the end of the block, however that ends; no other table is touched.
-
-    What goes wrong between here and the server is a ServerError.
-    """
-    with setup.connected():
-        with _told(setup):
-            if DemoTask.exists():
-                raise ServerError(f"the table {setup.table_name!r} is there already: give --table-name another name")
+        """Make this the demo's table until the end of the block."""
+        before = {name: getattr(DemoTask.Meta, name) for name in _SETTINGS}
+        self.connect()
         try:
-            with _told(setup):
-                DemoTask.create_table(wait=True)
-                yield
-        except BaseException as error:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(DemoTask.Meta, name, value)
+            DemoTask.tracker.table.reconnect()
+
+    @contextmanager
+    def table(self, *, keep: bool) -> Iterator[None]:
+        """Create the table, and delete it at the end of the block unless it is kept; no other table is touched.
+
+        Requests that fail in the block are a ServerError.
+        """
+        with self.connected():
+            with self._errors():
+                if DemoTask.exists():
+                    raise ServerError(f"the table {self.table_name!r} exists already: give --table-name another name")
             try:
-                _delete(setup, keep=keep)
-            except ServerError as left:
-                error.add_note(str(left))
-            raise
-        _delete(setup, keep=keep)
+                with self._errors():
+                    DemoTask.create_table(wait=True)
+                    yield
+            except BaseException as error:
+                if left := self._delete(keep=keep):
+                    error.add_note(left)
+                raise
+            if left := self._delete(keep=keep):
+                raise ServerError(left)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _TRANSPORT_ERRORS as error:
+            raise ServerError(f"{self.endpoint_url}: {_first_line(error)}") from error
+
+    def _delete(self, *, keep: bool) -> str | None:
+        """Delete the table unless it is kept; return why that failed."""
+        try:
+            if not keep and DemoTask.exists():
+                DemoTask.delete_table()
+        except _TRANSPORT_ERRORS as error:
+            return f"the table {self.table_name} could not be deleted, so delete it by hand: {_first_line(error)}"
+        return None
 
 
-@contextmanager
-def _told(setup: Setup) -> Iterator[None]:
-    try:
-        yield
-    except TRANSPORT_ERRORS as error:
-        raise ServerError(f"{setup.endpoint_url}: {first_line(error)}") from error
+@dataclass(frozen=True, slots=True)
+class ProcessWork:
+    """The work as a worker process does it; sent to one, it connects that process to the table."""
+
+    work: Work
+    server: Server
+
+    def __call__(self, ctx: ExecutionContext[Order]) -> None:
+        """Do the step; a death ends the process as a power cut does: no `finally` of Python runs."""
+        try:
+            self.work(ctx)
+        except WorkerDiedError:
+            os._exit(_DIED)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Let the process that unpickles this connect to the table."""
+        return _in_a_process, (self.work, self.server)
 
 
-def _delete(setup: Setup, *, keep: bool) -> None:
-    try:
-        if not keep and DemoTask.exists():
-            DemoTask.delete_table()
-    except TRANSPORT_ERRORS as error:
-        told = f"the table {setup.table_name} could not be deleted, so delete it by hand: {first_line(error)}"
-        raise ServerError(told) from error
+def _in_a_process(work: Work, server: Server) -> ProcessWork:
+    silence()
+    server.connect()
+    return ProcessWork(work, server)
 
 
-def first_line(error: Exception) -> str:
-    """Return what an error says, on one line."""
-    return str(error).partition("\n")[0]
+def silence() -> None:
+    """Keep the library's log off stderr: the demo shows failures and deaths itself, and all of them are planned."""
+    logging.getLogger("pynamodb_tracker").addHandler(logging.NullHandler())
 
 
 def is_url(text: str) -> bool:
-    """Tell whether this can be the address of a server."""
+    """Return whether this can be the address of a server."""
     try:
         parts = urlsplit(text)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _is_loopback(endpoint_url: str) -> bool:
@@ -116,6 +150,6 @@ def _is_loopback(endpoint_url: str) -> bool:
 
 
 def _has_credentials() -> bool:
-    """Tell whether access keys are set up here; a server on this machine is no reason to ask EC2 for some."""
+    """Return whether access keys are configured; a server on this machine is no reason to ask EC2 for some."""
     with mock.patch.dict(os.environ, AWS_EC2_METADATA_DISABLED="true"):
         return botocore.session.Session().get_credentials() is not None

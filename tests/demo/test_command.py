@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
-from pynamodb_tracker.demo import outcome
-from pynamodb_tracker.demo.pipeline import Worker
+from pynamodb_tracker.demo import session, summary
 from tests.demo.command import ran
 
 
@@ -20,8 +19,8 @@ def test_python_m_runs_the_demo_without_credentials_and_exits_with_0() -> None:
     assert "as the orders say: yes" in result.stdout
 
 
-@pytest.mark.parametrize("package", ["typer", "rich", "moto"])
-def test_a_missing_package_is_told_in_one_line_with_what_to_install(package: str) -> None:
+@pytest.mark.parametrize("package", ["typer", "moto"])
+def test_a_missing_package_is_reported_in_one_line_with_what_to_install(package: str) -> None:
     result = ran("demo", "--count", "2", missing=[package])
     assert result.returncode == 2
     assert result.stdout == ""
@@ -30,7 +29,7 @@ def test_a_missing_package_is_told_in_one_line_with_what_to_install(package: str
     )
 
 
-def test_a_bad_file_is_told_by_line_and_exits_with_2(tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_by_line_and_exits_with_2(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     path.write_text("order_id,order_status\na1,no\na2,created\na2,created\n")
     result = CliRunner().invoke(app, ["demo", "--orders", str(path)])
@@ -40,8 +39,8 @@ def test_a_bad_file_is_told_by_line_and_exits_with_2(tmp_path: Path) -> None:
 
 
 def test_an_outcome_that_is_not_as_it_should_be_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "todo", lambda _worker, _step: iter(()))
-    monkeypatch.setattr(outcome, "_PAUSE", 0)
+    monkeypatch.setattr(session, "_is_settled", lambda: True)
+    monkeypatch.setattr(summary, "_PAUSE", 0)
     result = CliRunner().invoke(app, ["demo", "--count", "3"])
     assert result.exit_code == 1
     assert "as the orders say: no" in result.stdout
@@ -66,7 +65,7 @@ def test_options_that_make_no_sense_are_refused_with_2(arguments: list[str], wor
     assert words in result.stderr
 
 
-def test_a_server_that_does_not_answer_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_answer_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     result = CliRunner().invoke(app, ["demo", "--endpoint-url", "http://127.0.0.1:9"])
     assert result.exit_code == 2
@@ -75,5 +74,5 @@ def test_a_server_that_does_not_answer_is_told_in_one_line(monkeypatch: pytest.M
     assert "onnect" in line
 
 
-def test_the_command_alone_tells_what_there_is() -> None:
+def test_the_command_alone_lists_the_demo() -> None:
     assert "demo" in CliRunner().invoke(app, []).output

@@ -9,13 +9,11 @@ import pytest
 from rich.console import Console
 
 from pynamodb_tracker import Status
-from pynamodb_tracker.demo import outcome as outcome_module
-from pynamodb_tracker.demo.accidents import MAX_ATTEMPTS, Accident, draw_accidents
-from pynamodb_tracker.demo.generated import generate_orders
-from pynamodb_tracker.demo.orders import Trouble
-from pynamodb_tracker.demo.outcome import Outcome
-from pynamodb_tracker.demo.pipeline import Order, Worker
+from pynamodb_tracker.demo import session, summary
+from pynamodb_tracker.demo.orders import Trouble, generate_orders
+from pynamodb_tracker.demo.pipeline import MAX_ATTEMPTS, Accident, Accidents, Order, Work
 from pynamodb_tracker.demo.session import Options, run
+from pynamodb_tracker.demo.summary import Outcome
 
 ORDERS = """\
 order_id,order_status,order_approved_at,order_delivered_carrier_date,order_delivered_customer_date
@@ -116,28 +114,27 @@ def test_generated_orders_succeed_or_end_ignored_and_nothing_is_left_to_do(of_ge
 
 def test_every_run_whose_worker_died_is_taken_over_or_was_the_last_attempt(of_generated: Shown) -> None:
     orders = generate_orders(GENERATED.count, GENERATED.seed)
-    drawn = draw_accidents(orders, GENERATED.seed).drawn.values()
+    drawn = Accidents.draw(orders, GENERATED.seed).drawn.values()
     deaths = sum(accident is Accident.DEATH for accidents in drawn for accident in accidents)
     crashing = sum(order.trouble is Trouble.CRASHING for order in orders)
     outcome, out = of_generated
     assert crashing > 0 < deaths
-    assert outcome.unfinished == deaths + crashing * MAX_ATTEMPTS
-    assert len(outcome.takeovers) == outcome.unfinished - crashing
-    assert all(takeover.attempt > 1 < takeover.fence for takeover in outcome.takeovers)
-    assert f"Taken over: {outcome.unfinished} runs whose worker died" in out
-    assert f"{outcome.unfinished} workers died in the middle; {outcome.unfinished} came back" in out
+    died = sum(map(len, outcome.taken_over.values()))
+    assert died == deaths + crashing * MAX_ATTEMPTS
+    words = f"({died - crashing} run again, {crashing} on the last attempt)"
+    assert f"Taken over: {died} runs whose worker died {words}" in out
 
 
 def test_runs_and_retries_are_counted_by_the_fences_of_the_rows(of_generated: Shown) -> None:
     orders = generate_orders(GENERATED.count, GENERATED.seed)
-    drawn = sum(map(len, draw_accidents(orders, GENERATED.seed).drawn.values()))
+    drawn = sum(map(len, Accidents.draw(orders, GENERATED.seed).drawn.values()))
     hopeless = sum(order.trouble in {Trouble.SILENT, Trouble.CRASHING} for order in orders)
     outcome, _ = of_generated
     assert outcome.retries == drawn + hopeless * (MAX_ATTEMPTS - 1)
     assert outcome.runs == outcome.retries + sum(len(order.steps_started) for order in orders)
 
 
-def test_the_ignored_orders_are_told_by_reason(of_generated: Shown) -> None:
+def test_the_ignored_orders_are_listed_by_reason(of_generated: Shown) -> None:
     _, out = of_generated
     for reason in ("the card was declined", "canceled", "the payment gateway did", "nobody knows", "4 of 4 attempts"):
         assert reason in out
@@ -145,26 +142,35 @@ def test_the_ignored_orders_are_told_by_reason(of_generated: Shown) -> None:
 
 def test_no_thread_is_left_behind() -> None:
     before = threading.active_count()
-    shown(Options(count=10, workers=3))
+    shown(Options(count=3, workers=3))
     assert threading.active_count() == before
 
 
-def test_an_order_that_is_not_where_it_should_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Worker, "todo", lambda _worker, _step: iter(()))
-    monkeypatch.setattr(outcome_module, "_PAUSE", 0)
+def test_an_order_that_is_not_where_it_should_be_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_is_settled", lambda: True)
+    monkeypatch.setattr(summary, "_PAUSE", 0)
     outcome, out = shown(Options(count=4))
     assert outcome.differences
     assert "as the orders say: no" in out
     assert "o-0001 is confirm_payment pending, and should be " in out
 
 
-def test_an_error_that_is_nobodys_plan_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_with_a_bug_fails_until_it_is_ignored_and_the_outcome_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(Worker, "work", broken)
-    with pytest.raises(ZeroDivisionError):
-        shown(Options(count=4))
+    monkeypatch.setattr(summary, "_PAUSE", 0)
+    monkeypatch.setattr(Work, "__call__", broken)
+    outcome, out = shown(Options(count=2))
+    assert outcome.differences
+    assert "confirm_payment: a bug" in out
+
+
+def test_the_demo_ends_soon_after_it_is_told_to_stop() -> None:
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(KeyboardInterrupt):
+        run(Options(count=4), Console(file=io.StringIO()), stopped)
 
 
 def test_a_terminal_shows_a_bar_for_each_step_and_a_pipe_plain_lines() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import secrets
 import signal
 import time
@@ -11,107 +11,110 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from pynamodb_tracker.demo.accidents import Accidents
 from pynamodb_tracker.demo.pipeline import DemoTask, Order
-from pynamodb_tracker.demo.processes import Processes
-from pynamodb_tracker.demo.server import ServerError, Setup, demo_table
-from tests.demo.command import ran, started
+from pynamodb_tracker.demo.server import ProcessWork, Server, ServerError
+from pynamodb_tracker.demo.session import Options, run
+from tests.demo.command import started
 from tests.engine.dynamodb_local import Engine
 
 pytestmark = pytest.mark.race
 
-MANY = 400
+MANY = 100
 """Orders that keep the workers busy until the test has seen them."""
 
 
 @pytest.fixture
-def setup(dynamodb_local: Engine) -> Iterator[Setup]:
+def server(dynamodb_local: Engine) -> Iterator[Server]:
     """Yield a table's name that nobody has; the table is gone afterwards, whatever the test left.
 
     DynamoDB Local keeps tables apart by access key: these are the ones that the demo takes without any.
     """
-    setup = Setup(dynamodb_local.endpoint, f"demo-{secrets.token_hex(4)}")
+    server = Server(dynamodb_local.endpoint, f"demo-{secrets.token_hex(4)}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ACCESS_KEY_ID", "demo")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "demo")
-        yield setup
-        with setup.connected():
+        yield server
+        with server.connected():
             if DemoTask.exists():
                 DemoTask.delete_table()
 
 
-def arguments(setup: Setup, *more: str) -> tuple[str, ...]:
-    return ("demo", "--endpoint-url", setup.endpoint_url, "--table-name", setup.table_name, *more)
+def arguments(server: Server, *more: str) -> tuple[str, ...]:
+    return ("demo", "--endpoint-url", server.endpoint_url, "--table-name", server.table_name, *more)
 
 
-def test_worker_processes_die_and_others_finish_their_orders(setup: Setup) -> None:
-    result = ran(*arguments(setup, "--count", "20", "--workers", "3"))
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "as the orders say: yes" in result.stdout
-    died = re.search(r"(\d+) worker processes died in the middle", result.stdout)
-    taken_over = re.search(r"Taken over: (\d+) runs", result.stdout)
-    assert died is not None
-    assert taken_over is not None
-    assert int(taken_over[1]) >= int(died[1]) >= 5  # the order that crashes all its workers, and one accident
-    with setup.connected():
+def test_a_worker_process_dies_and_another_one_finishes_its_order(server: Server, tmp_path: Path) -> None:
+    path, out = tmp_path / "orders.csv", io.StringIO()
+    path.write_text("order_id,order_status\na1,delivered\na2,delivered\nc1,canceled\n")
+    outcome = run(
+        Options(path, workers=1, endpoint_url=server.endpoint_url, table_name=server.table_name), Console(file=out)
+    )
+    assert not outcome.differences
+    assert sum(map(len, outcome.taken_over.values())) == 1
+    assert "2 worker processes" in out.getvalue()
+    assert "Taken over: 1 runs whose worker died (1 run again)" in out.getvalue()
+    assert "as the file says: yes" in out.getvalue()
+    with server.connected():
         assert not DemoTask.exists()
 
 
-def test_the_table_is_left_only_when_asked_for(setup: Setup) -> None:
-    result = ran(*arguments(setup, "--count", "2", "--workers", "1", "--keep"))
-    assert f"the table {setup.table_name} is left there" in result.stdout
-    with setup.connected():
-        assert sum(Order.counts().values()) == 2
+def test_the_table_is_kept_only_if_that_is_asked_for(server: Server) -> None:
+    with server.table(keep=True):
+        Order.create("a1", order_status="delivered")
+    with server.connected():
+        assert sum(Order.counts().values()) == 1
 
 
-def test_a_table_that_is_there_already_is_refused_and_left_alone(setup: Setup) -> None:
-    with setup.connected():
+def test_a_table_that_exists_already_is_refused_and_left_alone(server: Server) -> None:
+    with server.connected():
         DemoTask.create_table(wait=True)
         Order.create("mine", order_status="created")
-    result = ran(*arguments(setup, "--count", "2"))
-    assert result.returncode == 2
-    assert f"the table {setup.table_name!r} is there already" in result.stderr
-    with setup.connected():
+    with pytest.raises(ServerError, match=f"the table '{server.table_name}' exists already"), server.table(keep=False):
+        pass
+    with server.connected():
         assert Order.get_task("mine").state == Order.confirm_payment.pending
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-def test_ctrl_c_ends_the_workers_and_deletes_the_table(setup: Setup) -> None:
-    with started(*arguments(setup, "--count", str(MANY))) as process:
-        workers = pids_of_workers(setup)
+def test_ctrl_c_ends_the_workers_and_deletes_the_table(server: Server) -> None:
+    with started(*arguments(server, "--count", str(MANY))) as process:
+        workers = pids_of_workers(server)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
+    assert process.returncode == 130
+    assert err.splitlines() == [
+        "stopping: the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
+    ]
     assert all(has_ended(pid) for pid in workers)
-    with setup.connected():
+    with server.connected():
         assert not DemoTask.exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-def test_workers_end_when_the_demo_itself_is_killed(setup: Setup) -> None:
-    with started(*arguments(setup, "--count", str(MANY))) as process:
-        workers = pids_of_workers(setup)
+def test_workers_end_when_the_demo_itself_is_killed(server: Server) -> None:
+    with started(*arguments(server, "--count", str(MANY))) as process:
+        workers = pids_of_workers(server)
         process.kill()
         process.communicate(timeout=60)
     assert all(has_ended(pid) for pid in workers)
 
 
-def test_a_worker_that_breaks_ends_the_demo_and_says_why(setup: Setup, capfd: pytest.CaptureFixture[str]) -> None:
-    elsewhere = Setup("http://127.0.0.1:9", setup.table_name)
-    with setup.connected():
-        DemoTask.create_table(wait=True)
-        Order.create("a1", order_status="delivered")
-        told = pytest.raises(ServerError, match="a worker process ended by itself, with exit code 1")
-        with Processes(1, Accidents({}), elsewhere).at_work() as crew, told:
-            crew.work_off(lambda _counts: None)
-    assert "127.0.0.1:9" in capfd.readouterr().err
+def test_a_worker_process_that_cannot_start_ends_the_demo(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ProcessWork, "__reduce__", lambda _work: (int, ("no number",)))
+    options = Options(count=1, endpoint_url=server.endpoint_url, table_name=server.table_name)
+    with pytest.raises(ServerError, match="before it began to work"):
+        run(options, Console(file=io.StringIO()))
+    assert "no number" in capfd.readouterr().err
 
 
-def test_access_keys_that_are_set_up_are_used(setup: Setup) -> None:
-    with setup.connected():
+def test_access_keys_that_are_set_up_are_used(server: Server) -> None:
+    with server.connected():
         assert DemoTask.Meta.aws_access_key_id is None
-        assert DemoTask.Meta.host == setup.endpoint_url
+        assert DemoTask.Meta.host == server.endpoint_url
     assert DemoTask.Meta.table_name == "pynamodb-tracker-demo"
 
 
@@ -124,28 +127,28 @@ def test_keys_are_made_up_for_a_server_on_this_machine_only(monkeypatch: pytest.
         ("https://dynamodb.eu-west-1.amazonaws.com", None),
         ("http://localhost.example.com:8000", None),
     ):
-        with Setup(url, "some").connected():
+        with Server(url, "some").connected():
             assert DemoTask.Meta.aws_access_key_id == key
 
 
-def test_a_table_that_cannot_be_deleted_is_told_beside_the_error_itself(
-    setup: Setup, monkeypatch: pytest.MonkeyPatch
+def test_a_table_that_cannot_be_deleted_is_reported_with_the_error_itself(
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = demo_table(setup, keep=False)
+    table = server.table(keep=False)
     with pytest.raises(ServerError) as caught, table:  # noqa: PT012 - the block is what goes wrong
         monkeypatch.setattr(DemoTask.Meta, "host", "http://127.0.0.1:9")
         DemoTask.tracker.table.reconnect()
         Order.counts()
     assert "127.0.0.1:9" in str(caught.value)
-    assert any(f"the table {setup.table_name} could not be deleted" in note for note in caught.value.__notes__)
+    assert any(f"the table {server.table_name} could not be deleted" in note for note in caught.value.__notes__)
     monkeypatch.undo()
 
 
-def pids_of_workers(setup: Setup) -> set[int]:
+def pids_of_workers(server: Server) -> set[int]:
     """Return the processes that have claimed orders, as soon as there are some: a row says who claimed it."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        with setup.connected():
+        with server.connected():
             if DemoTask.exists() and sum(Order.counts().values()) == MANY:
                 rows = [row for state, number in Order.counts().items() if number for row in state.query(limit=100)]
                 if pids := {int(row.worker.rpartition(":")[2]) for row in rows if row.worker}:
@@ -155,7 +158,7 @@ def pids_of_workers(setup: Setup) -> set[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process is gone, within the time that it has for the order in its hands."""
+    """Return whether a process is gone, within the time that it has for the order in its hands."""
     for _ in range(100):
         if not is_running(pid):
             return True
@@ -164,7 +167,7 @@ def has_ended(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process is there; a dead one that nobody has waited for, in a container without init, is not."""
+    """Return whether a process is there; a dead one that nobody has waited for, in a container without init, is not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

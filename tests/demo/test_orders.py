@@ -8,9 +8,8 @@ from datetime import datetime
 import pytest
 
 from pynamodb_tracker import Status
-from pynamodb_tracker.demo.accidents import MAX_ATTEMPTS, Accident, draw_accidents
-from pynamodb_tracker.demo.generated import generate_orders
-from pynamodb_tracker.demo.orders import STEPS, PlacedOrder, Trouble
+from pynamodb_tracker.demo.orders import STEPS, PlacedOrder, Trouble, generate_orders
+from pynamodb_tracker.demo.pipeline import MAX_ATTEMPTS, Accident, Accidents
 
 PENDING, IGNORED, SUCCEEDED = Status.PENDING, Status.IGNORED, Status.SUCCEEDED
 
@@ -48,6 +47,10 @@ def test_an_order_in_trouble_ends_ignored_at_the_step_where_it_shows(trouble: Tr
     assert order.steps_started == STEPS[: STEPS.index(trouble.step) + 1]
 
 
+def test_an_order_that_waits_for_its_next_event_is_started_by_nobody() -> None:
+    assert PlacedOrder("a1", "shipped").steps_started == ()
+
+
 def test_generated_orders_are_the_same_for_the_same_seed_and_each_trouble_is_among_them() -> None:
     orders = generate_orders(40, seed=5)
     assert orders == generate_orders(40, seed=5) != generate_orders(40, seed=6)
@@ -60,7 +63,7 @@ def test_generated_orders_are_the_same_for_the_same_seed_and_each_trouble_is_amo
 
 def test_accidents_leave_an_order_that_can_succeed_attempts_to_do_so() -> None:
     orders = [PlacedOrder(f"a{number}", "delivered") for number in range(2000)]
-    drawn = draw_accidents(orders, seed=1).drawn
+    drawn = Accidents.draw(orders, seed=1).drawn
     assert max(map(len, drawn.values())) == MAX_ATTEMPTS - 2
     assert {accident for accidents in drawn.values() for accident in accidents} == set(Accident)
 
@@ -68,6 +71,6 @@ def test_accidents_leave_an_order_that_can_succeed_attempts_to_do_so() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_however_few_the_orders_one_worker_dies_and_one_run_fails(seed: int) -> None:
     orders = [PlacedOrder("a1", "delivered"), PlacedOrder("a2", "canceled"), PlacedOrder("a3", "created")]
-    drawn = draw_accidents(orders, seed).drawn
+    drawn = Accidents.draw(orders, seed).drawn
     assert {accident for accidents in drawn.values() for accident in accidents} == set(Accident)
     assert {order_id for order_id, _ in drawn} == {"a1"}  # a2 only gives up, and a3 never starts
