@@ -139,7 +139,7 @@ class ThreadTeam:
         self._pollers = [
             StepPoller(step, longest, threads=settings.threads, eager=eager) for step, _ in settings.functions
         ]
-        self._functions = {id(each): pair[1] for each, pair in zip(self._pollers, settings.functions, strict=True)}
+        self._functions = dict(settings.functions)
         self._dispatcher = Dispatcher(self._pollers, rate=settings.rate, until_idle=settings.until_idle)
         self._heartbeat = settings.heartbeat
         self._messages = messages
@@ -214,7 +214,7 @@ class ThreadTeam:
         attempt = WorkerAttempt(poller, task_id, heartbeat=self._heartbeat, stopped=stopped)
         self._running[thread] = attempt
         try:
-            attempt.run(self._functions[id(poller)])
+            attempt.run(self._functions[poller.step])
         finally:
             del self._running[thread]
             self._dispatcher.note_end()

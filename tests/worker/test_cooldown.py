@@ -11,7 +11,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.exceptions import TaskError, TaskLockedError
 from pynamodb_tracker.worker.poller import Cooldown, StepPoller
-from tests.worker.test_looking import HOUR, LONGEST, SECOND, FakeStep, failed
+from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed
 
 if TYPE_CHECKING:
     from pynamodb_tracker.testing import StoppedClock
