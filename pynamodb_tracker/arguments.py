@@ -18,7 +18,7 @@ _SHOWN = 200
 def check_task_id(task_id: object) -> str:
     """Return the task id; any text of 1 to 1024 bytes."""
     if not isinstance(task_id, str):
-        raise TypeError(f"a task id is text, not {shown(task_id)}{_as_text(task_id)}")
+        raise TypeError(f"a task id must be text, not {shown(task_id)}{_as_text(task_id)}")
     try:
         length = len(task_id.encode())
     except UnicodeEncodeError:
@@ -41,7 +41,7 @@ def check_time(name: str, time: object) -> datetime | None:
     if time is None:
         return None
     if not isinstance(time, datetime):
-        raise TypeError(f"{name} is an aware datetime, not {shown(time)}")
+        raise TypeError(f"{name} must be an aware datetime, not {shown(time)}")
     if time.tzinfo is None or time.utcoffset() is None:
         raise ValueError(f"{name}={time!r} has no time zone: add tzinfo=UTC, or write datetime.now(UTC)")
     try:
@@ -53,9 +53,9 @@ def check_time(name: str, time: object) -> datetime | None:
 def check_duration(name: str, duration: object) -> timedelta:
     """Return a duration above zero."""
     if not isinstance(duration, timedelta):
-        raise TypeError(f"{name} is a timedelta, not {shown(duration)}: write timedelta(seconds=...)")
+        raise TypeError(f"{name} must be a timedelta, not {shown(duration)}: write timedelta(seconds=...)")
     if not timedelta(0) < duration <= LONGEST:
-        raise ValueError(f"{name} is above zero and at most {LONGEST.days} days, not {duration!r}")
+        raise ValueError(f"{name} must be above zero and at most {LONGEST.days} days, not {duration!r}")
     return duration
 
 
@@ -80,7 +80,7 @@ def check_flags(**flags: object) -> None:
     """Refuse each flag, by its name, that is neither True nor False."""
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            raise TypeError(f"{name} is True or False, not {shown(flag)}")
+            raise TypeError(f"{name} must be True or False, not {shown(flag)}")
 
 
 def check_limit(name: str, limit: object) -> int | None:
@@ -88,18 +88,16 @@ def check_limit(name: str, limit: object) -> int | None:
     if limit is None:
         return None
     if type(limit) is not int:
-        raise TypeError(f"{name} is a whole number, not {shown(limit)}")
+        raise TypeError(f"{name} must be a whole number, not {shown(limit)}")
     if not 1 <= limit <= sys.maxsize:
-        raise ValueError(
-            f"{name} is 1 or more and at most {sys.maxsize}, not {shown(limit)}: leave it out for no limit"
-        )
+        raise ValueError(f"{name} must be from 1 to {sys.maxsize}, not {shown(limit)}: leave it out for no limit")
     return limit
 
 
 def check_threads(threads: object) -> int:
     """Return the number of threads, from 1."""
     if type(threads) is not int or threads < 1:
-        raise ValueError(f"threads is a whole number from 1, not {shown(threads)}")
+        raise ValueError(f"threads must be a whole number from 1, not {shown(threads)}")
     return threads
 
 
@@ -125,9 +123,9 @@ def check_rate(name: str, rate: object) -> float | None:
     if rate is None:
         return None
     if isinstance(rate, bool) or not isinstance(rate, int | float):
-        raise TypeError(f"{name} is a number of starts per second, not {shown(rate)}")
+        raise TypeError(f"{name} must be a number of starts per second, not {shown(rate)}")
     if not 0.001 <= rate <= 1_000_000:  # noqa: PLR2004 - also refuses NaN
-        raise ValueError(f"{name} is between 0.001 and 1,000,000 starts per second, not {rate!r}")
+        raise ValueError(f"{name} must be between 0.001 and 1,000,000 starts per second, not {rate!r}")
     return float(rate)
 
 
@@ -136,5 +134,5 @@ def check_text(name: str, text: object) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
-        raise TypeError(f"{name} is text, not {shown(text)}")
+        raise TypeError(f"{name} must be text, not {shown(text)}")
     return text

@@ -322,7 +322,7 @@ class BoundStep(Generic[T]):
         check_limit("limit", limit)
         check_flags(heartbeat=heartbeat, dry_run=dry_run)
         if not (progress is None or callable(progress)):
-            raise TypeError(f"progress is a function of the report, not {progress!r}")
+            raise TypeError(f"progress must be a function of the report, not {progress!r}")
         rate = check_rate("rate", rate)
         if dry_run:
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
@@ -345,7 +345,7 @@ class BoundStep(Generic[T]):
         Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
         if not isinstance(reason, str):
-            raise TypeError(f"the reason is text, not {reason!r}")
+            raise TypeError(f"the reason must be text, not {reason!r}")
         return transitions.ignore(self._writes, check_task_id(task_id), reason)
 
     def allow_from(self, states: States) -> None:
@@ -400,7 +400,7 @@ class BoundStep(Generic[T]):
 def _sequence(name: str, states: object) -> Iterable[object]:
     """Return states that are given as a sequence; TypeError for anything else, a single state included."""
     if isinstance(states, State | DeclaredState):
-        raise TypeError(f"{name} is a sequence of states, not one: write {name}=({states},)")
+        raise TypeError(f"{name} must be a sequence of states, not one: write {name}=({states},)")
     if isinstance(states, str) or not isinstance(states, Iterable):
-        raise TypeError(f"{name} is a sequence of states, not {shown(states)}: write {name}=(ship.failed,)")
+        raise TypeError(f"{name} must be a sequence of states, not {shown(states)}: write {name}=(ship.failed,)")
     return states

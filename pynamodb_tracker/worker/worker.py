@@ -146,7 +146,7 @@ def _check_functions(functions: object) -> dict[BoundStep[Any], Function]:
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Function]) -> int:
     """Return the number of processes; ValueError if they could not import what they are to run."""
     if type(processes) is not int or processes < 1:
-        raise ValueError(f"processes is a whole number from 1, not {shown(processes)}")
+        raise ValueError(f"processes must be a whole number from 1, not {shown(processes)}")
     if processes > 1:
         try:
             pickle.dumps(tuple(functions.items()))
@@ -160,7 +160,7 @@ def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Funct
 
 def _check_grace(grace: object) -> timedelta:
     if not isinstance(grace, timedelta):
-        raise TypeError(f"grace is a timedelta, not {shown(grace)}: write timedelta(seconds=...)")
+        raise TypeError(f"grace must be a timedelta, not {shown(grace)}: write timedelta(seconds=...)")
     if not timedelta(0) <= grace <= LONGEST:
         raise ValueError(f"grace is zero or more and at most {LONGEST.days} days, not {grace!r}")
     return grace

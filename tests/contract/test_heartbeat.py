@@ -126,7 +126,7 @@ WRONG: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
 def test_a_heartbeat_that_is_not_true_or_false_is_refused_before_any_request(call: Callable[[], object]) -> None:
-    with recorded() as requests, pytest.raises(TypeError, match="heartbeat is True or False, not"):
+    with recorded() as requests, pytest.raises(TypeError, match="heartbeat must be True or False, not"):
         call()
     assert requests == []
 

@@ -113,7 +113,7 @@ def test_a_naive_time_is_refused_with_what_to_write() -> None:
 
 
 def test_a_number_of_seconds_is_refused_with_what_to_write() -> None:
-    with pytest.raises(TypeError, match=r"lock_for is a timedelta, not 300: write timedelta\("):
+    with pytest.raises(TypeError, match=r"lock_for must be a timedelta, not 300: write timedelta\("):
         STEP.start("o-1", lock_for=300)
 
 
@@ -195,7 +195,7 @@ HINTS = [
 @columns("task_id")(NO_TEXT)
 def test_what_is_no_text_is_no_task_id(task_id: object) -> None:
     for method in TAKES_AN_ID:
-        refuses(partial(method, task_id), "a task id is text, not ")
+        refuses(partial(method, task_id), "a task id must be text, not ")
 
 
 @columns("task_id", "message")(BAD_TEXT)
@@ -206,7 +206,7 @@ def test_text_that_is_no_task_id_is_refused(task_id: str, message: str) -> None:
 
 @columns("task_id", "message")(HINTS)
 def test_only_what_may_be_meant_is_told_to_be_written_as_a_task_id(task_id: Any, message: str) -> None:
-    refuses(lambda: Order.create(task_id), f"a task id is text, not {message}")
+    refuses(lambda: Order.create(task_id), f"a task id must be text, not {message}")
 
 
 @columns("task_id", "message")([BAD_TEXT[0]])
@@ -242,10 +242,10 @@ NO_STATES: list[Any] = [
 ALSO_FROM: list[Any] = [
     ((Order.ship.pending, None), "also_from has None, which is no state of Order"),
     ((Order.ship,), "also_from has <Step Order.ship .20.>, which is no state of Order"),
-    (STATE, r"also_from is a sequence of states, not one: write also_from=\("),
-    ("pending", "also_from is a sequence of states, not "),
+    (STATE, r"also_from must be a sequence of states, not one: write also_from=\("),
+    ("pending", "also_from must be a sequence of states, not "),
     *(
-        (value, r"also_from is a sequence of states.*write also_from=\(ship.failed,\)")
+        (value, r"also_from must be a sequence of states.*write also_from=\(ship.failed,\)")
         for value in (Order.ship, None, 20, "")
     ),
 ]
@@ -341,19 +341,19 @@ TAKES_A_FLAG: list[Any] = [
 @columns("limit")([*NO_COUNTS, sys.maxsize + 1, 10**30, 10**5000])
 def test_what_is_no_limit_is_refused(limit: object) -> None:
     for method in TAKES_A_LIMIT:
-        refuses(partial(method, limit), "limit is (a whole number|1 or more and at most [0-9]+), not ")
+        refuses(partial(method, limit), "limit must be (a whole number|from 1 to [0-9]+), not ")
 
 
 @columns("threads")([*NO_COUNTS, None])
 def test_what_is_no_number_of_threads_is_refused(threads: object) -> None:
     for method in TAKES_THREADS:
-        refuses(partial(method, threads), "threads is a whole number from 1, not ")
+        refuses(partial(method, threads), "threads must be a whole number from 1, not ")
 
 
 @columns("name", "method")(TAKES_A_FLAG)
 def test_a_flag_is_true_or_false(name: str, method: Callable[[Any], object]) -> None:
     for flag in ("no", "", 0, 1, None, NAN, []):
-        refuses(partial(method, flag), f"{name} is True or False, not ")
+        refuses(partial(method, flag), f"{name} must be True or False, not ")
 
 
 async def asynchronous(_ctx: object) -> NoReturn:
@@ -395,7 +395,7 @@ def test_what_is_no_function_of_the_context_is_refused(function: Any, message: s
 
 @columns("reason")([None, 5, True, b"why", ["why"], ValueError("why"), Plain.A])
 def test_a_reason_that_is_no_text_is_refused(reason: Any) -> None:
-    refuses(lambda: STEP.ignore("o-1", reason=reason), "the reason is text, not ")
+    refuses(lambda: STEP.ignore("o-1", reason=reason), "the reason must be text, not ")
 
 
 TAKES_A_DURATION: list[tuple[str, Callable[[Any], object]]] = [
@@ -447,13 +447,13 @@ BAD_TIMES = [
     (datetime(2026, 1, 1, tzinfo=NoOffset()), "has no time zone: add tzinfo=UTC"),
     (datetime.min.replace(tzinfo=EAST), "is outside of the years of datetime in UTC"),
     (datetime.max.replace(tzinfo=WEST), "is outside of the years of datetime in UTC"),
-    (date(2026, 1, 1), "is an aware datetime, not datetime.date"),
-    (time(12, tzinfo=UTC), "is an aware datetime, not datetime.time"),
-    (timedelta(days=1), "is an aware datetime, not datetime.timedelta"),
-    ("2026-01-01T00:00:00Z", "is an aware datetime, not '2026"),
-    (1_767_225_600, "is an aware datetime, not 1767225600"),
-    (NAN, "is an aware datetime, not nan"),
-    (False, "is an aware datetime, not False"),
+    (date(2026, 1, 1), "must be an aware datetime, not datetime.date"),
+    (time(12, tzinfo=UTC), "must be an aware datetime, not datetime.time"),
+    (timedelta(days=1), "must be an aware datetime, not datetime.timedelta"),
+    ("2026-01-01T00:00:00Z", "must be an aware datetime, not '2026"),
+    (1_767_225_600, "must be an aware datetime, not 1767225600"),
+    (NAN, "must be an aware datetime, not nan"),
+    (False, "must be an aware datetime, not False"),
 ]
 
 
