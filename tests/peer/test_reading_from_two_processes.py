@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -9,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.engine.dynamodb_local import Engine
+from tests.support.pages import ROOT
 from tests.support.processes import Crew, crew
 
 IDS = [f"o-{number}" for number in range(50)]
@@ -24,10 +29,16 @@ def workers(dynamodb_local: Engine, table: str, name: str) -> Iterator[Crew]:
 def test_every_process_puts_a_task_into_the_same_shard(workers: Crew, name: str) -> None:
     told = []
     for seed in ("1", "2"):
-        worker = workers.start("status_keys", *IDS, PYTHONHASHSEED=seed)
-        worker.hear()
-        worker.go()
-        told.append(worker.report())
+        process = subprocess.run(  # noqa: S603 - this Python, with arguments of the test's own
+            [sys.executable, "-m", "tests.support.worker_process", json.dumps(workers.settings), "status_keys", *IDS],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            input="go\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        told.append(json.loads(process.stdout.splitlines()[-1]))
 
     assert told[0] == told[1]
     assert set(told[0]) == {f"{name}#10#{shard}" for shard in range(7)}

@@ -89,12 +89,12 @@ def test_a_block_outlives_its_lock_while_others_keep_trying(shop: Any, start: St
 def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(shop: Any, start: Start) -> None:
     shop.create("o")
     worker = start("wake", "o")
-    worker.process.send_signal(signal.SIGSTOP)
+    worker.signal(signal.SIGSTOP)
     assert take_over(shop, "o") == 2
     before = shop.get_task("o")
 
     worker.go()
-    worker.process.send_signal(signal.SIGCONT)
+    worker.signal(signal.SIGCONT)
 
     lost = "LockLostError"
     assert worker.report() == {"lock_lost": True, "save": lost, "extend_lock": lost, "end": lost}
@@ -107,11 +107,11 @@ def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(shop: Any, st
 def test_a_frozen_worker_whose_task_nobody_took_holds_it_again(shop: Any, start: Start) -> None:
     shop.create("o")
     worker = start("go_on", "o")
-    worker.process.send_signal(signal.SIGSTOP)
+    worker.signal(signal.SIGSTOP)
     until(lambda: any(shop.confirm.todo()))
 
     worker.go()
-    worker.process.send_signal(signal.SIGCONT)
+    worker.signal(signal.SIGCONT)
 
     assert worker.report() == "held again"
     assert shop.get_task("o").state == shop.confirm.succeeded
@@ -123,7 +123,7 @@ def test_the_lock_of_a_killed_worker_ends_although_it_had_a_heartbeat(shop: Any,
     worker = start("die", "o")
     until(lambda: shop.get_task("o").lock_expire_time > shop.get_task("o").due_time)  # its heart did beat
 
-    worker.process.kill()
+    worker.kill()
 
     assert take_over(shop, "o") == 2
 

@@ -150,11 +150,11 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_gives_the_task_back(
     with crew(proxy.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
         worker = workers.start("hold", "o")
         assert worker.hear() == "ready"
-        interrupt = in_turn("UpdateItem", lambda: worker.process.send_signal(signal.SIGINT))
+        interrupt = in_turn("UpdateItem", lambda: worker.signal(signal.SIGINT))
         # Its look at the row arrives when the claim, which nobody waits for any more, has been carried out.
         proxy.rule = lambda target, *seen: Delay(0.3) if target == "GetItem" else interrupt(target, *seen)
         worker.go()
-        assert worker.process.wait(30) != 0
+        assert worker.wait(30) == 1
 
     assert order.get_task("o").fence == 1
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
@@ -169,7 +169,7 @@ def test_ctrl_c_inside_of_a_run_gives_the_task_back_at_once(order: Any, patient:
     with pytest.raises(TaskLockedError):
         order.confirm.run("o", lambda _: None)
 
-    worker.process.send_signal(signal.SIGINT)
-    worker.process.wait(30)
+    worker.signal(signal.SIGINT)
+    worker.wait(30)
 
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from datetime import timedelta
@@ -11,7 +10,7 @@ from typing import Any
 
 from pynamodb_tracker import LockLostError
 from tests.support.orders import orders
-from tests.support.processes import ROOT, Worker, until
+from tests.support.processes import Worker, until
 from tests.support.worker_process import tell
 
 __all__ = ["BeatingWorker"]
@@ -23,14 +22,7 @@ SECONDS = 60.0
 class BeatingWorker(Worker):
     """One process of this module."""
 
-    def __init__(self, settings: dict[str, Any], *command: str) -> None:
-        self.process = subprocess.Popen(  # noqa: S603 - this Python, with arguments of the test's own
-            [sys.executable, "-m", "tests.support.heartbeat_process", json.dumps(settings), *command],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    main = "tests.support.heartbeat_process"
 
 
 def stay(order: Any, task_id: str) -> bool:
@@ -86,7 +78,3 @@ def main(settings: dict[str, Any], command: str, task_id: str) -> None:
     """Do what the command says."""
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
     tell(json.dumps(globals()[command](orders(**settings | times), task_id)))
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), *sys.argv[2:])

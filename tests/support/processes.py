@@ -3,64 +3,91 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
+import multiprocessing
 import os
 import select
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
 __all__ = ["Crew", "Worker", "crew", "until"]
 
-ROOT = Path(__file__).parents[2]
 TIMEOUT = 120.0
 """Seconds after which a worker that says nothing fails the test."""
 
 
-class Worker:
-    """One process of tests.support.worker_process."""
+FORKS = multiprocessing.get_context("forkserver")
+# A process that is forked from one that has imported all this is there in a moment; a fresh one takes half a second.
+FORKS.set_forkserver_preload(["pytest", "tests.support.warm"])
 
-    def __init__(self, settings: dict[str, Any], *command: str, **environment: str) -> None:
-        self.process = subprocess.Popen(  # noqa: S603 - this Python, with arguments of the test's own
-            [sys.executable, "-m", "tests.support.worker_process", json.dumps(settings), *command],
-            cwd=ROOT,
-            env=os.environ | environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+
+class Worker:
+    """One process of tests.support.worker_process, which reads lines of the test and answers with lines."""
+
+    main = "tests.support.worker_process"
+
+    def __init__(self, settings: dict[str, Any], *command: str) -> None:
+        stdin, to_worker = FORKS.Pipe(duplex=False)
+        from_worker, stdout = FORKS.Pipe(duplex=False)
+        self._process = FORKS.Process(target=_serve, args=(self.main, stdin, stdout, settings, command))
+        self._process.start()
+        stdin.close()
+        stdout.close()
+        self.stdin = os.fdopen(os.dup(to_worker.fileno()), "w")
+        self.stdout = os.fdopen(os.dup(from_worker.fileno()))
+        to_worker.close()
+        from_worker.close()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self._process.kill()
+
+    def wait(self, timeout: float = TIMEOUT) -> int | None:
+        """Return its exit code once it has ended, None if it has not after so many seconds."""
+        self._process.join(timeout)
+        return self._process.exitcode
 
     def hear(self) -> str:
         """Return the next line that it says."""
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], TIMEOUT)
-        assert ready, f"worker {self.process.pid} says nothing"
-        return self.process.stdout.readline().strip()
+        ready, _, _ = select.select([self.stdout], [], [], TIMEOUT)
+        assert ready, f"worker {self._process.pid} says nothing"
+        return self.stdout.readline().strip()
 
     def go(self) -> None:
         """Let it begin."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
+        self.stdin.write("go\n")
+        self.stdin.flush()
 
     def report(self) -> Any:
         """Return what it did, once it has ended."""
         told = json.loads(self.hear())
-        assert self.process.wait(TIMEOUT) == 0
+        assert self.wait() == 0
         return told
 
     def end(self) -> None:
         """End it if it has not ended, and close its pipes."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
+        self.kill()
+        self.wait()
+        self.stdin.close()
+        self.stdout.close()
+
+
+def _serve(
+    main: str, stdin: Connection, stdout: Connection, settings: dict[str, Any], command: tuple[str, ...]
+) -> None:
+    """Be a worker, by the lines of these pipes."""
+    with os.fdopen(os.dup(stdin.fileno())) as sys.stdin, os.fdopen(os.dup(stdout.fileno()), "w") as sys.stdout:
+        importlib.import_module(main).main(settings, *command)
 
 
 class Crew:
@@ -71,9 +98,9 @@ class Crew:
         self.settings = {"endpoint": endpoint, "table": table, "name": name, **times}
         self.workers: list[Worker] = []
 
-    def start(self, *command: str, **environment: str) -> Worker:
+    def start(self, *command: str) -> Worker:
         """Start one worker, which waits to be let go."""
-        self.workers.append(Worker(self.settings, *command, **environment))
+        self.workers.append(Worker(self.settings, *command))
         return self.workers[-1]
 
     def race(self, commands: Sequence[Sequence[str]]) -> list[Any]:
