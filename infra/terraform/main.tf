@@ -41,7 +41,7 @@ resource "aws_dynamodb_table" "tasks" {
       key_type       = "RANGE"
     }
 
-    # What a change of status costs must not depend on the row, so nothing is added here.
+    # Do not add attributes: a status change must cost the same whatever the size of the row.
     projection_type    = "INCLUDE"
     non_key_attributes = ["status", "attempt", "create_time", "update_time", "last_error"]
 

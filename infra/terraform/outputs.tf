@@ -9,11 +9,11 @@ output "table_arn" {
 }
 
 output "index_arn" {
-  description = "The ARN of its index, which permissions name beside that of the table."
+  description = "The ARN of its index; policies need it in addition to that of the table."
   value       = "${aws_dynamodb_table.tasks.arn}/index/status-index"
 }
 
 output "stream_arn" {
-  description = "The ARN of its stream, null where it has none."
+  description = "The ARN of its stream, or null if it has none."
   value       = var.stream_view_type == null ? null : aws_dynamodb_table.tasks.stream_arn
 }

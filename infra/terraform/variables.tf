@@ -1,12 +1,12 @@
 variable "table_name" {
-  description = "As in Meta.table_name."
+  description = "The same as Meta.table_name."
   type        = string
   default     = "tasks"
   nullable    = false
 
   validation {
     condition     = can(regex("^[a-zA-Z0-9_.-]{3,255}$", var.table_name))
-    error_message = "A table has a name of 3 to 255 letters, digits, hyphens, dots and underscores."
+    error_message = "The name of a table has 3 to 255 letters, digits, hyphens, dots and underscores."
   }
 }
 
@@ -18,47 +18,47 @@ variable "deletion_protection" {
 }
 
 variable "kms_key_arn" {
-  description = "A key of your own for encryption at rest. Null is the key that AWS owns, which costs nothing."
+  description = "Your own key for encryption at rest. If null, DynamoDB uses an AWS owned key, which is free."
   type        = string
   default     = null
 
   validation {
     condition     = var.kms_key_arn == null || can(regex("^arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[a-zA-Z0-9-]+$", var.kms_key_arn))
-    error_message = "Write the ARN of a key, as in arn:aws:kms:us-east-1:123456789012:key/..."
+    error_message = "kms_key_arn must be the ARN of a key, for example arn:aws:kms:us-east-1:123456789012:key/..."
   }
 }
 
 variable "stream_view_type" {
-  description = "What of a changed row the stream has. Null is no stream."
+  description = "What the stream contains of a changed row. Null for no stream."
   type        = string
   default     = null
 
   validation {
     condition     = var.stream_view_type == null || contains(["KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES"], coalesce(var.stream_view_type, "NONE"))
-    error_message = "One of KEYS_ONLY, NEW_IMAGE, OLD_IMAGE and NEW_AND_OLD_IMAGES."
+    error_message = "stream_view_type must be null or one of KEYS_ONLY, NEW_IMAGE, OLD_IMAGE and NEW_AND_OLD_IMAGES."
   }
 }
 
 variable "warm_units" {
-  description = "Read and write units a second that the table is made ready for. Null leaves it to DynamoDB."
+  description = "Read and write units per second that the table is warmed up for. If null, DynamoDB decides."
   type        = object({ read = number, write = number })
   default     = null
 }
 
 variable "index_warm_units" {
-  description = "The same for the index. A run takes twice as many write units there as in the table."
+  description = "The same for the index. A run uses twice as many write units there as in the table."
   type        = object({ read = number, write = number })
   default     = null
 }
 
 variable "max_units" {
-  description = "Read and write units a second above which DynamoDB throttles. Null is no limit."
+  description = "Read and write units per second above which DynamoDB throttles. If null, there is no limit."
   type        = object({ read = number, write = number })
   default     = null
 }
 
 variable "index_max_units" {
-  description = "The same for the index. A run takes twice as many write units there as in the table."
+  description = "The same for the index. A run uses twice as many write units there as in the table."
   type        = object({ read = number, write = number })
   default     = null
 }

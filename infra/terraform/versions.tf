@@ -4,7 +4,7 @@ terraform {
   required_providers {
     aws = {
       source  = "hashicorp/aws"
-      version = ">= 6.37, < 7.0" # from here on it takes the keys of an index as blocks without faults
+      version = ">= 6.37, < 7.0" # the first version that handles key_schema blocks of an index correctly
     }
   }
 }

@@ -1,4 +1,4 @@
-"""Batches of SQS: each message is about one task, and those that are to come again are named."""
+"""Batches of SQS: each message is about one task, and the answer names those that have to be redelivered."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_message_runs_its_task(context: Context) -> None:
     assert states("o-1", "o-2", "o-3") == ["deliver pending"] * 3
 
 
-def test_only_what_failed_comes_again(context: Context) -> None:
+def test_only_what_failed_is_redelivered(context: Context) -> None:
     ready("o-1", "o-2", "o-3")
 
     answer = handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)
@@ -44,13 +44,13 @@ def test_only_what_failed_comes_again(context: Context) -> None:
     assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
 
 
-def test_a_message_that_came_twice_is_done_with(context: Context) -> None:
+def test_a_message_that_is_delivered_twice_is_acknowledged(context: Context) -> None:
     ready("o-1")
 
     assert names(handler(sqs(bare("o-1"), bare("o-1")), context)) == []
 
 
-def test_what_another_worker_holds_or_is_not_due_comes_again(context: Context) -> None:
+def test_a_task_that_is_locked_or_not_due_is_redelivered(context: Context) -> None:
     ready("o-1", "o-3")
     Order.create("o-2")
 
@@ -60,7 +60,7 @@ def test_what_another_worker_holds_or_is_not_due_comes_again(context: Context) -
     assert names(answer) == ["m-1", "m-2", "m-4"]
 
 
-def test_what_is_or_becomes_ignored_is_done_with_for_the_table_keeps_it(context: Context) -> None:
+def test_a_message_about_an_ignored_task_is_acknowledged(context: Context) -> None:
     ready("o-1", "o-2")
     Order.ship.ignore("o-1", reason="cancelled")
     first = handler(sqs(bare("o-1"), bare("o-2", **BROKEN)), context)
@@ -70,7 +70,7 @@ def test_what_is_or_becomes_ignored_is_done_with_for_the_table_keeps_it(context:
     assert states("o-1", "o-2") == ["ship ignored"] * 2
 
 
-def test_what_is_ignored_may_be_for_the_dead_letter_queue(context: Context) -> None:
+def test_ignored_tasks_can_be_sent_to_the_dead_letter_queue(context: Context) -> None:
     ready("o-1")
     Order.ship.ignore("o-1", reason="cancelled")
     careful = handles(Order.ship, task_id="order_id", replies=Replies(ignored="error"))(ship)
@@ -79,21 +79,23 @@ def test_what_is_ignored_may_be_for_the_dead_letter_queue(context: Context) -> N
 
 
 @pytest.mark.parametrize("body", ["", "{", "o-1", "[]", "null", '"o-1"', "{}", '{"order_id": 1}', '{"order_id": ""}'])
-def test_a_message_that_cannot_be_read_comes_again_until_the_queue_gives_it_up(body: str, context: Context) -> None:
+def test_a_message_that_cannot_be_read_is_redelivered_until_it_becomes_a_dead_letter(
+    body: str, context: Context
+) -> None:
     ready("o-1")
 
     assert names(handler(sqs(body, bare("o-1")), context)) == ["m-1"]
     assert states("o-1") == ["deliver pending"]
 
 
-def test_a_body_of_text_is_read_by_a_payload_of_ones_own(context: Context) -> None:
+def test_a_body_that_is_not_json_is_read_by_a_custom_payload(context: Context) -> None:
     ready("o-1")
     by_text = handles(Order.ship, task_id=str, payload=lambda record: record["body"])(lambda _ctx, _text: None)
 
     assert names(by_text(sqs("o-1"), context)) == []
 
 
-def test_a_batch_of_another_kind_is_none_of_its_records_fault(context: Context) -> None:
+def test_a_batch_of_another_kind_is_refused_as_a_whole(context: Context) -> None:
     only_sqs = handles(Order.ship, task_id="order_id", trigger="sqs")(ship)
     broken = sqs(bare("o-1"))
     del broken["Records"][0]["messageId"]
@@ -116,7 +118,7 @@ def test_after_the_first_failure_of_a_group_the_rest_of_it_is_left_in_its_order(
     assert states("a-1", "a-2", "b-1", "b-2") == ["ship failed", "ship pending", "deliver pending", "deliver pending"]
 
 
-def test_a_group_goes_on_after_what_is_done_with(context: Context) -> None:
+def test_a_group_continues_after_a_message_that_is_acknowledged(context: Context) -> None:
     ready("a-1", "a-2")
     Order.ship.ignore("a-1", reason="cancelled")
 

@@ -50,7 +50,9 @@ def test_an_event_without_the_attributes_is_refused(context: Context) -> None:
     assert names(with_amount(sqs(bare("o-2"), bare("o-3", amount=1)), context)) == ["m-1"]
 
 
-def test_attributes_that_the_class_does_not_have_are_told(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+def test_attributes_that_the_class_does_not_have_are_reported(
+    context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG", "pynamodb_tracker")
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"amuont": 1})(ship)
 

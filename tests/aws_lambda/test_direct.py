@@ -116,7 +116,7 @@ def test_what_may_start_later_is_an_error_to_every_caller(
 
 
 @pytest.mark.parametrize(("handler", "event"), [(direct, bare), (asynchronous, bare), (by_bus, eventbridge)])
-def test_what_succeeded_before_is_no_error(
+def test_a_task_that_succeeded_before_is_not_an_error(
     handler: Callable[..., Any], event: Callable[..., Any], context: Context
 ) -> None:
     succeeded()
@@ -124,7 +124,7 @@ def test_what_succeeded_before_is_no_error(
     assert handler(event("o-1"), context) == DONE
 
 
-def test_what_is_ignored_is_an_error_to_who_listens_and_none_to_who_would_only_repeat(context: Context) -> None:
+def test_an_ignored_task_is_an_error_to_a_caller_and_none_to_a_trigger_that_retries(context: Context) -> None:
     ignored()
     answer = {**DONE, "state": "ship ignored"}
 
@@ -148,7 +148,7 @@ def test_a_failure_leaves_and_the_next_event_is_the_next_attempt(context: Contex
     assert (task.state, task.last_error) == (Order.ship.failed, "Broken: no ink")
 
 
-def test_the_last_failure_leaves_to_who_listens_and_is_done_for_who_would_only_repeat(context: Context) -> None:
+def test_the_last_failure_is_an_error_to_a_caller_and_none_to_a_trigger_that_retries(context: Context) -> None:
     for task_id, handler in (("o-1", direct), ("o-2", asynchronous)):
         ready(task_id)
         with pytest.raises(Broken):
@@ -160,7 +160,7 @@ def test_the_last_failure_leaves_to_who_listens_and_is_done_for_who_would_only_r
     assert Order.get_task("o-1").state == Order.get_task("o-2").state == Order.ship.ignored
 
 
-def test_who_gives_up_has_set_the_task_aside(context: Context) -> None:
+def test_giving_up_sets_the_task_aside(context: Context) -> None:
     ready()
 
     @handles(Order.ship, task_id="order_id", trigger="async")
@@ -180,7 +180,7 @@ def test_who_gives_up_has_set_the_task_aside(context: Context) -> None:
     ],
 )
 @pytest.mark.usefixtures("clock")
-def test_what_is_no_error_is_a_choice(
+def test_replies_choose_what_is_not_an_error(
     prepare: Callable[[], None], replies: Replies, state: str | None, context: Context
 ) -> None:
     prepare()
@@ -189,7 +189,7 @@ def test_what_is_no_error_is_a_choice(
     assert handler(bare("o-1"), context) == {**DONE, "state": state}
 
 
-def test_what_is_an_error_is_a_choice_too(context: Context) -> None:
+def test_replies_choose_what_is_an_error(context: Context) -> None:
     succeeded()
     handler = handles(Order.ship, task_id="order_id", replies=Replies(succeeded="error"))(ship)
 
@@ -308,14 +308,14 @@ def test_a_path_leads_through_objects_only(context: Context) -> None:
         handler({"detail": "o-1"}, context)
 
 
-def test_what_a_function_for_the_task_id_raises_is_told(context: Context) -> None:
+def test_what_a_function_for_the_task_id_raises_is_reported(context: Context) -> None:
     handler = handles(Order.ship, task_id=lambda event: event["a"]["b"])(ship)
 
     with pytest.raises(UnreadableEventError, match=r"task_id raised KeyError for an object with \['a'\]"):
         handler({"a": {}}, context)
 
 
-def test_an_error_tells_the_shape_of_an_event_and_none_of_its_values(context: Context) -> None:
+def test_an_error_contains_the_shape_of_an_event_and_none_of_its_values(context: Context) -> None:
     with pytest.raises(UnreadableEventError) as refused:
         direct({"card": "4111 1111"}, context)
 
@@ -330,7 +330,7 @@ def test_a_handler_of_one_trigger_refuses_the_others(context: Context) -> None:
         handler({"detail": {"order_id": "o-1"}}, context)
 
 
-def test_a_payload_of_ones_own_is_what_the_function_gets(context: Context) -> None:
+def test_the_function_gets_the_custom_payload(context: Context) -> None:
     ready()
     handler = handles(Order.ship, task_id="order_id", payload=lambda event: event["detail"])(ship)
 
@@ -406,7 +406,7 @@ def test_a_state_machine_that_hands_on_an_event_of_a_bus_listens_if_the_handler_
         handler(eventbridge("o-1"), context)
 
 
-def test_a_coroutine_that_nobody_awaits_is_no_success(context: Context) -> None:
+def test_a_coroutine_that_is_not_awaited_fails_the_attempt(context: Context) -> None:
     ready()
 
     async def work() -> None: ...

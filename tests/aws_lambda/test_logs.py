@@ -59,7 +59,7 @@ def test_a_success_has_all_fields(clock: StoppedClock, caplog: pytest.LogCapture
     assert {name: getattr(record, name) for name in expected} == expected
 
 
-def test_each_outcome_matters_as_much_as_it_does(
+def test_each_outcome_is_logged_at_its_level(
     clock: StoppedClock, context: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready("failing", "held", "set-aside")
@@ -103,14 +103,14 @@ def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
     assert caplog.records[0].outcome == "unreadable"  # type: ignore[attr-defined]  # the handler sets it
 
 
-def test_an_event_that_cannot_be_read_is_told_once(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_that_cannot_be_read_is_logged_once(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(UnreadableEventError):
         handler({}, context)
 
     assert told(caplog) == [("ERROR", "there is no key 'order_id', of the path 'order_id', in an empty object")]
 
 
-def test_what_is_left_for_later_is_told(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_that_are_not_started_are_logged(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     handler(fifo(("a", "{"), ("a", "{")), Context(clock))
     handler(sqs("{", bare("o-1"), bare("o-2")), Context(clock, 0.5))
 
@@ -120,7 +120,7 @@ def test_what_is_left_for_later_is_told(clock: StoppedClock, caplog: pytest.LogC
     ]
 
 
-def test_a_task_whose_last_worker_died_is_set_aside_loudly(
+def test_a_task_that_is_set_aside_because_its_last_worker_died_is_logged_as_an_error(
     clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready("o-1")
@@ -135,7 +135,7 @@ def test_a_task_whose_last_worker_died_is_set_aside_loudly(
     assert [level for level, _ in told(caplog)] == ["ERROR", "WARNING"]
 
 
-def test_a_secret_of_a_function_that_lost_its_lock_is_not_told(
+def test_a_secret_of_a_function_that_lost_its_lock_is_not_logged(
     clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready("o-1")
@@ -203,7 +203,7 @@ def test_no_value_of_a_payload_is_in_the_log(
     assert SECRET not in caplog.text
 
 
-def test_an_attempt_that_exits_is_told(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_attempt_that_exits_is_logged(context: Context, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1")
     exits = handles(Order.ship, task_id="order_id")(lambda _ctx, _event: sys.exit(3))
 

@@ -57,7 +57,7 @@ def test_each_task_is_a_line_of_the_format(clock: StoppedClock, capsys: pytest.C
     assert line == {"use_case_id": "order", "step": "ship", **counts, "Duration": 1500.0}
 
 
-def test_what_becomes_of_tasks_is_counted_once(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_outcome_is_counted_once(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1", "spent")
     Order.create("done", state=Order.ship.succeeded)
     for _ in range(2):
@@ -115,7 +115,9 @@ def test_a_task_of_a_worker_that_died_is_taken_over(clock: StoppedClock, capsys:
     assert counted(capsys) == [{"Started": 1, "Succeeded": 1, "TakenOver": 1}]
 
 
-def test_who_failed_gave_back_or_was_reopened_died_not(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_that_failed_or_gave_back_its_task_did_not_die(
+    clock: StoppedClock, capsys: pytest.CaptureFixture[str]
+) -> None:
     ready("o-1", "reopened")
     with pytest.raises(KeyboardInterrupt):
         Order.ship.run("o-1", interrupted)
@@ -144,7 +146,7 @@ def test_they_are_written_though_the_error_leaves(context: Context, capsys: pyte
     assert counted(capsys) == [{"Started": 1, "Failed": 1}, {"Refused": 1}]
 
 
-def test_a_namespace_of_ones_own(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_custom_namespace(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1")
     handles(Order.ship, task_id="order_id", metrics="Shop/Orders")(ship)(bare("o-1"), context)
 

@@ -84,7 +84,7 @@ def test_what_took_longer_than_expected_is_expected_to_take_that(clock: StoppedC
     assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
 
 
-def test_a_timeout_that_is_too_short_for_any_task_is_told(
+def test_a_timeout_that_is_too_short_for_any_task_is_logged(
     clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ready("o-1")
@@ -171,7 +171,7 @@ def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypa
         assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
 
-def test_it_tells_of_each_task_and_of_the_whole(
+def test_it_logs_each_task_and_a_summary(
     clock: StoppedClock, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level("INFO", "pynamodb_tracker")

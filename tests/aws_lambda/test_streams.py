@@ -1,4 +1,4 @@
-"""Batches of Kinesis and of streams of tables: records come again from the first failed one on."""
+"""Batches of Kinesis and of streams of tables: records are redelivered from the first failed one on."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_the_function_gets_the_record_of_a_table(context: Context) -> None:
     assert Order.get_task("o-1").amount == 4200
 
 
-def test_records_for_which_there_is_no_time_come_again_from_the_first_of_them_on(clock: StoppedClock) -> None:
+def test_records_for_which_no_time_is_left_are_redelivered(clock: StoppedClock) -> None:
     ready("o-1", "o-2", "o-3")
 
     assert names(by_data(kinesis(*map(bare, ("o-1", "o-2", "o-3"))), Context(clock, 0.9))) == ["s-2"]
     assert states("o-1", "o-2") == ["deliver pending", "ship pending"]
 
 
-def test_a_stream_of_one_kind_is_none_of_the_other(context: Context) -> None:
+def test_a_stream_of_another_kind_is_refused(context: Context) -> None:
     handler = handles(Order.ship, task_id="order_id", trigger="kinesis")(ship)
 
     with pytest.raises(UnreadableEventError, match="not an event of the trigger 'kinesis'"):

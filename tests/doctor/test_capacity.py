@@ -22,7 +22,7 @@ def status_index(described: type[Task], **changes: Any) -> list[dict[str, Any]]:
     return [{**index, **(changes if index["IndexName"] == "status-index" else {})} for index in indexes]
 
 
-def test_few_provisioned_units_are_told_by_the_tasks_that_they_are_enough_for(shop: type[Task]) -> None:
+def test_few_provisioned_units_are_reported_with_the_tasks_per_second_that_they_allow(shop: type[Task]) -> None:
     make(shop, provisioned(12))
     finding = one(shop, SUBJECT)
     assert (finding.severity, finding.found) == (
@@ -33,7 +33,7 @@ def test_few_provisioned_units_are_told_by_the_tasks_that_they_are_enough_for(sh
     assert "on demand" in finding.to_do
 
 
-def test_fewer_units_than_one_task_takes_are_told_as_that(shop: type[Task]) -> None:
+def test_fewer_units_than_one_task_takes_are_reported_as_such(shop: type[Task]) -> None:
     make(shop, provisioned(1))
     assert "The limit allows less than one per second" in one(shop, SUBJECT).meaning
 
@@ -62,7 +62,7 @@ def test_a_table_that_says_no_billing_mode_is_provisioned(described: type[Task])
         assert one(described, SUBJECT).found.startswith("provisioned")
 
 
-def test_a_low_limit_on_demand_is_told(described: type[Task]) -> None:
+def test_a_low_limit_on_demand_is_reported(described: type[Task]) -> None:
     with answering(described, table={"OnDemandThroughput": {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": 9}}):
         finding = one(described, SUBJECT)
     assert (finding.severity, finding.found) == (Severity.ADVICE, "on demand, at most table 9 units per second")

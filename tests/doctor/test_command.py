@@ -137,7 +137,9 @@ def test_json_is_all_that_it_prints_for_programs(tmp_path: Path) -> None:
     }
 
 
-def test_on_a_server_a_missing_table_is_told_and_then_looked_at(tmp_path: Path, dynamodb_local: Engine) -> None:
+def test_it_examines_a_table_on_a_server_and_reports_one_that_is_missing(
+    tmp_path: Path, dynamodb_local: Engine
+) -> None:
     keys = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     server = keys | {"AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint}  # it keeps tables apart by the key
     with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
@@ -157,7 +159,7 @@ def test_on_a_server_a_missing_table_is_told_and_then_looked_at(tmp_path: Path, 
     )
 
 
-def test_what_keeps_it_from_looking_is_told_in_one_line_and_exits_with_2(tmp_path: Path) -> None:
+def test_missing_credentials_are_reported_in_one_line_and_exit_with_2(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(CLASSES.replace("print", "id"))
     result = looked(tmp_path, "--app", "shop:AppTask")
     assert (result.returncode, result.stdout) == (2, "")

@@ -136,7 +136,7 @@ def test_a_projection_without_update_time_has_windows_refused(shop: type[Task]) 
         Parcel.counts()
 
 
-def test_a_projection_without_what_the_tracker_does_not_read_is_told_as_advice(shop: type[Task]) -> None:
+def test_a_projection_without_attributes_that_the_tracker_does_not_read_is_advice(shop: type[Task]) -> None:
     make(shop, projecting("status", "update_time", "create_time"))
     finding = one(shop, "projection of status-index")
     assert finding.severity is Severity.ADVICE
@@ -155,7 +155,7 @@ def test_a_projection_of_keys_alone_lacks_all_of_it(shop: type[Task]) -> None:
         assert name in finding.meaning
 
 
-def test_a_projection_of_everything_is_told_by_what_it_costs(shop: type[Task]) -> None:
+def test_a_projection_of_everything_is_reported_with_what_it_costs(shop: type[Task]) -> None:
     table = by_hand()
     table["GlobalSecondaryIndexes"]["status-index"] = (["status_key", "due_time"], {"ProjectionType": "ALL"})
     make(shop, table)
@@ -164,7 +164,7 @@ def test_a_projection_of_everything_is_told_by_what_it_costs(shop: type[Task]) -
     assert "160 write units instead of 65" in finding.meaning
 
 
-def test_a_projection_of_more_is_told_by_what_there_is_more(shop: type[Task]) -> None:
+def test_a_projection_of_more_is_reported_with_the_additional_attributes(shop: type[Task]) -> None:
     make(shop, projecting(*PROJECTED, "data"))
     finding = one(shop, "projection of status-index")
     assert finding.severity is Severity.ADVICE

@@ -67,7 +67,7 @@ def test_a_further_index_by_an_attribute_of_another_type_has_writes_refused(shop
         Parcel.create("p-1", weight=1)
 
 
-def test_the_type_of_a_key_is_told_once_where_several_indexes_have_it(shop: type[Task]) -> None:
+def test_the_type_of_a_key_of_several_indexes_is_reported_once(shop: type[Task]) -> None:
     table = by_hand()
     table["AttributeDefinitions"]["status"] = "S"
     for index in ("by-me", "by-you"):

@@ -30,7 +30,7 @@ def why(model: type[Task]) -> str:
     return said
 
 
-def test_a_table_that_is_not_there_is_told_with_how_to_create_it(shop: type[Task]) -> None:
+def test_a_missing_table_is_reported_with_how_to_create_it(shop: type[Task]) -> None:
     client(shop).delete_table(TableName=shop.Meta.table_name)
     endpoint, name = client(shop).meta.endpoint_url, shop.Meta.table_name
     assert why(shop) == (
@@ -40,17 +40,17 @@ def test_a_table_that_is_not_there_is_told_with_how_to_create_it(shop: type[Task
     shop.create_table(wait=True)
 
 
-def test_a_refusal_to_describe_the_table_is_told(described: type[Task]) -> None:
+def test_a_refusal_to_describe_the_table_is_reported(described: type[Task]) -> None:
     with answering(described, table="AccessDeniedException"):
         assert why(described).endswith("amazonaws.com: AccessDeniedException: this is why")
 
 
 @pytest.mark.usefixtures("unreachable")
-def test_no_region_is_told_with_where_to_write_it() -> None:
+def test_a_missing_region_is_reported_with_where_to_set_it() -> None:
     assert why(FarTask) == "table 'far': no region: set it in FarTask.Meta, or set AWS_DEFAULT_REGION"
 
 
-def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:
+def test_missing_access_keys_are_reported(unreachable: pytest.MonkeyPatch) -> None:
     unreachable.setenv("AWS_DEFAULT_REGION", "us-east-1")
     assert why(FarTask) == (
         "table 'far' at https://dynamodb.us-east-1.amazonaws.com: no credentials: set AWS_PROFILE, or "
@@ -65,7 +65,7 @@ def test_no_access_keys_are_told(unreachable: pytest.MonkeyPatch) -> None:
         ("localhost", "Invalid endpoint"),
     ],
 )
-def test_a_server_that_is_not_there_is_told(unreachable: pytest.MonkeyPatch, host: str, words: str) -> None:
+def test_a_server_that_does_not_answer_is_reported(unreachable: pytest.MonkeyPatch, host: str, words: str) -> None:
     unreachable.setattr(FarTask.Meta, "host", host, raising=False)
     unreachable.setattr(FarTask.Meta, "region", "us-east-1", raising=False)
     unreachable.setattr(FarTask.Meta, "max_retry_attempts", 0, raising=False)

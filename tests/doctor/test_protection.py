@@ -22,7 +22,9 @@ ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}
         ("REPLICATION_NOT_AUTHORIZED", Severity.WRONG, "may refuse requests"),
     ],
 )
-def test_a_status_other_than_active_is_told(described: type[Task], status: str, severity: Severity, words: str) -> None:
+def test_a_status_other_than_active_is_reported(
+    described: type[Task], status: str, severity: Severity, words: str
+) -> None:
     with answering(described, table={"TableStatus": status}):
         finding = one(described, "table status")
     assert (finding.severity, finding.found, finding.expected) == (severity, status, "ACTIVE")
@@ -34,7 +36,7 @@ def test_there_is_nothing_to_say_of_a_table_that_has_it_all(described: type[Task
         assert examine(described) == []
 
 
-def test_point_in_time_recovery_that_is_off_is_told_as_advice(described: type[Task]) -> None:
+def test_point_in_time_recovery_that_is_off_is_advice(described: type[Task]) -> None:
     finding = one(described, "point-in-time recovery")
     assert (finding.severity, finding.found, finding.expected) == (Severity.ADVICE, "off", "on")
 
@@ -47,7 +49,7 @@ def test_point_in_time_recovery_that_is_turned_on_is_seen(described: type[Task])
     assert "point-in-time recovery" not in subjects(described)
 
 
-def test_point_in_time_recovery_that_is_not_permitted_to_look_at_is_told(described: type[Task]) -> None:
+def test_point_in_time_recovery_that_the_caller_may_not_read_is_unknown(described: type[Task]) -> None:
     with answering(described, backups="AccessDeniedException"):
         finding = one(described, "point-in-time recovery")
     assert (finding.severity, finding.found) == (
@@ -57,13 +59,13 @@ def test_point_in_time_recovery_that_is_not_permitted_to_look_at_is_told(describ
     assert finding.to_do == "Allow dynamodb:DescribeContinuousBackups to the role that runs this check."
 
 
-def test_point_in_time_recovery_that_a_server_does_not_know_is_told(shop: type[Task]) -> None:
+def test_point_in_time_recovery_that_a_server_does_not_support_is_unknown(shop: type[Task]) -> None:
     if shop.Meta.host is None:
         pytest.skip("moto knows it")
     assert one(shop, "point-in-time recovery").found == "unknown: the server does not return it"
 
 
-def test_deletion_protection_that_is_off_is_told_as_advice(shop: type[Task]) -> None:
+def test_deletion_protection_that_is_off_is_advice(shop: type[Task]) -> None:
     finding = one(shop, "deletion protection")
     assert (finding.severity, finding.found, finding.expected) == (Severity.ADVICE, "off", "on")
 
@@ -73,6 +75,6 @@ def test_deletion_protection_that_is_turned_on_is_seen(described: type[Task]) ->
     assert "deletion protection" not in subjects(described)
 
 
-def test_deletion_protection_that_a_server_does_not_tell_is_told_as_such(described: type[Task]) -> None:
+def test_deletion_protection_that_a_server_does_not_return_is_unknown(described: type[Task]) -> None:
     with answering(described, table={"DeletionProtectionEnabled": None}):
         assert one(described, "deletion protection").found == "unknown: the server does not return it"

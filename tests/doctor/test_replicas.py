@@ -26,7 +26,7 @@ def test_eventually_consistent_replicas_are_dangerous(described: type[Task], con
     assert "write in one region only" in finding.to_do
 
 
-def test_strongly_consistent_replicas_are_told_by_what_does_not_work_there(described: type[Task]) -> None:
+def test_strongly_consistent_replicas_are_reported_with_what_does_not_work_there(described: type[Task]) -> None:
     strong = {"Replicas": [HERE, OHIO], "GlobalTableWitnesses": [WITNESS], "MultiRegionConsistency": "STRONG"}
     off = {"TimeToLiveStatus": "DISABLED"}
     with answering(described, table=strong, time_to_live=off):

@@ -43,7 +43,7 @@ def test_without_keep_for_it_is_advice_to_turn_it_on(shop: type[Task]) -> None:
     assert finding.meaning == "No imported use case has keep_for, so this makes no difference yet."
 
 
-def test_without_keep_for_another_attribute_is_told_as_advice(shop: type[Task]) -> None:
+def test_without_keep_for_another_attribute_is_advice(shop: type[Task]) -> None:
     make(shop, by_hand(), expire="ttl")
     finding = one(shop, "time to live")
     assert (finding.severity, finding.found) == (Severity.ADVICE, "on, by ttl")
@@ -84,7 +84,7 @@ def test_one_that_is_being_turned_off_is_off(described_archive: type[Task]) -> N
         ("UnknownOperationException", "the server does not return it", "Check the table on AWS."),
     ],
 )
-def test_one_that_cannot_be_looked_at_is_told_as_such_and_not_as_wrong(
+def test_one_that_is_unknown_is_advice_and_not_wrong(
     described_archive: type[Task], code: str, why: str, to_do: str
 ) -> None:
     with answering(described_archive, time_to_live=code):

@@ -71,7 +71,7 @@ def test_a_stack_without_parameters_has_neither_stream_nor_more_throughput() -> 
         assert table["WarmThroughput"]["WriteUnitsPerSecond"] == 4_000
 
 
-def test_parameters_of_a_stack_come_to_the_table_and_to_its_index() -> None:
+def test_parameters_of_a_stack_reach_the_table_and_its_index() -> None:
     with on_moto(**KNOWN_TO_MOTO):
         table = described()
         assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}

@@ -76,9 +76,7 @@ def test_a_policy_allows_what_its_role_does_and_nothing_else(
 
 
 @every_role
-def test_a_policy_with_one_action_more_or_less_is_told_apart(
-    role: Role, permissions: dict[Act, set[Permission]]
-) -> None:
+def test_a_policy_with_one_action_more_or_less_is_detected(role: Role, permissions: dict[Act, set[Permission]]) -> None:
     expected = {each for act in acts_of(role) for each in permissions[act]}
     statements = document_of(role)["Statement"]
     for number, statement in enumerate(statements):
@@ -119,7 +117,7 @@ def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() 
     assert methods | commands <= told | ASK_NOBODY
 
 
-def test_the_page_tells_what_each_call_needs(permissions: dict[Act, set[Permission]]) -> None:
+def test_the_page_lists_what_each_call_needs(permissions: dict[Act, set[Permission]]) -> None:
     expected = {}
     for role in ROLES:
         for row, acts in rows_of(role).items():

@@ -90,7 +90,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_template_that_differs_is_told_apart(change: str) -> None:
+def test_a_template_that_differs_is_detected(change: str) -> None:
     text = json.dumps(asked_for())
     before, after = CHANGES[change]
     assert text.count(before) == 1

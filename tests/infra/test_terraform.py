@@ -132,7 +132,7 @@ def test_a_variable_is_there_for_each_parameter_with_the_same_default() -> None:
         assert variables[variable(parameter)]["default"] == (None if absent else typed(declaration["Default"]))
 
 
-def test_the_page_tells_of_every_parameter_and_variable() -> None:
+def test_the_page_lists_every_parameter_and_variable() -> None:
     page = Page(ROOT / "docs" / "how-to" / "deploy-the-table.md")
     told = {line.split("|")[1].strip() for line in page.prose() if line.startswith("| `")}
     assert {f"`{parameter}`, `{variable(parameter)}`" for parameter in Template("table.yaml").parameters} <= told
@@ -143,11 +143,11 @@ def test_it_says_of_each_variable_and_output_what_it_is() -> None:
     assert all(each["description"] for each in [*module.variables.values(), *module.outputs.values()])
 
 
-def test_tags_come_to_the_table() -> None:
+def test_tags_reach_the_table() -> None:
     assert Module().arguments(tags={"team": "shop"})["tags"] == {"team": "shop"}
 
 
-def test_it_puts_out_what_the_template_does() -> None:
+def test_it_has_the_outputs_of_the_template() -> None:
     outputs = {name: output["value"] for name, output in Module().outputs.items()}
     assert outputs.keys() == {variable(name) for name in Template("table.yaml").source["Outputs"]}
     assert outputs["table_arn"] == "${aws_dynamodb_table.tasks.arn}"

@@ -28,7 +28,7 @@ def metrics_of(alarm: dict[str, Any]) -> Iterator[tuple[Any, str, frozenset[str]
         yield json.dumps(metric["Namespace"]), metric["MetricName"], names
 
 
-def test_every_alarm_goes_to_the_topic_and_comes_back() -> None:
+def test_every_alarm_notifies_the_topic_and_so_does_its_end() -> None:
     orders = {"OrdersIgnored", "OrdersOverdue", "OrdersUnregistered"}
     assert set(ALARMS) == orders | {"MessagesDead", "TableThrottled", "FunctionsFailing"}
     for alarm in ALARMS.values():

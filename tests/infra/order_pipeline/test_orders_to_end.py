@@ -94,7 +94,7 @@ class Day:
 
 
 @pytest.mark.parametrize("seed", [2])
-def test_all_orders_come_to_their_end(account: Account, seed: int) -> None:
+def test_all_orders_are_finished_in_the_end(account: Account, seed: int) -> None:
     day = Day(account, seed)
     day.pass_by()
 

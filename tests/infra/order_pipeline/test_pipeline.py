@@ -164,9 +164,7 @@ POISON: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize(("step", "body"), POISON.values(), ids=POISON)
-def test_a_message_that_nobody_can_do_anything_with_ends_among_the_dead_letters(
-    account: Account, step: str, body: str
-) -> None:
+def test_a_message_that_cannot_be_processed_becomes_a_dead_letter(account: Account, step: str, body: str) -> None:
     account.announce({**ORDER, "order_id": "o-2"})
     account.send(step, body)
     receives = 0

@@ -60,14 +60,14 @@ def test_alarms_and_dashboard_look_at_metrics_that_functions_write(
     assert drawn <= metrics
 
 
-def test_the_watch_tells_how_long_the_oldest_order_of_a_step_has_been_due(account: Account) -> None:
+def test_the_watch_measures_how_long_the_oldest_order_of_a_step_has_been_due(account: Account) -> None:
     account.order.create("o-1", amount=1, address="?", state=account.order.ship.pending)
     account.clock.advance(timedelta(minutes=20))
     account.order.create("o-2", amount=1, address="?", state=account.order.ship.pending)
     later = account.clock.now() + timedelta(hours=1)
     account.order.create("o-3", amount=1, address="?", state=account.order.deliver.pending, due_time=later)
 
-    assert account.app.watched(account.clock.now(), "test") == {"confirm_payment": 0, "ship": 1200, "deliver": 0}
+    assert account.app.write_overdue(account.clock.now(), "test") == {"confirm_payment": 0, "ship": 1200, "deliver": 0}
 
 
 def test_the_watch_sees_an_order_that_a_dead_function_left_behind(account: Account) -> None:
@@ -76,7 +76,7 @@ def test_the_watch_sees_an_order_that_a_dead_function_left_behind(account: Accou
     account.poll("confirm_payment")
     account.clock.advance(timedelta(minutes=30))
 
-    overdue = account.app.watched(account.clock.now(), "test")["confirm_payment"]
+    overdue = account.app.write_overdue(account.clock.now(), "test")["confirm_payment"]
     assert timedelta(minutes=28) < timedelta(seconds=overdue) < timedelta(minutes=30)
 
 

@@ -1,4 +1,4 @@
-"""The handlers that the template names: for each step one for its queue and one for its schedule, and the watch."""
+"""The handlers that the template names: for each step one for its queue and one for its schedule, and `watch`."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline import steps
-from pipeline.handing_on import HandOn
+from pipeline.next_step import StepWork
 from pipeline.orders import Order
-from pipeline.watching import watched
-from pynamodb_tracker import BoundStep
+from pipeline.overdue import write_overdue
+from pynamodb_tracker import BoundStep, ExecutionContext
 from pynamodb_tracker.aws_lambda import LambdaContext, Replies, handles, retry_handler
 
 __all__ = ["confirm_payment", "deliver", "retry_confirm_payment", "retry_deliver", "retry_ship", "ship", "watch"]
@@ -17,9 +17,9 @@ __all__ = ["confirm_payment", "deliver", "retry_confirm_payment", "retry_deliver
 Handler = Callable[[Any, LambdaContext | None], Any]
 
 _REPLIES = Replies(locked="done", not_ready="done", failed="done")
-"""The table knows when an order is to be tried again, and the schedule does it: a message need not come again for that.
-It comes again, and ends in the dead-letter queue, where it cannot be read, where there is no such order, where the
-table does not answer, and where the invocation died."""
+"""The table knows when an order may be tried again, and the schedule does it, so the message need not be redelivered
+for that. It is redelivered, and ends in the dead-letter queue, if it cannot be read, if there is no such order, if the
+table does not answer, or if the invocation died."""
 
 _METRICS = os.environ["METRICS_NAMESPACE"]
 _THREADS = int(os.environ["RETRY_THREADS"])
@@ -30,50 +30,58 @@ def new_order(event: Mapping[str, Any]) -> dict[str, Any]:
     return {name: event["detail"][name] for name in ("amount", "address")}
 
 
-def on_queue(step: BoundStep[Order], hand_on: HandOn, *, task_id: str = "order_id", is_first: bool = False) -> Handler:
+def on_queue(step: BoundStep[Order], work: StepWork, *, task_id: str = "order_id", is_first: bool = False) -> Handler:
     """Return the handler for the queue of a step."""
-    run = handles(
+
+    def run(ctx: ExecutionContext[Order], _event: Any) -> None:
+        work.run(ctx)
+
+    create_if_missing = new_order if is_first else False
+    handler = handles(
         step,
         task_id=task_id,
         trigger="sqs",
-        create_if_missing=new_order if is_first else False,
+        create_if_missing=create_if_missing,
         replies=_REPLIES,
         metrics=_METRICS,
-    )(lambda ctx, _: hand_on.run(ctx))
-    return _handing_on(run, hand_on)
+    )(run)
+    return _sending(handler, work)
 
 
-def on_schedule(step: BoundStep[Order], hand_on: HandOn) -> Handler:
-    """Return the handler for the schedule of a step: it runs what is left, in place.
+def on_schedule(step: BoundStep[Order], work: StepWork) -> Handler:
+    """Return the handler for the schedule of a step: it runs the due orders itself.
 
-    A message for each order that is due would be one more each minute for those whose message waits in a long queue.
+    If it sent them to the queue instead, a due order whose message waits in a long queue would get one more message
+    every minute.
     """
-    return _handing_on(retry_handler(step, hand_on.run, threads=_THREADS, metrics=_METRICS), hand_on)
+    return _sending(retry_handler(step, work.run, threads=_THREADS, metrics=_METRICS), work)
 
 
-def _handing_on(run: Handler, hand_on: HandOn) -> Handler:
+def _sending(run: Handler, work: StepWork) -> Handler:
+    """Return a handler that sends the orders that it has finished to the next step."""
+
     def handler(event: Any, context: LambdaContext | None) -> Any:
-        hand_on.begin()
+        work.begin_invocation()
         answer = run(event, context)
-        hand_on.send()
+        work.send_finished()
         return answer
 
     return handler
 
 
-_paid = HandOn(steps.confirm_payment, to=Order.ship, queue="SHIP_QUEUE_URL")
-_shipped = HandOn(steps.ship, to=Order.deliver, queue="DELIVER_QUEUE_URL")
-_delivered = HandOn(steps.deliver)
+_payment = StepWork(steps.confirm_payment, next_step=Order.ship, queue="SHIP_QUEUE_URL")
+_shipment = StepWork(steps.ship, next_step=Order.deliver, queue="DELIVER_QUEUE_URL")
+_delivery = StepWork(steps.deliver)
 
-confirm_payment = on_queue(Order.confirm_payment, _paid, task_id="detail.order_id", is_first=True)
-ship = on_queue(Order.ship, _shipped)
-deliver = on_queue(Order.deliver, _delivered)
+confirm_payment = on_queue(Order.confirm_payment, _payment, task_id="detail.order_id", is_first=True)
+ship = on_queue(Order.ship, _shipment)
+deliver = on_queue(Order.deliver, _delivery)
 
-retry_confirm_payment = on_schedule(Order.confirm_payment, _paid)
-retry_ship = on_schedule(Order.ship, _shipped)
-retry_deliver = on_schedule(Order.deliver, _delivered)
+retry_confirm_payment = on_schedule(Order.confirm_payment, _payment)
+retry_ship = on_schedule(Order.ship, _shipment)
+retry_deliver = on_schedule(Order.deliver, _delivery)
 
 
 def watch(_event: Any, _context: LambdaContext | None) -> dict[str, float]:
     """Measure how long the oldest order of each step has been due, and return it by step, in seconds."""
-    return watched(datetime.now(UTC), _METRICS)
+    return write_overdue(datetime.now(UTC), _METRICS)

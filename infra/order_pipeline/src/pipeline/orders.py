@@ -8,23 +8,20 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pipeline.services import RefusedError
 from pynamodb_tracker import Step, Task, UseCase
 
-__all__ = ["Order", "PipelineTable"]
-
-
 _ATTEMPTS = 8
-"""With the pauses between them: an outage of the other system may last two hours."""
+"""With the pauses between them, an outage of the other system may last two hours."""
 
 
 def later_each_time(attempt: int) -> timedelta:
-    """Return the pause after a failed attempt: 1, 2, 4, 8, 16, 32 minutes, and an hour from then on."""
+    """Return the pause after a failed attempt: 1, 2, 4, 8, 16, 32 minutes, then one hour."""
     return timedelta(minutes=min(2 ** (attempt - 1), 60))
 
 
 class PipelineTable(Task):
-    """The table; its name comes from the template."""
+    """The table, whose name comes from the template."""
 
     class Meta:
-        """The region comes from the environment, where Lambda has set it."""
+        """Lambda sets the region in the environment."""
 
         table_name = os.environ["TABLE_NAME"]
 

@@ -1,4 +1,4 @@
-"""The other systems: a call carries a key by which they know it when it comes again."""
+"""The other systems; each call carries an idempotency key, so that repeating it has no further effect."""
 
 import json
 import os
@@ -8,10 +8,8 @@ import urllib.request
 from http import HTTPStatus
 from typing import Any
 
-__all__ = ["RefusedError", "post"]
-
 _TIMEOUT = 5
-"""Seconds without a sign of the other side; ten such calls, a batch, fit into the 60 seconds of a function."""
+"""Seconds without any data from the other side; a batch of ten such calls fits into the 60 seconds of a function."""
 
 _BAD_REQUEST, _BROKEN_SERVER = HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR
 
@@ -24,19 +22,19 @@ _TRY_AGAIN = {
     HTTPStatus.TOO_EARLY,
     HTTPStatus.TOO_MANY_REQUESTS,
 }
-"""Refusals that pass, or are ours, such as a secret that was changed and a wrong URL: no order is to blame for them. A
-conflict is the same key, under way at this moment."""
+"""Refusals that are temporary or caused by our settings, such as a changed secret or a wrong URL, not by the order. A
+conflict means that another request with the same key is in progress."""
 
 
 class RefusedError(Exception):
-    """The other system will not do it, however often it is asked."""
+    """The other system refuses, and retrying would not help."""
 
 
 def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Have a service do something once, and return its answer; for the same key it gives the same answer again.
+    """Send a request to a service and return its answer; the same key has no further effect and the same answer.
 
-    `service` names the environment variable that has its URL. RefusedError where it refuses for good; what is worth
-    another attempt is a URLError or a timeout.
+    `service` is the environment variable with its URL. RefusedError if retrying would not help; what is worth another
+    attempt is a URLError or a timeout.
     """
     request = urllib.request.Request(  # noqa: S310 - the URL is the operator's, from the template
         f"{os.environ[service]}/{path}",

@@ -1,15 +1,13 @@
-"""What is done for an order in each step; functions of the context, for queues, schedules and the command line alike.
+"""What each step does with an order: functions of the context, used by queues, schedules and the command line.
 
-A worker may do it and die before that is recorded, so it is done at least once. The key makes it once for the other
-system: it is the same for every attempt of a step. That system has to know the key for as long as an order may be tried
-again; one that forgets keys after a day is to be asked first, by the order, what it has done already.
+A worker may do the work and die before that is recorded, so it happens at least once. The idempotency key is the same
+for every attempt of a step, so the other system does it only once. That system must remember the key for as long as an
+order may be retried; if it forgets keys after a day, ask it first what it has already done for the order.
 """
 
 from pipeline.orders import Order
 from pipeline.services import post
 from pynamodb_tracker import ExecutionContext
-
-__all__ = ["confirm_payment", "deliver", "ship"]
 
 
 def confirm_payment(ctx: ExecutionContext[Order]) -> None:

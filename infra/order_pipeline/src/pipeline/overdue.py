@@ -1,4 +1,4 @@
-"""How long orders have been due, as metrics: what is due should have been run by now."""
+"""How long orders have been due, as metrics: a due order should have run by now."""
 
 import json
 import sys
@@ -7,24 +7,23 @@ from datetime import datetime
 from pipeline.orders import Order
 from pynamodb_tracker import BoundStep
 
-__all__ = ["watched"]
 
-
-def watched(now: datetime, namespace: str) -> dict[str, float]:
+def write_overdue(now: datetime, namespace: str) -> dict[str, float]:
     """Write `Overdue` of each step in the embedded metric format, and return it by step, in seconds.
 
-    It looks at the first entry of each state in the index, three requests of half a read unit for a step, however many
+    This reads the first entry of each state in the index: three requests of half a read unit per step, however many
     orders there are.
     """
-    return {step.name: _told(step, now, namespace) for step in (Order.confirm_payment, Order.ship, Order.deliver)}
+    steps = (Order.confirm_payment, Order.ship, Order.deliver)
+    return {step.name: _write_overdue_of(step, now, namespace) for step in steps}
 
 
-def _told(step: BoundStep[Order], now: datetime, namespace: str) -> float:
+def _write_overdue_of(step: BoundStep[Order], now: datetime, namespace: str) -> float:
     by_state = {str(state): (now - due).total_seconds() for state, due in step.next_due().items()}
     overdue = max([0.0, *by_state.values()])
     about = {"use_case_id": step.pending.use_case_id, "step": step.name}
     metric = {"Name": "Overdue", "Unit": "Seconds"}
-    dimensions = [list(about), ["use_case_id"]]  # each step, and the worst of them
+    dimensions = [list(about), ["use_case_id"]]  # one per step, and the maximum of all steps
     directive = {"Namespace": namespace, "Dimensions": dimensions, "Metrics": [metric]}
     envelope = {"Timestamp": int(now.timestamp() * 1000), "CloudWatchMetrics": [directive]}
     line = {"_aws": envelope, **about, "Overdue": overdue, "seconds_overdue": by_state}
