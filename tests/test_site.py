@@ -231,7 +231,7 @@ def test_a_diagram_is_drawn_with_all_that_it_says(drawing: Callable[[str], str])
     ("line", "complaint"),
     [
         ("loop twice", "is not drawn here: 'loop twice'"),
-        ("A->>B: hello", "names 'B', which is no participant"),
+        ("A->>B: hello", "names 'B', which is not a participant"),
         ("alt it is there", "an alt has no end"),
         ("end", "'end' without an alt"),
         ("else it is not", "'else it is not' without an alt"),

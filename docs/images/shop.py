@@ -1,4 +1,4 @@
-"""The shop of the picture of the terminal: orders, of which some fail."""
+"""The shop in the picture of the terminal: orders, some of which fail."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class AppTask(Task):
     """The table."""
 
     class Meta:
-        """Where it is."""
+        """Its name and region."""
 
         table_name = "tasks"
         region = "us-east-1"
 
 
 class Order(AppTask):
-    """The use case; `number` decides what goes wrong."""
+    """The use case; `number` decides which runs fail."""
 
     use_case_id = UseCase("order")
 
@@ -30,7 +30,7 @@ class Order(AppTask):
 
 
 def charge(ctx: ExecutionContext[Order]) -> None:
-    """Fail with every ninth order, the first time, and give up on every thirty-first."""
+    """Fail at the first attempt of every ninth order, and give up on every thirty-first."""
     if ctx.task.number % 31 == 0:
         raise GiveUp("card declined")
     if ctx.task.number % 9 == 0 and ctx.attempt == 1:
@@ -38,11 +38,11 @@ def charge(ctx: ExecutionContext[Order]) -> None:
 
 
 def print_label(ctx: ExecutionContext[Order]) -> None:
-    """Fail with every seventeenth order."""
+    """Fail for every seventeenth order."""
     if ctx.task.number % 17 == 0:
         raise RuntimeError("out of paper")
 
 
 def hand_over(ctx: ExecutionContext[Order]) -> None:
-    """Note who signed."""
+    """Record who signed."""
     ctx.task.data["signed_by"] = "the neighbour"

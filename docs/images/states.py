@@ -1,4 +1,4 @@
-"""Draws the states of a step: `python docs/images/states.py` writes states.svg beside this file."""
+"""Draw the states of a step: `python docs/images/states.py` writes states.svg next to this file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STYLE = """\
 
 @dataclass(frozen=True)
 class Box:
-    """A status, at its upper left corner."""
+    """The box of a status; x and y are its upper left corner."""
 
     status: Status
     x: int
@@ -52,13 +52,13 @@ class Box:
 
 @dataclass(frozen=True)
 class Move:
-    """An arrow from one status to another, and the words beside it; None is outside of the step."""
+    """An arrow from one status to another, with its label; the source None is outside the step."""
 
     source: Status | None
     target: Status
     path: str
     at: tuple[int, int]
-    """Where the first line of the words is."""
+    """The position of the first line of the label."""
     words: str
     anchor: str = "start"
 
@@ -91,25 +91,25 @@ MOVES = [
         _I,
         "M425 120 V80 Q425 72 433 72 H477 Q485 72 485 80 V116",
         (455, 62),
-        "takeover, when the lock is over",
+        "takeover, when the lock has expired",
         "middle",
     ),
     Move(_I, _S, "M550 138 H676", (613, 130), "success", "middle"),
     Move(_I, _F, "M415 180 V271", (407, 232), "failure", "end"),
     Move(_F, _I, "M495 275 V184", (503, 224), "claim,\nwhen due"),
     Move(_F, _P, "M360 305 H198 Q190 305 190 297 V184", (206, 297), "reopen"),
-    Move(_F, _X, "M455 335 V401", (463, 374), "ignore, spent"),
+    Move(_F, _X, "M455 335 V401", (463, 374), "ignore,\nno attempt left"),
     Move(
         _I,
         _X,
         "M550 164 H612 Q620 164 620 172 V427 Q620 435 612 435 H554",
         (632, 272),
-        "failure of the last attempt,\nGiveUp, give_up_on;\nwhen the lock is over:\nignore, spent",
+        "failure of the last attempt,\nGiveUp, give_up_on;\nwhen the lock has expired:\nignore, no attempt left",
     ),
     Move(_X, _P, "M360 422 H143 Q135 422 135 414 V184", (206, 414), "reopen"),
-    Move(_P, _X, "M80 180 V440 Q80 448 88 448 H356", (206, 466), "ignore, spent"),
+    Move(_P, _X, "M80 180 V440 Q80 448 88 448 H356", (206, 466), "ignore,\nno attempt left"),
 ]
-"""All that there are, but for `also_from`: tests/test_images.py compares them with what the library sends."""
+"""All moves except those by `also_from`; tests/test_images.py compares them with the writes of the library."""
 
 
 def drawing() -> str:

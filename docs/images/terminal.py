@@ -1,6 +1,6 @@
-"""Draws a session at the terminal: `python docs/images/terminal.py` writes terminal.svg beside this file, or a FILE.
+"""Draw a terminal session: `python docs/images/terminal.py [FILE]` writes terminal.svg next to this file, or FILE.
 
-The commands are real, and so is what they print: on a table in memory, with a clock that stands still.
+The commands and their output are real; they run on a table in memory, with a stopped clock.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ THEME = TerminalTheme(
         *((121, 168, 255), (232, 121, 249), (34, 211, 238), (230, 237, 243)),
     ],
 )
-"""Dark in any case, as terminals are; the colours of the states are those of states.svg."""
+"""Always dark, like most terminals; the colours of the states are those of states.svg."""
 
 FONT = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
 
 @contextmanager
 def a_day_at_the_shop() -> Iterator[None]:
-    """Fill the table with orders at all steps; two are being shipped meanwhile."""
+    """Fill the table with orders at all steps; two of them are being shipped."""
     with local_table(AppTask), stopped_clock(datetime(2026, 11, 2, 9, tzinfo=UTC)) as clock:
         Order.create_many({"task_id": f"o-{number}", "number": number} for number in range(1, 101))
         Order.confirm_payment.run_all(charge, limit=92)
@@ -59,7 +59,7 @@ def a_day_at_the_shop() -> Iterator[None]:
 
 
 def session() -> Iterator[tuple[str, str]]:
-    """Yield each command and what it prints, its colours included."""
+    """Yield each command and its output, with colours."""
     environment = {
         "COLUMNS": str(WIDTH),
         "FORCE_COLOR": "1",
@@ -74,12 +74,12 @@ def session() -> Iterator[tuple[str, str]]:
 
 
 def drawing() -> str:
-    """Return the picture, which asks nobody for a font."""
+    """Return the picture, without fonts that a browser would download."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     for number, (command, printed) in enumerate(session()):
         console.print(Text.assemble("\n" * bool(number), ("$ ", "green"), (command, "bold")), soft_wrap=True)
         console.print(Text.from_ansi(printed.rstrip("\n")), soft_wrap=True)
-    console.print()  # the last line is cut otherwise
+    console.print()  # otherwise the last line is cut off
     svg = console.export_svg(title="pynamodb-tracker", theme=THEME, unique_id="terminal")
     svg = re.sub(r"\s*@font-face \{.*?\n    \}", "", svg, flags=re.DOTALL)
     return re.sub(r"font-family: (Fira Code, monospace|arial)", f"font-family: {FONT}", svg)

@@ -1,4 +1,4 @@
-"""The options of each command, as the command line itself tells them: mkdocs calls `on_page_markdown`."""
+"""List the options of each command, from the command line itself: mkdocs calls `on_page_markdown`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mkdocs.structure.pages import Page
 from pynamodb_tracker.cli import app
 
 MARK = "<!-- the commands -->"
-"""Where a page wants them."""
+"""Marks the place in a page."""
 
-_EVERYWHERE = ("--app", "--use-case", "--help")
-"""The page says once what these are."""
+_COMMON = ("--app", "--use-case", "--help")
+"""The page explains these once for all commands."""
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its hook
-    """Put the commands where a page has the mark for them."""
-    return markdown.replace(MARK, "\n\n".join(_told())) if MARK in markdown else markdown
+    """Insert the commands at the mark."""
+    return markdown.replace(MARK, "\n\n".join(_sections())) if MARK in markdown else markdown
 
 
-def _told() -> Iterator[str]:
+def _sections() -> Iterator[str]:
     group: Any = typer.main.get_command(app)  # of typer or of click, depending on the version of typer
     for name, command in group.commands.items():
         arguments = [each for each in command.params if each.param_type_name == "argument"]
@@ -35,7 +35,7 @@ def _told() -> Iterator[str]:
         rows += [
             f"| `{f'{each.opts[0]} {each.metavar or _metavar(each)}'.strip()}` | {_help(each)} |"
             for each in options
-            if each.opts[0] not in _EVERYWHERE
+            if each.opts[0] not in _COMMON
         ]
         if rows:
             yield "\n".join(["| argument or option | |" if arguments else "| option | |", "| --- | --- |", *rows])
@@ -47,14 +47,14 @@ def _argument(argument: Any) -> str:
 
 
 def _metavar(option: Any) -> str:
-    """Return what stands for the value of an option that does not say so itself; nothing for a flag."""
+    """Return the placeholder for an option's value if it has no metavar of its own; nothing for a flag."""
     return "" if option.metavar == "" else "VALUE"
 
 
 def _help(parameter: Any) -> str:
-    """Return what a parameter is for, and what it is if it is not given."""
-    told, default = parameter.help.replace("|", r"\|"), parameter.default
+    """Return the help text of a parameter, and its default."""
+    text, default = parameter.help.replace("|", r"\|"), parameter.default
     if isinstance(parameter.show_default, str):
         default = parameter.show_default
-    unsaid = default is None or default is False or parameter.required
-    return told if unsaid else f"{told} Unless given: {default}."
+    has_none = default is None or default is False or parameter.required
+    return text if has_none else f"{text} Default: {default}."

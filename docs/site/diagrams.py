@@ -1,8 +1,8 @@
-"""Draws the sequence diagrams of the pages: mkdocs calls `on_page_markdown`.
+"""Draw the sequence diagrams of the pages: mkdocs calls `on_page_markdown`.
 
-The repository's web view draws Mermaid itself. The theme would load a script from another host for it, so what the
-pages use of Mermaid is drawn here when the site is built, and anything else is an error: participants, `Note over`,
-messages and `alt`.
+The repository's web view draws Mermaid itself. On the site, the theme would load a script from another host, so this
+hook draws the part of Mermaid that the pages use, when the site is built: participants, `Note over`, messages and
+`alt`. Anything else is an error.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MESSAGE = re.compile(r"(\w+?)(--?)(>>|x)(\w+): (.+)")
 _BRANCH = re.compile(r"(alt|else) (.+)|(end)")
 
 _LETTER, _LINE, _GAP = 6.7, 17, 10
-"""Points: the width of a letter, rather too much; the height of a line; between two rows."""
+"""In points: the width of a letter (an upper bound), the height of a line, the gap between two rows."""
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its hook
-    """Put a drawing in the place of each diagram."""
+    """Replace each diagram by a drawing."""
 
     def drawn(block: re.Match[str]) -> str:
         try:
@@ -41,7 +41,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def drawing(text: str) -> str:
-    """Return a diagram as an element of a page; ValueError for what is not among the things that it draws."""
+    """Return a diagram as an HTML element; ValueError for Mermaid that this hook does not support."""
     first, *rest = [line.strip() for line in text.splitlines() if line.strip()]
     if first != "sequenceDiagram":
         raise ValueError(f"only sequence diagrams of Mermaid are drawn here, not {first!r}: draw an SVG in docs/images")
@@ -61,14 +61,14 @@ def _width(text: str) -> float:
 
 @dataclass
 class _Sequence:
-    """Participants side by side, and what happens, a row below the other."""
+    """Participants side by side, and rows of events from top to bottom."""
 
     labels: dict[str, str]
     rows: list[str]
     y: float = 56
     at: dict[str, float] = field(default_factory=dict)
     opened: list[float] = field(default_factory=list)
-    """Where the branches begin that are not at their end."""
+    """Where the branches start that have no end yet."""
 
     def drawn(self) -> str:
         """Return the drawing."""
@@ -91,7 +91,7 @@ class _Sequence:
         )
 
     def _place(self) -> None:
-        """Find where the participants are: apart enough for what is written between them."""
+        """Place the participants, far enough apart for the text between them."""
         names = list(self.labels)
         x = max(_width(self.labels[names[0]]), self._notes(names[0])) / 2 + 2 * _GAP
         self.at[names[0]] = x
@@ -106,7 +106,7 @@ class _Sequence:
             self.at[right] = x
 
     def _notes(self, name: str) -> float:
-        """Return how wide the notes over a participant are."""
+        """Return the width of the widest note over a participant."""
         notes = (match for row in self.rows if (match := _NOTE.fullmatch(row)))
         return max((_width(match[3]) for match in notes if match[1] == name and not match[2]), default=0)
 
@@ -128,7 +128,7 @@ class _Sequence:
 
     def _x(self, name: str) -> float:
         if name not in self.at:
-            raise ValueError(f"a diagram names {name!r}, which is no participant")
+            raise ValueError(f"a diagram names {name!r}, which is not a participant")
         return self.at[name]
 
     def _note(self, match: re.Match[str]) -> Iterator[str]:
@@ -152,7 +152,7 @@ class _Sequence:
         self.y = y + _GAP
 
     def _branch(self, match: re.Match[str]) -> Iterator[str]:
-        """Draw the line above a branch; at the end, the frame around all of them."""
+        """Draw the line above a branch; at the end, the frame around all branches."""
         left, right = 4, max(self.at.values()) + self._notes(list(self.at)[-1]) / 2 + _GAP
         if match[1] == "alt":
             self.opened.append(self.y)

@@ -1,7 +1,7 @@
-"""The pages that the site has beside those of docs/: the README as its home, the changelog, and what pages link to.
+"""Add the pages of the site that are not in docs/: the README as its home, the changelog, and files that pages link to.
 
-A page of the repository links to files by their paths, and so works there. On the site these files have a place as
-well, and the links lead to it: mkdocs calls `on_files` and `on_page_markdown`.
+Pages link to files of the repository by their paths. On the site, these files have pages of their own, and this hook
+changes the links: mkdocs calls `on_files` and `on_page_markdown`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent.parent
 
 PLACES = {"README.md": "index.md", "CHANGELOG.md": "changelog.md", "LICENSE": "license.md"}
-"""Where the site has what lies at the top of the repository."""
+"""The pages of files at the top of the repository."""
 
 _FENCED = re.compile(r"^(```.*?^```)$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(`[^`]*`)|(?<=\]\()([^)\s]+)(?=\))")
@@ -33,7 +33,7 @@ _LANGUAGES = {
     ".yaml": "yaml",
     ".yml": "yaml",
 }
-"""Of the files that are shown where a page links to a folder, and of others."""
+"""The languages of shown files. If a page links to a folder, files with these suffixes are shown."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -47,7 +47,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - its hook
-    """Let the links of a page lead to where the site has what they name."""
+    """Change the links of a page to the places on the site."""
     return _with_links(markdown, page.file.src_uri)
 
 
@@ -57,7 +57,7 @@ def _text(path: str) -> str:
 
 
 def _outside(file: File) -> Iterator[str]:
-    """Yield the paths of what a page links to outside of docs/, and what has no place yet."""
+    """Yield the paths outside docs/ that a page links to, and that have no place yet."""
     for target in _targets(file.content_string):
         path = _path(target, file.src_uri)
         if path is not None and not path.startswith("docs/") and path not in PLACES:
@@ -70,9 +70,9 @@ def _targets(markdown: str) -> Iterator[str]:
 
 
 def _path(target: str, uri: str) -> str | None:
-    """Return the path in the repository of what a page of the site links to.
+    """Return the repository path that a page links to.
 
-    None for anything else: an address, an anchor, and what is not there, of which mkdocs complains.
+    None for a URL, for an anchor, and for a path that does not exist, which mkdocs reports.
     """
     if "://" in target or target.startswith(("#", "/")):
         return None
@@ -82,7 +82,7 @@ def _path(target: str, uri: str) -> str | None:
 
 
 def _with_files_of(path: str) -> Iterator[str]:
-    """Yield a path, and where it is a folder, the files below it."""
+    """Yield a path and, if it is a folder, the files below it."""
     yield path
     if (ROOT / path).is_dir():
         below = sorted(file for file in (ROOT / path).rglob("*.*") if file.suffix in _LANGUAGES)
@@ -91,14 +91,14 @@ def _with_files_of(path: str) -> Iterator[str]:
 
 
 def _place(path: str) -> str:
-    """Return where the site has a path of the repository."""
+    """Return the place of a repository path on the site."""
     if path in PLACES:
         return PLACES[path]
     return path.removeprefix("docs/") if path.startswith("docs/") else f"code/{path}.md"
 
 
 def _shown(path: str) -> str:
-    """Return a page that shows a file, or names what is in a folder."""
+    """Return a page that shows a file, or lists the files of a folder."""
     head = f"---\nsearch:\n  exclude: true\n---\n\n# `{path}`\n\n"
     if (ROOT / path).is_dir():
         names = [each.removeprefix(f"{path}/") for each in _with_files_of(path) if each != path]
