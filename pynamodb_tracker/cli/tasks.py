@@ -118,11 +118,14 @@ class Damaged:
     def __init__(self, *, own_too: bool) -> None:
         """With `own_too`, damage to the user's own attributes is reported as well."""
         self._own_too = own_too
-        self._number = 0
+        self.read = 0
+        """How many tasks were read, damaged ones included."""
+        self._damaged = 0
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
         """Yield all the tasks, and report what cannot be read of them."""
         for task in tasks:
+            self.read += 1
             unread = unread_of(task)
             if unread and (self._own_too or is_hidden(task)):
                 self.report(task.task_id, unread)
@@ -130,13 +133,13 @@ class Damaged:
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
         """Count a task, and print what cannot be read of it."""
-        self._number += 1
+        self._damaged += 1
         reasons = ", ".join(f"{name} ({one_line(error)})" for name, error in unread.items())
         warn(f"{task_id}  cannot be read: {reasons}")
 
     def exit(self) -> None:
         """Exit with 1 if a task was damaged."""
-        if self._number:
+        if self._damaged:
             raise typer.Exit(FOUND)
 
 

@@ -11,13 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from pynamodb_tracker.status import Status
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as LiveBar
 
 
 def escaped(text: str) -> str:
@@ -158,78 +161,49 @@ _LINE_EVERY = 5.0
 _SHOW_CURSOR = b"\n\x1b[?25h"
 
 
-class Progress(Protocol):
-    """Shows how far a command is."""
+class Progress:
+    """Shows on stderr how far a command is: by a live bar at a terminal, by a line from time to time elsewhere."""
+
+    def __init__(self, title: str, bar: LiveBar | None) -> None:
+        self._title = title
+        self._bar = bar
+        self._next_line = time.monotonic() + _LINE_EVERY
 
     def show(self, done: float, note: str) -> None:
         """Show how much is done, and in words what that is."""
+        if self._bar is not None:
+            (task,) = self._bar.tasks
+            total = None if task.total is None else max(task.total, done)  # there may be more than was counted
+            self._bar.update(task.id, total=total, completed=done, note=note)
+        elif time.monotonic() >= self._next_line:
+            warn(f"{self._title}: {note}")
+            self._next_line = time.monotonic() + _LINE_EVERY
 
     def end(self) -> None:
         """Show that all is done, whatever was expected."""
+        if self._bar is not None:
+            (task,) = self._bar.tasks
+            self._bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)
 
     def leave(self) -> None:
-        """Restore the terminal, for a process that exits at once."""
-
-
-class _Lines:
-    """A line from time to time, where there is no terminal."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._next = time.monotonic() + _LINE_EVERY
-
-    def show(self, done: float, note: str) -> None:  # noqa: ARG002 - the note says it
-        if time.monotonic() >= self._next:
-            warn(f"{self._title}: {note}")
-            self._next = time.monotonic() + _LINE_EVERY
-
-    def end(self) -> None:
-        """Do nothing: the command prints its own report."""
-
-    def leave(self) -> None:
-        """Do nothing: lines leave nothing to restore."""
-
-
-class _Bar:
-    """A live bar at a terminal."""
-
-    def __init__(self, on: Console, title: str, total: float | None) -> None:
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
-        from rich.progress import Progress as Live  # noqa: PLC0415 - slow to import, and only needed here
-
-        columns = [TextColumn("{task.description}"), BarColumn(bar_width=None)]
-        columns += [TaskProgressColumn()] if total else []
-        self.live = Live(
-            *columns,
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=on,
-            expand=True,
-            redirect_stdout=False,
-        )
-        self._bar = self.live.add_task(title, total=total, note="")
-
-    def show(self, done: float, note: str) -> None:
-        (bar,) = self.live.tasks
-        total = None if bar.total is None else max(bar.total, done)  # there may be more than was counted
-        self.live.update(self._bar, total=total, completed=done, note=note)
-
-    def end(self) -> None:
-        (bar,) = self.live.tasks
-        self.live.update(self._bar, total=bar.completed or 1, completed=bar.completed or 1)
-
-    def leave(self) -> None:
-        with suppress(OSError):
-            os.write(2, _SHOW_CURSOR)  # without the lock of the bar, which a stuck thread may hold
+        """Show the cursor again, for a process that exits at once."""
+        if self._bar is not None:
+            with suppress(OSError):
+                os.write(2, _SHOW_CURSOR)  # without the lock of the bar, which a stuck thread may hold
 
 
 @contextmanager
 def progress(title: str, total: float | None) -> Iterator[Progress]:
-    """Yield what shows progress on stderr: a bar at a terminal, lines elsewhere; `total` is None if unknown."""
+    """Yield what shows progress; `total` is None if it is unknown."""
     on = console(stderr=True)
     if not on.is_interactive:
-        yield _Lines(title)
+        yield Progress(title, None)
         return
-    bar = _Bar(on, title, total)
-    with bar.live:
-        yield bar
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - slow to import, and only needed here
+
+    columns = [TextColumn("{task.description}"), BarColumn(bar_width=None), *([TaskProgressColumn()] if total else [])]
+    notes = (TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
+    with Bar(*columns, *notes, console=on, expand=True, redirect_stdout=False) as bar:
+        bar.add_task(title, total=total, note="")
+        yield Progress(title, bar)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Annotated, Any
 
@@ -54,29 +54,16 @@ def list_tasks(
         of, damaged = state_named(model, state), Damaged(own_too=True)
         asked = None if most is None else most + 1
         found = leniently(of, since=since, until=until, latest_first=newest, limit=asked)
-        shown = _Counted(damaged.reported(islice(found, most)))
+        shown = damaged.reported(islice(found, most))
         if as_json:
             say_json_array(map(task_as_json, shown))
         else:
             print_table(columns_of(of.status), (row_of(of.status, task) for task in shown if not is_hidden(task)))
-        if not (shown.number or as_json):
+        if not (damaged.read or as_json):
             say(f"no task of {model.__name__} is {name_of(of)}")
         if next(found, None) is not None:
             warn(f"these are the first {count(limit)}: use --limit N or --all to see more")
         damaged.exit()
-
-
-class _Counted:
-    """An iterable of tasks that counts them."""
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self._tasks = tasks
-        self.number = 0
-
-    def __iter__(self) -> Iterator[Task]:
-        for task in self._tasks:
-            self.number += 1
-            yield task
 
 
 def errors(

@@ -53,13 +53,10 @@ def run(
     Exits with 1 if a task failed, was ignored or was refused.
     """
     with use_case(name, use_case_name) as model:
-        selection = Selection(step_named(model, step), (), since, until, limit, error_like)
         check_window(since, until)
+        selection = Selection(step_named(model, step), (), since, until, limit, error_like)
         batch = WatchedBatch(selection, load_function(function), StopRequest(), threads, rate, heartbeat)
-        if dry_run:
-            _print_due(selection, as_json=as_json)
-        else:
-            _run("run", batch, as_json=as_json)
+        _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
 
 
 def retry(
@@ -89,14 +86,11 @@ def retry(
     Exits with 1 if a task failed again, was ignored or was refused.
     """
     with use_case(name, use_case_name) as model:
+        check_window(since, until)
         of = step_named(model, step)
         selection = Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored)
-        check_window(since, until)
         batch = WatchedBatch(selection, load_function(function), StopRequest(), threads, rate, heartbeat)
-        if dry_run:
-            _print_due(selection, as_json=as_json)
-        else:
-            _run("retry", batch, as_json=as_json)
+        _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)
 
 
 def _print_due(selection: Selection, *, as_json: bool) -> None:
