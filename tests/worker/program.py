@@ -1,4 +1,4 @@
-"""A program with a worker, as its users write one: what it does is told by its argument, and it says what it runs."""
+"""A program with a worker, as users write one: its options are its argument, and it prints what it runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PATIENCE = 120.0
 """Seconds for which a function hangs that nobody ends."""
 
 
-def tell(line: str) -> None:
-    """Say something to the test, whole, though several processes say things."""
+def print_line(line: str) -> None:
+    """Print a line for the test, in one piece although several processes print."""
     os.write(1, f"{line}\n".encode())
 
 
 def work(ctx: ExecutionContext[Any]) -> None:
     """Do what the id of the task says."""
-    tell(f"{ctx.task.task_id} {os.getpid()}")
+    print_line(f"{ctx.task.task_id} {os.getpid()}")
     if ctx.task.task_id.startswith("hang"):
         time.sleep(PATIENCE)
     elif ctx.task.task_id.startswith("hold"):
@@ -43,11 +43,11 @@ def work(ctx: ExecutionContext[Any]) -> None:
 
 
 worker = Worker({Order.confirm: work})
-"""Each process has one, by which a function tells the one that runs to stop."""
+"""Each process has one, through which a function stops the one that runs."""
 
 
 def main() -> None:
-    """Run the worker, and say at the end what it did."""
+    """Run the worker, and print at the end what it did."""
     logging.basicConfig(level=logging.INFO)
     options: dict[str, Any] = json.loads(sys.argv[1])
     if options.pop("broken", False):
@@ -57,7 +57,7 @@ def main() -> None:
     global worker  # noqa: PLW0603 - as programs of one module have it
     worker = Worker({Order.confirm: work}, **options)
     tallies = worker.run(until_idle=until_idle)
-    tell(f"ended {tallies[Order.confirm]}")
+    print_line(f"ended {tallies[Order.confirm]}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ class ShopTask(Task):
     """The table."""
 
     class Meta:
-        """What a program is told about it."""
+        """Settings from the environment of a program."""
 
         table_name = os.environ.get("SHOP_TABLE", "shop")
         region = "us-east-1"

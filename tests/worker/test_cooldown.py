@@ -56,9 +56,7 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
 
 
 @pytest.mark.parametrize("number", [10, 40])
-def test_rows_that_no_claim_is_possible_of_cost_those_behind_them_no_time(
-    stopped_clock: StoppedClock, number: int
-) -> None:
+def test_rows_that_cannot_be_claimed_cost_those_behind_them_no_time(stopped_clock: StoppedClock, number: int) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = [*(f"bad-{each}" for each in range(number)), "good"]
     poller, began = StepPoller(step, LONGEST), stopped_clock.now()  # type: ignore[arg-type]
@@ -80,7 +78,7 @@ def test_one_that_cannot_be_started_is_left_alone_for_longer_each_time(
     assert found == [20, 40, 80, 160, 320, 640, 1280, 1800, 1800]
 
 
-def test_one_that_runs_at_last_is_as_any_other(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
+def test_one_that_is_run_at_last_is_treated_as_any_other(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     for _ in range(5):
         cooldown.note_failure("o-1")
     cooldown.end_run("o-1", failed=True)
@@ -89,7 +87,7 @@ def test_one_that_runs_at_last_is_as_any_other(cooldown: Cooldown, stopped_clock
     assert seconds_of(cooldown, "o-1", stopped_clock) == 20
 
 
-def test_one_that_another_worker_had_is_left_alone_for_some_seconds_and_one_that_runs_until_it_ends(
+def test_one_that_another_worker_has_is_left_alone_for_some_seconds_and_one_that_runs_until_it_ends(
     cooldown: Cooldown, stopped_clock: StoppedClock
 ) -> None:
     cooldown.note_refusal("o-1")
@@ -101,7 +99,7 @@ def test_one_that_another_worker_had_is_left_alone_for_some_seconds_and_one_that
     assert cooldown.is_over("o-3")
 
 
-def test_a_clock_that_is_put_back_makes_no_rest_longer(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
+def test_setting_the_clock_back_does_not_lengthen_a_cooldown(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     cooldown.note_refusal("o-1")
     cooldown.begin_run("o-2")
     stopped_clock.advance(-2 * HOUR)
@@ -109,7 +107,7 @@ def test_a_clock_that_is_put_back_makes_no_rest_longer(cooldown: Cooldown, stopp
     assert not cooldown.is_over("o-2")
 
 
-def test_what_has_rested_is_forgotten(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
+def test_tasks_are_forgotten_after_their_cooldown(cooldown: Cooldown, stopped_clock: StoppedClock) -> None:
     for number in range(100):
         cooldown.end_run(f"o-{number}", failed=False)
         cooldown.note_failure(f"bad-{number}")
@@ -121,7 +119,7 @@ def test_what_has_rested_is_forgotten(cooldown: Cooldown, stopped_clock: Stopped
     assert (cooldown._until, cooldown._failures) == ({}, {})
 
 
-def test_trouble_with_the_table_is_none_of_a_task(stopped_clock: StoppedClock) -> None:
+def test_a_failure_of_the_table_is_not_counted_against_a_task(stopped_clock: StoppedClock) -> None:
     step = FakeStep(stopped_clock)
     step.tasks = ["o-1"]
     poller = StepPoller(step, LONGEST)  # type: ignore[arg-type]

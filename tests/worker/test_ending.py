@@ -31,7 +31,7 @@ __all__ = ["stopping"]
 pytestmark = pytest.mark.usefixtures("shop")
 
 
-def test_an_end_that_is_being_recorded_when_the_grace_time_is_over_is_waited_for(
+def test_an_end_that_is_being_recorded_at_the_end_of_the_grace_time_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
@@ -77,7 +77,7 @@ def test_a_block_that_ends_while_its_task_is_given_back_counts_as_released(monke
     assert worker.run() == {Order.confirm: Tally(released=1)}
 
 
-def test_sys_exit_in_a_function_leaves_others_the_grace_time_and_no_more() -> None:
+def test_after_sys_exit_in_a_function_others_have_the_grace_time_and_no_more() -> None:
     hanging = Hanging()
 
     def work(ctx: Ctx) -> None:
@@ -95,7 +95,7 @@ def test_sys_exit_in_a_function_leaves_others_the_grace_time_and_no_more() -> No
     assert Order.get_task("leaves").state == Order.confirm.failed
 
 
-def test_an_exception_that_is_no_order_to_end_is_a_failure_and_the_worker_goes_on() -> None:
+def test_a_base_exception_that_does_not_end_the_program_is_a_failure_and_the_worker_continues() -> None:
     def work(ctx: Ctx) -> None:
         if ctx.task.task_id == "cancelled":
             raise asyncio.CancelledError
@@ -107,7 +107,7 @@ def test_an_exception_that_is_no_order_to_end_is_a_failure_and_the_worker_goes_o
 
 
 @posix
-def test_the_first_ctrl_c_after_another_order_to_stop_waits_too(stopping: threading.Event) -> None:
+def test_the_first_ctrl_c_after_a_call_of_stop_waits_too(stopping: threading.Event) -> None:
     Order.create("o-1")
     function = Hanging()
 
@@ -151,9 +151,7 @@ class Closed(StringIO):
 
 @posix
 @pytest.mark.parametrize("stream", [None, Closed()], ids=["none", "closed"])
-def test_a_worker_that_is_asked_what_it_does_and_cannot_say_so_goes_on(
-    monkeypatch: pytest.MonkeyPatch, stream: Any
-) -> None:
+def test_a_worker_that_cannot_print_its_status_continues(monkeypatch: pytest.MonkeyPatch, stream: Any) -> None:
     def ask(_: Ctx) -> None:
         os.kill(os.getpid(), signal.SIGUSR1)
 
@@ -163,12 +161,12 @@ def test_a_worker_that_is_asked_what_it_does_and_cannot_say_so_goes_on(
     assert Worker({Order.confirm: ask}).run(until_idle=True) == {Order.confirm: Tally(succeeded=2)}
 
 
-def test_what_it_does_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_is_printed_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     print_to_stderr("busy\n")
     assert capsys.readouterr().err == "busy\n"
 
 
-def test_a_worker_that_ends_when_idle_waits_for_what_the_index_has_not_heard_of(
+def test_a_worker_that_ends_when_idle_waits_for_an_index_that_is_behind(
     monkeypatch: pytest.MonkeyPatch, shop: StoppedClock
 ) -> None:
     first = DueTasks.first
@@ -185,19 +183,19 @@ def test_a_worker_that_ends_when_idle_waits_for_what_the_index_has_not_heard_of(
     assert tallies == {Order.confirm: Tally(succeeded=1), Order.ship: Tally(succeeded=1)}
 
 
-def test_stop_of_another_worker_tells_no_parent() -> None:
-    told: list[object] = []
+def test_stop_of_another_worker_sends_nothing_to_the_parent() -> None:
+    sent: list[object] = []
 
     class Pipe:
         def send(self, what: object) -> None:
-            told.append(what)
+            sent.append(what)
 
     own, other = Worker({Order.confirm: lambda _: None}), Worker({Order.ship: lambda _: None})
     try:
         parent_pipe.open(Pipe(), [Order.confirm])  # type: ignore[arg-type]  # all that is used of one
         other.stop()
-        assert told == []
+        assert sent == []
         own.stop()
-        assert told == [Message.STOP]
+        assert sent == [Message.STOP]
     finally:
         parent_pipe.__init__()  # type: ignore[misc]  # as it was

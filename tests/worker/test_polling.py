@@ -103,7 +103,7 @@ def test_pauses_double_up_to_the_longest_while_nothing_is_found(
     assert pauses(poller, stopped_clock, 8) == [0.5, 1, 2, 4, 8, 16, 30, 30]
 
 
-def test_pauses_are_drawn_between_a_half_and_the_whole(step: FakeStep, stopped_clock: StoppedClock) -> None:
+def test_pauses_are_between_50_and_100_percent(step: FakeStep, stopped_clock: StoppedClock) -> None:
     found = [pauses(StepPoller(step, LONGEST), stopped_clock, 8)[-1] for _ in range(50)]  # type: ignore[arg-type]
     assert 15 <= min(found) < 20
     assert 25 < max(found) <= 30
@@ -120,14 +120,14 @@ def test_the_pause_is_short_again_once_something_is_found(
     assert pauses(poller, stopped_clock, 2) == [0.5, 1]
 
 
-def test_it_does_not_look_before_its_pause_is_over(poller: StepPoller, stopped_clock: StoppedClock) -> None:
+def test_it_does_not_poll_before_the_end_of_its_pause(poller: StepPoller, stopped_clock: StoppedClock) -> None:
     assert poller.take() is None
     assert not poller.is_ready(stopped_clock.now())
     assert poller.is_ready(poller.next_poll)
 
 
 @pytest.mark.usefixtures("always_longest")
-def test_a_task_that_becomes_due_meanwhile_is_looked_for_within_half_a_second(
+def test_a_task_that_becomes_due_meanwhile_is_found_within_half_a_second(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     pauses(poller, stopped_clock, 7)
@@ -135,7 +135,7 @@ def test_a_task_that_becomes_due_meanwhile_is_looked_for_within_half_a_second(
     assert pauses(poller, stopped_clock, 1) == [7.5]
 
 
-def test_what_is_due_next_week_does_not_keep_it_from_looking(
+def test_a_task_that_is_due_next_week_does_not_keep_it_from_polling(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.due = {"pending": stopped_clock.now() + 7 * 24 * HOUR}
@@ -143,13 +143,13 @@ def test_what_is_due_next_week_does_not_keep_it_from_looking(
     assert step.rounds == []
 
 
-def test_only_states_that_have_something_due_are_read_further(poller: StepPoller, step: FakeStep) -> None:
+def test_only_states_with_due_tasks_are_scanned(poller: StepPoller, step: FakeStep) -> None:
     step.tasks, step.due = ["o-1"], {"failed": step._clock.now() + SECOND}
     assert poller.take() == "o-1"
     assert step.rounds == [["pending"]]
 
 
-def test_locks_that_seem_to_be_over_are_looked_at_once_in_30_seconds(
+def test_locks_that_seem_to_have_expired_are_read_once_in_30_seconds(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.due = {"in_progress": stopped_clock.now() - SECOND}  # extended since, as a heartbeat does
@@ -181,7 +181,7 @@ def test_a_task_that_still_runs_is_not_taken_again(
     assert poller.take() is None
 
 
-def test_a_round_is_read_anew_after_30_seconds(poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock) -> None:
+def test_a_new_scan_begins_after_30_seconds(poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock) -> None:
     step.tasks = ["o-1", "o-2"]
     assert poller.take() == "o-1"
     step.tasks = ["o-0"]
@@ -189,7 +189,7 @@ def test_a_round_is_read_anew_after_30_seconds(poller: StepPoller, step: FakeSte
     assert poller.take() == "o-0"
 
 
-def test_a_round_of_a_thousand_is_followed_by_another_one_at_once(poller: StepPoller, step: FakeStep) -> None:
+def test_a_scan_of_a_thousand_tasks_is_followed_by_another_one_at_once(poller: StepPoller, step: FakeStep) -> None:
     step.due = {"in_progress": step._clock.now() - SECOND}
     step.tasks = [f"o-{number:04}" for number in range(1500)]
     taken = [poller.take() for _ in range(1502)]
@@ -198,7 +198,7 @@ def test_a_round_of_a_thousand_is_followed_by_another_one_at_once(poller: StepPo
     assert step.rounds[:2] == [["pending", "in_progress"]] * 2
 
 
-def test_a_clock_that_is_put_back_does_not_make_it_wait(
+def test_setting_the_clock_back_does_not_lengthen_the_pause(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     pauses(poller, stopped_clock, 8)
@@ -208,7 +208,7 @@ def test_a_clock_that_is_put_back_does_not_make_it_wait(
     assert poller.is_ready(stopped_clock.now())
 
 
-def test_who_meets_another_worker_reads_anew(poller: StepPoller, step: FakeStep) -> None:
+def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert poller.take() == "o-000"
     poller.note_end("o-000", "refused", TaskLockedError("held"), was_taken=True)
@@ -218,19 +218,19 @@ def test_who_meets_another_worker_reads_anew(poller: StepPoller, step: FakeStep)
 
 
 @pytest.mark.usefixtures("always_longest")
-def test_looks_that_fail_are_repeated_less_and_less_often_and_told_once_a_minute(
+def test_failing_polls_are_repeated_less_and_less_often_and_logged_once_a_minute(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     step.error = failed("ThrottlingException")
     assert pauses(poller, stopped_clock, 12) == [0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30]
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 4  # in 3 minutes, 31.5 seconds
-    assert "Fake.step" in told[0]
-    assert "failed 8 times since" in told[1]
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 4  # in 3 minutes, 31.5 seconds
+    assert "Fake.step" in messages[0]
+    assert "failed 8 times since" in messages[1]
 
 
 @pytest.mark.usefixtures("always_longest")
-def test_it_says_when_the_trouble_is_over(
+def test_the_end_of_an_outage_is_logged(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "pynamodb_tracker")
@@ -241,7 +241,7 @@ def test_it_says_when_the_trouble_is_over(
     assert "requests about Fake.step succeed again, after 3 failures" in caplog.text
 
 
-def test_any_error_of_a_look_is_waited_for_and_told_with_its_traceback(
+def test_any_error_of_a_poll_is_survived_and_logged_with_its_traceback(
     poller: StepPoller, step: FakeStep, caplog: pytest.LogCaptureFixture
 ) -> None:
     step.error = RuntimeError("odd")
@@ -250,16 +250,14 @@ def test_any_error_of_a_look_is_waited_for_and_told_with_its_traceback(
     assert "Traceback" in caplog.text
 
 
-def test_a_claim_that_is_throttled_ends_the_round(poller: StepPoller, step: FakeStep) -> None:
+def test_a_claim_that_is_throttled_ends_the_scan(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = ["o-1", "o-2"]
     assert poller.take() == "o-1"
     poller.note_end("o-1", "refused", failed("ThrottlingException", UpdateError), was_taken=False)
     assert not poller.is_ready(step._clock.now())
 
 
-def test_a_claim_that_is_refused_for_good_ends_the_round_only_where_many_are(
-    poller: StepPoller, step: FakeStep
-) -> None:
+def test_a_claim_that_is_denied_ends_the_scan_only_if_several_are(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = [f"o-{number}" for number in range(9)]
     denied = failed("AccessDeniedException", UpdateError)
     for number in range(3):
@@ -272,7 +270,7 @@ def test_a_claim_that_is_refused_for_good_ends_the_round_only_where_many_are(
 
 
 @pytest.mark.usefixtures("always_longest")
-def test_a_rate_bounds_the_tasks_in_a_second_of_all_threads(
+def test_a_rate_limits_the_tasks_per_second_of_all_threads(
     poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
 ) -> None:
     step.tasks = [f"o-{number}" for number in range(9)]
@@ -285,7 +283,7 @@ def test_a_rate_bounds_the_tasks_in_a_second_of_all_threads(
     assert isinstance(dispatcher._choose(), StepPoller)
 
 
-def test_a_turn_that_found_nothing_is_not_counted_by_a_rate(poller: StepPoller) -> None:
+def test_a_poll_that_found_nothing_does_not_count_for_the_rate(poller: StepPoller) -> None:
     dispatcher = Dispatcher([poller], rate=0.001)
     assert dispatcher._choose() is poller
     assert poller.take() is None
@@ -295,7 +293,7 @@ def test_a_turn_that_found_nothing_is_not_counted_by_a_rate(poller: StepPoller) 
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_table_that_is_not_there_is_told_at_once() -> None:
+def test_a_table_that_does_not_exist_is_reported_at_once() -> None:
     with local_table(ShopTask):
         ShopTask.delete_table()
         try:
@@ -367,7 +365,7 @@ def requests_and_units(step: Any, clock: StoppedClock, *, polls: int) -> tuple[i
 
 
 @pytest.mark.usefixtures("shop")
-def test_next_due_tells_when_each_state_has_something_to_do(shop: StoppedClock) -> None:
+def test_next_due_returns_when_each_state_has_something_to_do(shop: StoppedClock) -> None:
     now = shop.now()
     assert Order.ship.next_due() == {}
     Order.create("o-1", state=Order.ship.pending, due_time=now + HOUR)

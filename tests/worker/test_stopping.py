@@ -105,7 +105,7 @@ def test_a_worker_that_was_stopped_before_it_runs_runs_nothing() -> None:
     assert Order.get_task("o-1").state == Order.confirm.pending
 
 
-def test_a_task_that_is_claimed_when_the_worker_stops_is_given_back_untouched(
+def test_a_task_that_is_being_claimed_when_the_worker_stops_is_given_back_untouched(
     monkeypatch: pytest.MonkeyPatch, stopping: threading.Event
 ) -> None:
     ran: list[str] = []
@@ -124,7 +124,7 @@ def test_a_task_that_is_claimed_when_the_worker_stops_is_given_back_untouched(
     assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
 
 
-def test_a_claim_that_is_under_way_when_the_grace_time_is_over_is_given_back(
+def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
@@ -158,7 +158,7 @@ def test_what_still_runs_after_the_grace_time_is_given_back(caplog: pytest.LogCa
     assert "Order.confirm of 'o-1' (attempt 1) still ran at the end of the grace time: it was given back" in caplog.text
 
 
-def test_a_task_that_was_given_back_can_be_had_at_once_and_what_its_first_run_does_is_not_recorded() -> None:
+def test_a_task_that_was_given_back_can_be_taken_at_once_and_its_first_run_records_nothing() -> None:
     Order.create("o-1")
     function = Hanging(lambda ctx: setattr(ctx.task, "note", "by the one that hung"))
     with hung(function, grace=AT_ONCE) as worker:
@@ -183,7 +183,7 @@ def test_a_success_after_the_task_was_given_back_is_not_recorded_though_nobody_e
     assert Order.get_task("o-1").state == Order.confirm.pending
 
 
-def test_a_block_that_ends_while_its_task_is_given_back_is_not_taken_for_a_success(
+def test_a_block_that_ends_while_its_task_is_given_back_does_not_count_as_a_success(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The row looks as if the run had ended well: its lock is there, and its fence is not among the unfinished."""
@@ -246,7 +246,7 @@ def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_a_release_that_gets_no_answer_does_not_keep_the_worker(
+def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     never = threading.Event()
@@ -262,7 +262,7 @@ def test_a_release_that_gets_no_answer_does_not_keep_the_worker(
 @pytest.mark.parametrize(
     ("order", "state"), [(SystemExit(3), Order.confirm.failed), (KeyboardInterrupt(), Order.confirm.pending)]
 )
-def test_an_order_to_end_in_a_function_is_recorded_stops_the_worker_and_leaves(
+def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_raised(
     order: BaseException, state: Any, shop: StoppedClock
 ) -> None:
     def work(_: Ctx) -> None:
@@ -280,7 +280,7 @@ def test_an_order_to_end_in_a_function_is_recorded_stops_the_worker_and_leaves(
 
 @posix
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_in_order(number: signal.Signals) -> None:
+def test_a_signal_stops_it_gracefully(number: signal.Signals) -> None:
     Order.create("o-1")
     tallies = Worker({Order.confirm: lambda _: os.kill(os.getpid(), number)}).run()
     assert tallies[Order.confirm] == Tally(succeeded=1)

@@ -83,19 +83,19 @@ def test_in_another_thread_it_works_without_signals() -> None:
     assert handlers == [before]
 
 
-def test_worker_is_a_name_of_the_package_like_all_others() -> None:
+def test_worker_is_imported_from_the_package() -> None:
     assert pynamodb_tracker.Worker is Worker
     assert not hasattr(pynamodb_tracker, "Wroker")
 
 
-def test_tallies_add_up_and_tell_their_numbers() -> None:
+def test_tallies_add_up_and_print_their_numbers() -> None:
     total = Tally(succeeded=1, refused=2) + Tally(succeeded=1, failed=3, ignored=4, released=5)
     assert str(total) == "2 succeeded, 3 failed, 4 ignored, 2 refused, 5 released"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="it has the signal")
 @pytest.mark.usefixtures("shop")
-def test_a_system_without_a_signal_is_as_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_one_of_the_signals_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "SIGUSR1")
     Order.create("o-1")
     assert Worker(FUNCTIONS).run(until_idle=True) == {Order.confirm: Tally(succeeded=1)}

@@ -38,7 +38,7 @@ def test_it_runs_what_is_pending_failed_and_abandoned(threads: int, shop: Stoppe
     assert Order.ship.pending.count() == 3
 
 
-def test_it_leaves_what_is_not_due_running_or_ignored(shop: StoppedClock) -> None:
+def test_it_does_not_touch_tasks_that_are_not_due_running_or_ignored(shop: StoppedClock) -> None:
     Order.create("later", due_time=shop.now() + MINUTE)
     Order.create("running")
     die(Order.confirm, "running")
@@ -74,7 +74,7 @@ def test_threads_work_at_the_same_time() -> None:
     assert tallies[Order.confirm].succeeded == 8
 
 
-def test_errors_of_the_function_are_on_record_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_the_function_are_recorded_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     def work(ctx: ExecutionContext[Order]) -> None:
         match ctx.task.task_id:
             case "breaks":
@@ -91,9 +91,9 @@ def test_errors_of_the_function_are_on_record_told_and_counted(caplog: pytest.Lo
         Order.confirm: Tally(succeeded=1, failed=3, ignored=2)  # what breaks is due again at once
     }
     assert Order.get_task("breaks").last_error == "Broken: it broke"
-    told, *_ = (record for record in caplog.records if "it broke" in record.getMessage())
-    assert told.getMessage() == "Order.confirm of 'breaks' (attempt 1) failed: Broken: it broke"
-    assert (vars(told)["task_id"], vars(told)["step"], vars(told)["attempt"]) == ("breaks", "confirm", 1)
+    record, *_ = (record for record in caplog.records if "it broke" in record.getMessage())
+    assert record.getMessage() == "Order.confirm of 'breaks' (attempt 1) failed: Broken: it broke"
+    assert (vars(record)["task_id"], vars(record)["step"], vars(record)["attempt"]) == ("breaks", "confirm", 1)
 
 
 def test_a_failed_task_is_tried_again_after_its_delay_by_the_same_worker(shop: StoppedClock) -> None:
@@ -135,7 +135,7 @@ def test_what_another_worker_has_first_is_counted_as_refused() -> None:
     assert Worker({Order.confirm: work}).run(until_idle=True) == {Order.confirm: Tally(succeeded=1, refused=1)}
 
 
-def test_a_hundred_tasks_due_next_week_cost_one_entry_of_each_look(shop: StoppedClock) -> None:
+def test_a_hundred_tasks_due_next_week_cost_one_entry_per_poll(shop: StoppedClock) -> None:
     next_week = shop.now() + timedelta(days=7)
     Order.create_many({"task_id": f"o-{number}", "due_time": next_week} for number in range(100))
     with recorded(ShopTask) as requests:
