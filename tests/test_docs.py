@@ -152,7 +152,7 @@ def test_the_reference_has_every_public_member(name: str) -> None:
     assert public <= {told.partition("(")[0] for kind, told in members() if kind is about}
 
 
-def test_the_reference_tells_what_each_trigger_replies() -> None:
+def test_the_reference_lists_what_each_trigger_replies() -> None:
     rows = [line.strip("| ").split(" | ") for line in REFERENCE.prose()]
     [columns] = [row[1:] for row in rows if row[0] == "the task is"]
     told = {

@@ -75,7 +75,7 @@ def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
     assert len(index.reads) == 3
 
 
-def test_it_comes_back_to_the_oldest_while_it_meets_nobody() -> None:
+def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
     index = Index(TASKS)
     feed = Feed(index.read)
     tried = []

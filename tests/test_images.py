@@ -69,12 +69,12 @@ def test_the_picture_of_the_terminal_shows_what_the_commands_print(tmp_path: Pat
 
 
 def lines_of(svg: Path) -> list[str]:
-    """Return what a picture of a terminal says, by line; what a run took is left out."""
+    """Return what a picture of a terminal says, by line; what a run took, and its rate, are left out."""
     lines: dict[str, str] = {}
     for text in elements(svg, "text"):
         y = text.get("y", "")
         lines[y] = lines.get(y, "") + (text.text or "").replace("\N{NO-BREAK SPACE}", " ")
-    return [re.sub(r" in \d+s$", "", line.rstrip()) for line in lines.values()]
+    return [re.sub(r" in [\dhms ]+(, [\d,]+/s)?$", "", line.rstrip()) for line in lines.values()]
 
 
 @pytest.mark.parametrize("image", sorted(IMAGES.glob("*.svg")), ids=lambda image: image.name)

@@ -154,7 +154,7 @@ def test_a_refresh_does_not_make_the_next_life_of_a_task_this_runs_own(clock: St
     assert Order.get_task("o-1").state == Order.pay.pending
 
 
-def test_a_further_state_that_is_not_due_is_told_as_that() -> None:
+def test_a_further_state_that_is_not_due_is_reported_as_not_due() -> None:
     Order.create("o-1", state=Order.ship.pending)
     with pytest.raises(RetryLater), Order.ship.start("o-1"):
         raise RetryLater(timedelta(hours=1))
@@ -162,7 +162,7 @@ def test_a_further_state_that_is_not_due_is_told_as_that() -> None:
         Order.pay.run("o-1", print, also_from=(Order.ship.failed,))
 
 
-def test_one_state_where_a_sequence_is_wanted_is_told() -> None:
+def test_one_state_instead_of_a_sequence_is_reported() -> None:
     with pytest.raises(TypeError, match=r"write also_from=\(ship failed,\)"):
         Order.pay.start("o-1", also_from=Order.ship.failed)  # type: ignore[call-overload]  # it is wrong
 

@@ -19,7 +19,7 @@ def test_an_id_is_new_once(monkeypatch: pytest.MonkeyPatch, recent: int) -> None
     assert known.is_new("another one")
 
 
-def test_ids_of_any_text_are_told_apart() -> None:
+def test_ids_of_any_text_are_distinguished() -> None:
     known = SeenIds()
     assert [known.is_new(task_id) for task_id in ("a", "A", "\u00e9", "e\u0301", "a")] == [
         True,

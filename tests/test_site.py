@@ -116,7 +116,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
         assert not anchor or unquote(anchor) in found(target).ids, (page, link)
 
 
-def test_each_link_that_leads_nowhere_and_each_page_that_nobody_finds_fails_the_build(tmp_path: Path) -> None:
+def test_each_broken_link_and_each_unlisted_page_fails_the_build(tmp_path: Path) -> None:
     complaints = {
         "[x](nothing.md)": "'nothing.md', but the target",
         "[x](states.md#nothing)": "'explanation/states.md' does not contain an anchor '#nothing'",
@@ -181,7 +181,7 @@ def test_the_members_on_the_site_are_those_of_the_reference(site: Path, name: st
     assert shown == told - attributes
 
 
-def test_the_commands_are_told_as_their_help_tells_them(site: Path) -> None:
+def test_the_commands_are_described_as_in_their_help(site: Path) -> None:
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     sections = dict(re.findall(r'<h2 id="([\w-]+)">(.*?)(?=<h2|</article>)', page, re.DOTALL))
     for name, options in helped():

@@ -30,7 +30,7 @@ def test_a_frozen_worker_ends_with_its_crew(tmp_path: Path) -> None:
     assert not workers.died
 
 
-def test_a_worker_that_ends_by_itself_is_told(tmp_path: Path) -> None:
+def test_a_worker_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
     workers = Crew(Settings(seed=1), NOWHERE, tmp_path / "not there")
     workers.start(0)
     workers.processes[0].wait(TIMEOUT)

@@ -143,7 +143,7 @@ def test_a_limit_that_was_lowered_since_ignores_a_waiting_task() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
-def test_a_task_without_an_attempt_left_is_not_set_aside_before_its_lock_is_over() -> None:
+def test_a_task_without_attempts_left_is_not_set_aside_before_its_lock_expires() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1")

@@ -77,7 +77,7 @@ def test_a_limit_counts_what_is_like_that() -> None:
 
 
 @pytest.mark.usefixtures("mixed")
-def test_a_dry_run_runs_nothing_and_tells_what_is_due() -> None:
+def test_a_dry_run_runs_nothing_and_reports_what_is_due() -> None:
     with recorded() as requests:
         report = STEP.run_all(lambda _: pytest.fail("it is dry"), dry_run=True, limit=3)
     assert (len(report.due), str(report)) == (3, "3 due")
@@ -149,7 +149,7 @@ def test_a_task_is_chosen_when_a_thread_is_free_for_it() -> None:
     assert (seen, len(report.succeeded)) == ([3], 9)
 
 
-def test_progress_is_told_after_each_task() -> None:
+def test_progress_is_reported_after_each_task() -> None:
     Order.create_many(f"o-{number}" for number in range(5))
     seen: list[int] = []
     STEP.run_all(nothing, progress=lambda report: seen.append(len(report.succeeded)))

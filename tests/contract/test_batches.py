@@ -100,7 +100,7 @@ def test_run_all_leaves_what_is_not_due_running_finished_or_ignored(threads: int
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_the_report_tells_what_became_of_each(threads: int) -> None:
+def test_the_report_lists_the_outcome_of_each_task(threads: int) -> None:
     def work(ctx: Ctx) -> None:
         match ctx.task.task_id:
             case "breaks" | "breaks too":
@@ -326,7 +326,7 @@ def test_run_all_of_nothing_reports_nothing() -> None:
     assert Order.confirm_payment.run_all(nothing) == Report()
 
 
-def test_a_report_is_told_in_words() -> None:
+def test_a_report_is_printed_in_words() -> None:
     Order.create_many(["o-1", "o-2"])
     assert str(Order.confirm_payment.run_all(nothing)) == "2 succeeded, 0 failed, 0 ignored, 0 refused"
 

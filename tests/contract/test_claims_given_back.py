@@ -100,7 +100,7 @@ def test_an_order_to_end_while_the_success_is_written_leaves_after_that_is_on_re
     assert (task.state, task.amount, task.errors) == (Order.ship.pending, 5, [])
 
 
-def test_a_claim_that_was_never_applied_is_told_as_that(network: Network) -> None:
+def test_a_claim_that_was_never_applied_is_reported_as_not_applied(network: Network) -> None:
     Order.create("o-1")
     network.rule = throttled("UpdateItem", GIVEN_UP)
     with pytest.raises(PynamoDBConnectionError) as told:

@@ -97,7 +97,7 @@ def test_counts_shows_codes_of_steps_that_are_no_longer_declared() -> None:
     assert [(state.code, str(state), count) for state, count in unknown.items()] == [(42, "unknown 42", 1)]
 
 
-def test_the_state_of_a_task_in_an_unknown_code_is_told() -> None:
+def test_the_state_of_a_task_with_an_unknown_code_is_shown() -> None:
     Order.create("o-1")
     change(Order, "o-1", status={"N": "42"}, status_key={"S": "order#42#0"})
     task = Order.get_task("o-1")

@@ -38,13 +38,13 @@ def test_succeeded_of_the_last_step_is_1000() -> None:
     assert Order.deliver.succeeded.status is Status.SUCCEEDED
 
 
-def test_a_state_tells_its_step_its_status_and_its_use_case() -> None:
+def test_a_state_has_its_step_its_status_and_its_use_case() -> None:
     state = Order.ship.failed
     assert (state.step, state.status, state.use_case_id) == ("ship", Status.FAILED, "order")
     assert state.status == "failed"
 
 
-def test_a_state_is_told_in_words() -> None:
+def test_a_state_is_printed_in_words() -> None:
     assert str(Order.ship.pending) == str(Order.confirm_payment.succeeded) == "ship pending"
     assert [str(state) for state in (Order.ship.in_progress, Order.deliver.succeeded)] == [
         "ship in_progress",
@@ -110,7 +110,7 @@ def test_steps_of_just_10_apart_are_fine() -> None:
     assert order.one.succeeded == order.two.pending
 
 
-def test_the_later_step_is_the_one_that_is_told_whatever_the_order_of_the_lines() -> None:
+def test_the_later_step_is_reported_whatever_the_order_of_the_lines() -> None:
     assert refusal(pack=None, deliver=Step(25), ship=Step(20)).startswith("Order.deliver = Step(25) is 5 after ship")
 
 

@@ -162,7 +162,7 @@ def test_the_traceback_begins_in_the_block_and_not_in_the_library() -> None:
     assert "step.py" not in Order.get_task("o-1").errors[-1].traceback
 
 
-def test_the_traceback_tells_the_causes() -> None:
+def test_the_traceback_includes_the_causes() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", chained(1))
     assert "the first of all" in Order.get_task("o-1").errors[-1].traceback

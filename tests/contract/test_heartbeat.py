@@ -53,7 +53,7 @@ def failing(error: Exception) -> Iterator[None]:
         events.unregister("before-call.dynamodb", refuse)
 
 
-def test_a_heartbeat_extends_the_lock_when_a_third_of_it_is_over(clock: PacedClock) -> None:
+def test_a_heartbeat_extends_the_lock_after_a_third_of_its_time(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         assert clock.pause() == THIRD.total_seconds()
@@ -193,7 +193,7 @@ def test_pauses_between_failed_beats_differ_and_are_shorter_for_a_short_lock(clo
     assert len(set(pauses)) == 10
 
 
-def test_a_heartbeat_goes_on_after_the_lock_was_over_while_nobody_took_the_task(clock: PacedClock) -> None:
+def test_a_heartbeat_continues_after_the_lock_expired_unless_another_worker_took_the_task(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()

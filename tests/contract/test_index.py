@@ -100,7 +100,7 @@ def test_the_shard_of_an_id_is_the_same_in_another_process() -> None:
     assert other.stdout.strip() == str([Parcel.use_case_id.status_key(10, f"道-{number}") for number in range(20)])
 
 
-def test_an_entry_tells_the_last_error_of_a_task_that_waits_and_no_longer_of_one_that_succeeded(
+def test_an_entry_has_the_last_error_of_a_waiting_task_and_none_of_a_succeeded_one(
     clock: StoppedClock,
 ) -> None:
     Order.create("o-1")

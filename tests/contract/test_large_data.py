@@ -80,7 +80,7 @@ def test_data_of_any_size_reads_back_equal(size: int) -> None:
     assert Order.ship.pending.page().tasks[0].data == data
 
 
-def test_a_row_keeps_a_kilobyte_and_what_is_more_lies_beside_it() -> None:
+def test_a_row_keeps_a_kilobyte_and_more_goes_to_overflow_chunks() -> None:
     Order.create("o-1", data={"t": "x" * 1000})
     assert beside() == []
     Order.create("o-2", data={"t": "x" * 1020})
@@ -181,7 +181,7 @@ def test_creating_a_task_that_exists_leaves_its_data_alone() -> None:
     assert beside() == ["order#data#A#0"]
 
 
-def test_deleting_a_task_deletes_what_lies_beside_it_and_nothing_else() -> None:
+def test_deleting_a_task_deletes_its_chunks_and_nothing_else() -> None:
     Order.create("o-1", data=LARGE)
     Order.create("o-2", data=LARGE)
     write(LARGE | {"more": 1})
@@ -198,7 +198,7 @@ def test_a_task_that_was_deleted_and_created_again_has_its_own_data(clock: Stopp
     assert Order.get_task("o-1").data == LARGE | {"again": True}
 
 
-def test_pieces_of_a_former_life_whose_clock_was_ahead_are_overwritten() -> None:
+def test_chunks_of_an_earlier_task_whose_clock_was_ahead_are_overwritten() -> None:
     Order.create("o-1")
     key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
     version = "9999-01-01T00:00:00.000000+0000/0000000001/000001"
@@ -259,7 +259,7 @@ def test_who_takes_over_reads_what_was_saved_and_the_loser_changes_nothing(clock
     assert Order.get_task("o-1").data == LARGE | {"of": "the winner", "and": "once more"}
 
 
-def test_a_loser_that_reads_it_too_late_is_told_that_it_lost(clock: StoppedClock) -> None:
+def test_a_worker_that_reads_data_after_it_lost_its_lock_gets_lock_lost(clock: StoppedClock) -> None:
     Order.create("o-1", data=LARGE)
     loser = Order.confirm_payment.start("o-1").__enter__()
     clock.advance(timedelta(minutes=6))
@@ -282,7 +282,7 @@ def failing(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
-def test_a_crash_while_it_is_saved_shows_nobody_a_half(
+def test_a_crash_during_a_save_shows_no_reader_half_of_it(
     operation: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Order.create("o-1", data=LARGE)
@@ -316,7 +316,7 @@ def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.Monk
     assert (task.data, task.state) == (LARGE | {"n": 2}, Order.ship.pending)
 
 
-def test_pieces_that_somebody_deleted_are_an_error_and_no_empty_dictionary() -> None:
+def test_deleted_chunks_are_an_error_and_not_an_empty_dictionary() -> None:
     Order.create("o-1", data=LARGE)
     key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#data#A#0"}}
     client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)

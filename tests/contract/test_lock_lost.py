@@ -93,7 +93,7 @@ def test_a_lock_that_was_over_is_not_lost_once_it_is_extended(clock: PacedClock)
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_a_frozen_worker_sees_that_its_lock_is_over_before_its_heartbeat_has_run(clock: PacedClock) -> None:
+def test_a_frozen_worker_sees_that_its_lock_has_expired_before_its_heartbeat_has_run(clock: PacedClock) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", heartbeat=True) as ctx, clock.frozen():
         clock.advance(OVER)
@@ -104,7 +104,7 @@ def test_a_frozen_worker_sees_that_its_lock_is_over_before_its_heartbeat_has_run
         assert stored(Order, "o-1") == before
 
 
-def test_a_frozen_worker_goes_on_where_nobody_took_its_task(clock: PacedClock) -> None:
+def test_a_frozen_worker_continues_unless_another_worker_took_its_task(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()

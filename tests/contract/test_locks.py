@@ -161,7 +161,7 @@ def test_extend_lock_is_one_request_and_touches_no_attribute_of_the_index() -> N
         assert index_entries(AppTask) == before
 
 
-def test_a_lock_that_is_over_can_be_extended_while_nobody_has_taken_the_task(clock: StoppedClock) -> None:
+def test_an_expired_lock_can_be_extended_until_another_worker_takes_the_task(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(hours=1))

@@ -211,7 +211,7 @@ def test_the_holder_that_took_over_is_not_disturbed(clock: StoppedClock) -> None
     assert Order.get_task("o-1").amount == 2
 
 
-def test_a_success_after_the_lock_was_over_is_good_while_nobody_took_the_task(clock: StoppedClock) -> None:
+def test_a_success_after_the_lock_expired_counts_unless_another_worker_took_the_task(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(hours=1))
@@ -220,7 +220,7 @@ def test_a_success_after_the_lock_was_over_is_good_while_nobody_took_the_task(cl
     assert (task.state, task.amount) == (Order.ship.pending, 2)
 
 
-def test_a_failure_after_the_lock_was_over_is_recorded_while_nobody_took_the_task(clock: StoppedClock) -> None:
+def test_a_failure_after_the_lock_expired_is_recorded_unless_another_worker_took_the_task(clock: StoppedClock) -> None:
     Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1"):
         clock.advance(timedelta(hours=1))

@@ -35,7 +35,7 @@ def tear(kind: str) -> None:
     ],
     ids=["task", "query", "page"],
 )
-def test_torn_data_is_told_after_two_looks(read: Callable[[], object], clock: StoppedClock) -> None:
+def test_data_with_missing_chunks_is_an_error_after_two_reads(read: Callable[[], object], clock: StoppedClock) -> None:
     Order.create("o-1", data=LARGE)
     tear("data")
     begin = clock.now()
@@ -100,7 +100,7 @@ def test_a_task_whose_errors_are_torn_can_be_ignored() -> None:
     assert Order.get_task("o-1").errors[-1].message == "cancelled " * 60
 
 
-def test_a_run_whose_data_is_torn_is_not_told_that_it_lost_its_lock() -> None:
+def test_a_run_whose_data_has_missing_chunks_did_not_lose_its_lock() -> None:
     Order.create("o-1", data=LARGE)
     tear("data")
     with pytest.raises(TrackerError, match="are not whole") as torn, Order.confirm_payment.start("o-1") as ctx:

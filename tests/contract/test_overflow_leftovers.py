@@ -58,7 +58,7 @@ def test_what_was_left_stays_where_the_task_was_created_again(monkeypatch: pytes
     assert Order.get_task("o-1").data["again"] is True
 
 
-def test_pynamodbs_own_queries_and_scans_have_rows_and_nothing_beside_them() -> None:
+def test_pynamodbs_own_queries_and_scans_return_rows_without_overflow_chunks() -> None:
     Order.create("o-1", data=LARGE)
     for found in (AppTask.scan(), AppTask.query("o-1"), Order.query("o-1", filter_condition=Order.attempt == 0)):
         assert [(type(row), row.task_id) for row in found] == [(Order, "o-1")]

@@ -31,7 +31,7 @@ LOCK = timedelta(seconds=30)
     ],
     ids=["task", "query", "get", "block"],
 )
-def test_a_read_of_pieces_that_is_throttled_is_tried_again(network: Network, read: Callable[[], Any]) -> None:
+def test_a_throttled_read_of_chunks_is_retried(network: Network, read: Callable[[], Any]) -> None:
     Order.create("o-1", data=LARGE)
     fail(Order.confirm_payment, "o-1", Broken("long " * 200))
     network.rule = throttled("BatchGetItem", GIVEN_UP - 1)
@@ -39,7 +39,7 @@ def test_a_read_of_pieces_that_is_throttled_is_tried_again(network: Network, rea
 
 
 @pytest.mark.parametrize("operation", ["Query", "TransactWriteItems"])
-def test_a_delete_whose_look_beside_the_row_is_throttled_is_finished(network: Network, operation: str) -> None:
+def test_a_delete_whose_search_for_chunks_is_throttled_is_finished(network: Network, operation: str) -> None:
     Order.create("o-1", data=LARGE)
     network.rule = throttled(operation, GIVEN_UP - 1)
     Order.delete_task("o-1")

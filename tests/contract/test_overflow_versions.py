@@ -30,7 +30,7 @@ def leave_a_piece_of_a_former_life() -> None:
 
 
 @pytest.mark.parametrize("operation", ["BatchGetItem", "GetItem", "PutItem"])
-def test_a_loser_that_finds_pieces_of_a_former_life_overwrites_no_winner(
+def test_a_worker_that_lost_its_lock_overwrites_no_chunks_of_the_winner(
     network: Network, clock: StoppedClock, operation: str
 ) -> None:
     leave_a_piece_of_a_former_life()
@@ -54,7 +54,7 @@ def test_a_loser_that_finds_pieces_of_a_former_life_overwrites_no_winner(
 
 
 @pytest.mark.parametrize("operation", ["Query", "TransactWriteItems"])
-def test_a_delete_leaves_the_pieces_of_a_new_life_alone_whose_clock_is_behind(
+def test_a_delete_leaves_the_chunks_of_a_recreated_task_whose_clock_is_behind(
     network: Network, clock: StoppedClock, operation: str
 ) -> None:
     Order.create("o-1", data=large("old"))

@@ -205,7 +205,7 @@ def test_text_that_is_no_task_id_is_refused(task_id: str, message: str) -> None:
 
 
 @columns("task_id", "message")(HINTS)
-def test_only_what_may_be_meant_is_told_to_be_written_as_a_task_id(task_id: Any, message: str) -> None:
+def test_only_a_value_that_could_be_an_id_gets_a_hint_how_to_write_it(task_id: Any, message: str) -> None:
     refuses(lambda: Order.create(task_id), f"a task id must be text, not {message}")
 
 

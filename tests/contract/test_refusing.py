@@ -65,7 +65,7 @@ def test_a_running_task_is_locked(clock: StoppedClock) -> None:
     assert "try again after that" in str(error)
 
 
-def test_the_error_of_a_locked_task_tells_the_lock_as_it_was_extended(clock: StoppedClock) -> None:
+def test_the_error_of_a_locked_task_shows_the_extended_lock(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.extend_lock(timedelta(hours=3))

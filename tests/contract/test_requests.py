@@ -135,7 +135,7 @@ def test_get_task_is_one_consistent_request() -> None:
     assert requests[0].body["ConsistentRead"] is True
 
 
-def test_delete_task_is_three_requests_the_last_looks_for_what_lies_beside_the_row() -> None:
+def test_delete_task_is_three_requests_the_last_searches_for_overflow_chunks() -> None:
     Order.create("o-1")
     with recorded() as requests:
         Order.delete_task("o-1")

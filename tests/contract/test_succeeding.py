@@ -80,7 +80,7 @@ def test_the_context_has_the_row_as_it_was_claimed() -> None:
         assert ctx.task.state == Order.confirm_payment.in_progress
 
 
-def test_the_context_tells_the_attempt_the_fence_and_the_end_of_the_lock(clock: StoppedClock) -> None:
+def test_the_context_has_the_attempt_the_fence_and_the_expiry_of_the_lock(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         assert (ctx.attempt, ctx.fence) == (1, 1)
@@ -291,7 +291,7 @@ def test_two_tasks_of_one_id_in_two_use_cases_do_not_meet() -> None:
     assert Order.get_task("x").state == Order.ship.pending
 
 
-def test_a_record_beside_the_task_is_left_alone() -> None:
+def test_another_record_of_the_same_id_is_left_alone() -> None:
     Order.create("o-1")
     beside = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#note"}, "text": {"S": "mine"}}
     put(AppTask, beside)

@@ -111,7 +111,7 @@ def test_an_index_of_the_table_follows_what_a_block_assigns() -> None:
     assert [task.task_id for task in ShopTask.by_customer.query("c-2")] == ["o-1"]
 
 
-def test_the_status_index_is_there_beside_the_indexes_of_the_table() -> None:
+def test_the_status_index_exists_with_the_tables_own_indexes() -> None:
     described = client(ShopTask).describe_table(TableName=ShopTask.Meta.table_name)["Table"]
     names = {index["IndexName"] for index in described["GlobalSecondaryIndexes"]}
     assert names == {"status-index", "by-customer", "by-city"}

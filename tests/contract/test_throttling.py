@@ -220,7 +220,9 @@ def test_a_claim_is_not_sent_again_after_the_lock_would_have_ended(
     assert clock.now() < begin + lock_for
 
 
-def test_a_task_that_exists_is_told_as_that_though_its_create_was_throttled(engine_that_fails: Engine) -> None:
+def test_a_task_that_exists_is_reported_as_existing_although_its_create_was_throttled(
+    engine_that_fails: Engine,
+) -> None:
     Order.create("o-1")
     engine_that_fails.fails(THROTTLED, THROTTLED)
 

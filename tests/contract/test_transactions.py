@@ -102,7 +102,7 @@ def test_an_exception_in_it_leaves_everything_out() -> None:
     assert (balance(), Order.get_task("o-1").state) == (100, Order.ship.pending)
 
 
-def test_a_condition_of_the_users_own_is_told_as_pynamodb_tells_it() -> None:
+def test_a_failed_condition_of_the_user_raises_pynamodbs_own_error() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with pytest.raises(TransactWriteError) as refused, ctx.transaction() as transaction:
@@ -133,7 +133,9 @@ def test_without_the_lock_nothing_is_applied(clock: StoppedClock, succeed_with_i
 
 
 @either
-def test_a_lost_lock_is_told_before_a_condition_of_the_users_own(clock: StoppedClock, succeed_with_it: Any) -> None:
+def test_a_lost_lock_is_reported_before_a_failed_condition_of_the_user(
+    clock: StoppedClock, succeed_with_it: Any
+) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         pass_the_lock_on(clock)
@@ -141,7 +143,7 @@ def test_a_lost_lock_is_told_before_a_condition_of_the_users_own(clock: StoppedC
             debit(transaction, 1000)
 
 
-def test_a_lock_that_is_over_and_that_nobody_took_is_good_enough(clock: StoppedClock) -> None:
+def test_an_expired_lock_is_good_enough_until_another_worker_takes_the_task(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(Order.confirm_payment.declared.lock_for * 2)
@@ -239,7 +241,7 @@ def test_the_row_is_as_after_a_success_without_it() -> None:
     assert len(by_transaction.errors) == 1
 
 
-def test_data_beside_the_row_goes_with_it() -> None:
+def test_data_in_overflow_chunks_is_committed_too() -> None:
     Order.create("o-1", data={"before": "x" * 5000})
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["after"] = "y" * 5000

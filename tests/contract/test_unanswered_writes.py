@@ -30,7 +30,7 @@ def large(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("late", [large("late"), {"small": 1}], ids=["large", "small"])
-def test_a_save_after_a_success_that_was_applied_unheard_spoils_nothing(network: Network, late: Any) -> None:
+def test_a_save_after_a_success_whose_answer_was_lost_changes_nothing(network: Network, late: Any) -> None:
     Order.create("o-1", data=large("created"))
     with (
         pytest.raises(LockLostError, match="has recorded the success"),
@@ -65,7 +65,7 @@ def test_a_save_after_a_success_that_was_not_applied_is_a_save(network: Network)
 
 @heard_of
 @pytest.mark.parametrize("saved", [True, False], ids=["by a save", "by the end"])
-def test_what_is_taken_back_after_an_unheard_save_is_taken_back_on_record(
+def test_a_change_undone_after_an_unanswered_save_is_undone_in_the_row(
     network: Network,
     lost: Any,
     saved: Any,
@@ -83,7 +83,7 @@ def test_what_is_taken_back_after_an_unheard_save_is_taken_back_on_record(
 
 
 @heard_of
-def test_data_that_is_taken_back_after_an_unheard_save_is_whole_whenever_its_worker_dies(
+def test_data_restored_after_an_unanswered_save_is_complete_whenever_its_worker_dies(
     network: Network, lost: Any
 ) -> None:
     Order.create("o-1", data=large("first"))

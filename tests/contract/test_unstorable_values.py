@@ -70,7 +70,7 @@ def told(pair: object) -> str:
     ],
     ids=["append", "key", "nan", "tuple"],
 )
-def test_the_error_tells_where_in_data_the_value_is(change_it: Callable[[Any], None], path: str) -> None:
+def test_the_error_shows_where_in_data_the_value_is(change_it: Callable[[Any], None], path: str) -> None:
     Form.create("f-1", title="x", data={"lines": [{}]})
     with pytest.raises(ValueNotStorableError, match=path), Form.check.start("f-1") as ctx:
         change_it(ctx.task.data)
@@ -84,7 +84,7 @@ def test_nothing_else_of_the_block_is_saved_either() -> None:
     assert Form.get_task("f-1").title == "old"
 
 
-def test_none_in_a_required_attribute_is_told_as_that() -> None:
+def test_none_in_a_required_attribute_is_reported_as_none() -> None:
     Form.create("f-1", title="old")
     with (
         pytest.raises(ValueNotStorableError, match="title is None, and it is required"),
@@ -94,7 +94,7 @@ def test_none_in_a_required_attribute_is_told_as_that() -> None:
         task.title = None
 
 
-def test_an_entry_of_a_map_that_is_missing_is_told_by_its_path() -> None:
+def test_a_missing_entry_of_a_map_is_reported_by_its_path() -> None:
     Form.create("f-1", title="old")
     with pytest.raises(ValueNotStorableError, match=r"address.*street"), Form.check.start("f-1") as ctx:
         ctx.task.address = Address(floor=3)

@@ -150,7 +150,7 @@ class Late(AppTask):
 
 
 @columns("duration")([timedelta(0), CENTURY, timedelta.max, timedelta.min, NAN, INF, 60, "5m"])
-def test_a_lock_for_no_time_or_beyond_a_century_is_refused_and_the_run_goes_on(duration: Any) -> None:
+def test_a_lock_for_no_time_or_beyond_a_century_is_refused_and_the_run_continues(duration: Any) -> None:
     refuses(lambda: STEP.start("o-1", lock_for=duration), "lock_for")
     Order.create("o-1")
     with STEP.start("o-1") as ctx:

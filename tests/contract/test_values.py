@@ -102,7 +102,7 @@ every_kind = pytest.mark.parametrize("name", STORED)
 
 
 @every_kind
-def test_a_value_that_a_task_is_created_with_reads_back_equal_and_is_not_written_by_who_only_reads_it(
+def test_a_value_that_a_task_is_created_with_reads_back_equal_and_is_not_written_by_a_block_that_reads_it(
     name: str,
 ) -> None:
     attribute = Odd.get_attributes()[name].attr_name

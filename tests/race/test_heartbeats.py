@@ -104,7 +104,7 @@ def test_a_frozen_worker_finds_out_before_anything_of_it_is_stored(shop: Any, st
 
 
 @pytest.mark.race
-def test_a_frozen_worker_whose_task_nobody_took_holds_it_again(shop: Any, start: Start) -> None:
+def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(shop: Any, start: Start) -> None:
     shop.create("o")
     worker = start("go_on", "o")
     worker.signal(signal.SIGSTOP)

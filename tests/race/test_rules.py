@@ -57,7 +57,7 @@ def test_a_block_is_entered_with_a_whole_lock_where_the_answer_came_late(
 
 
 @pytest.mark.parametrize("ends", [None, Boom])
-def test_a_finish_after_the_end_of_the_lock_is_good_while_nobody_has_taken_the_task(
+def test_a_finish_after_the_lock_expired_counts_unless_another_worker_took_the_task(
     order: Any, stopped_clock: StoppedClock, ends: type[Exception] | None
 ) -> None:
     order.create("o")
@@ -163,7 +163,7 @@ def test_a_task_whose_workers_all_die_ends_as_ignored(order: Any, freeze: Freeze
 
 
 @pytest.mark.parametrize("dead", [8, 9, 101])
-def test_every_one_of_many_frozen_workers_is_told_that_it_lost(
+def test_every_one_of_many_frozen_workers_gets_lock_lost(
     new_worker: Any, dynamodb_local: Engine, freeze: Freeze, stopped_clock: StoppedClock, dead: int
 ) -> None:
     patient = new_worker(dynamodb_local.endpoint, max_attempts=200)

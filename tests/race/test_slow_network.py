@@ -245,7 +245,7 @@ def test_a_claim_whose_answers_are_all_lost_is_given_back(worker: Worker, rival:
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_claim_that_never_arrived_is_told_from_one_that_locked_the_task(
+def test_a_claim_that_never_arrived_differs_from_one_that_locked_the_task(
     worker: Worker, rival: Any, proxy: Proxy
 ) -> None:
     order = worker()

@@ -194,7 +194,7 @@ def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
 
 
 @pytest.mark.parametrize("succeed", [False, True])
-def test_taken_over_meanwhile_it_is_a_lost_lock_that_says_what_nobody_knows(
+def test_taken_over_meanwhile_it_is_a_lost_lock_that_says_what_is_unknown(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, stopped_clock: StoppedClock, *, succeed: bool
 ) -> None:
     def take_over() -> None:
@@ -256,7 +256,7 @@ def test_a_conflict_that_does_not_pass_ends_with_the_lock(order: Any, ledger: An
     assert order.get_task("o").state == order.confirm.failed
 
 
-def test_a_condition_of_the_users_own_beside_a_conflict_is_not_tried_again(
+def test_a_failed_condition_of_the_user_together_with_a_conflict_is_not_retried(
     order: Any, ledger: Any, proxy: Proxy
 ) -> None:
     with pytest.raises(TransactWriteError), order.confirm.start("o") as ctx:
