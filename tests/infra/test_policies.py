@@ -17,7 +17,6 @@ from moto import mock_aws
 from pynamodb_tracker import ExecutionContext, State, Task
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.task.write_guards import GuardedRow
 from pynamodb_tracker.testing import local_table
 from tests.infra import operator_operations, reader_operations, worker_operations
 from tests.infra.operations import Act, Role, acts_of, rows_of
@@ -105,7 +104,7 @@ def test_a_policy_names_each_action_once_in_full_and_asks_for_tls(role: Role) ->
 
 
 def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() -> None:
-    kinds: list[type] = [BoundStep, ExecutionContext, GuardedRow, State, Task]
+    kinds: list[type] = [BoundStep, ExecutionContext, State, Task]
     methods = {
         name
         for kind in kinds
