@@ -1,11 +1,14 @@
-# Every target sets up .venv by itself, again when pyproject.toml has changed. All that is needed is Python 3.11 or later.
+# Every target sets up .venv by itself, with what it needs, again when pyproject.toml has changed. All that is needed is
+# Python 3.11 or later.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+READY_DEMO := .venv/.ready-demo
 READY := .venv/.ready
 BENCH := .venv/.ready-bench
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 ARGS ?=
 SECONDS ?= 600
 
@@ -14,14 +17,18 @@ SECONDS ?= 600
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## run the demo; ARGS="..." is passed on, try ARGS=--help
+demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
 
-test: $(READY) ## run all tests and measure coverage; ARGS="..." goes to pytest
+test: $(READY) ## run all tests and measure coverage; ARGS="..." runs pytest with these arguments, without coverage
+ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage run -m pytest
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+else
+	$(BIN)/python -m pytest $(ARGS)
+endif
 
 quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
 	@$(BIN)/python -m pytest --quick $(ARGS)
@@ -47,25 +54,37 @@ clean: ## remove all that these targets made, .venv included
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# A command of that name may be a stub that only says it is not installed, so each is asked for its version.
-$(READY): pyproject.toml
-	@for python in python3.13 python3.12 python3.11 python3.14 python3 python; do \
-	    if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; \
-	    python=; \
-	done; \
-	if [ -z "$$python" ]; then \
-	    echo "make: no Python 3.11 or later with its venv module was found; install one (on Debian and Ubuntu:" >&2; \
-	    echo "make: apt-get install python3 python3-venv) and have it on the PATH as python3.11 or later, or as python3." >&2; \
-	    exit 1; \
-	fi; \
-	if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-	    echo "setting up .venv with $$python"; \
-	    $$python -m venv --clear .venv; \
-	fi
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+# Make .venv, unless it has a Python that is new enough. A command of that name may be a stub that only says it is not
+# installed, so each is asked for its version.
+define make_venv
+@if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+    for python in python3.13 python3.12 python3.11 python3.14 python3 python; do \
+        if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; \
+        python=; \
+    done; \
+    if [ -z "$$python" ]; then \
+        echo "make: no Python 3.11 or later with its venv module was found; install one (on Debian and Ubuntu:" >&2; \
+        echo "make: apt-get install python3 python3-venv) and have it on the PATH as python3.11 or later, or as python3." >&2; \
+        exit 1; \
+    fi; \
+    echo "creating .venv with $$python"; \
+    $$python -m venv --clear .venv; \
+fi
+endef
+
+$(READY_DEMO): pyproject.toml
+	$(make_venv)
+	@echo "installing what the demo needs into .venv: about half a minute the first time"
+	@$(INSTALL) '.[cli,local]'
 	@touch $@
+
+$(READY): pyproject.toml
+	$(make_venv)
+	@echo "installing what tests, checks and docs need into .venv: one to two minutes the first time"
+	@$(INSTALL) '.[dev]'
+	@touch $(READY_DEMO) $@
 
 # What the library is compared with, which nothing else needs.
 $(BENCH): $(READY)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
+	@$(INSTALL) '.[dev,bench]'
 	@touch $@
