@@ -27,7 +27,6 @@ from pynamodb_tracker.worker_name import working_as
 T = TypeVar("T", bound=TaskRow)
 
 _TIME_PER_TASK = timedelta(seconds=10)
-_TIME_TO_SEND = timedelta(seconds=1)
 
 
 def retry_handler(
@@ -72,20 +71,16 @@ def retry_handler(
             )
         action: _RunTasks | _SendTasks = _SendTasks(TaskQueue(queue_url))
     else:
-        check_parameters(function, "ctx")
-        action = _RunTasks(
-            function=function,
-            threads=check_threads(threads),
-            rate=check_rate("rate", rate),
-            time_per_task=check_duration("time_per_task", _TIME_PER_TASK if time_per_task is None else time_per_task),
-        )
+        per_task = _TIME_PER_TASK if time_per_task is None else time_per_task
+        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
         log = InvocationLog(step, invocation, "schedule", namespace)
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
         with working_as(invocation.request_id):
-            counts = _Sweep(step=step, which=which, limit=limit, invocation=invocation, log=log).perform(action)
+            sweep = _Sweep(action=action, step=step, which=which, limit=limit, invocation=invocation, log=log)
+            counts = sweep.perform()
             log.summary(counts)
             return counts
 
@@ -96,33 +91,31 @@ def retry_handler(
 class _Sweep:
     """One scheduled invocation: what is done with the due tasks while there is time."""
 
+    action: _RunTasks | _SendTasks
     step: BoundStep[Any]
     which: Mapping[str, Any]
     """Arguments of `todo`."""
     limit: int | None
     invocation: Invocation
     log: InvocationLog
-    min_time: timedelta = timedelta(0)
-    """With less time left, no further task is started."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many tasks had each outcome."""
     out_of_time: bool = False
 
-    def perform(self, action: _RunTasks | _SendTasks) -> dict[str, Any]:
+    def perform(self) -> dict[str, Any]:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
-        self.min_time = action.min_time
-        action.process(self)
+        self.action.process(self)
         if self.out_of_time and not self.counts.total():
             self.log.advise(
                 f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
-                f"needs {self.min_time}: give the function a longer timeout, or set a lower time_per_task"
+                f"needs {self.action.min_time}: give the function a longer timeout, or set a lower time_per_task"
             )
         counts = {name: self.counts[name] for name in ("succeeded", "failed", "ignored", "refused", "sent")}
         return {**counts, "out_of_time": self.out_of_time}
 
     def has_time(self) -> bool:
         """Return whether a further task may be started."""
-        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.min_time)
+        self.out_of_time = self.out_of_time or not self.invocation.has_time_for(self.action.min_time)
         return not self.out_of_time
 
 
@@ -135,9 +128,16 @@ class _RunTasks:
     rate: float | None
     time_per_task: timedelta
 
+    def __post_init__(self) -> None:
+        """Refuse wrong arguments."""
+        check_parameters(self.function, "ctx")
+        check_threads(self.threads)
+        check_rate("rate", self.rate)
+        check_duration("time_per_task", self.time_per_task)
+
     @property
     def min_time(self) -> timedelta:
-        """The time per task, including the wait that `rate` may demand before it."""
+        """With less time left, no further task is started; the wait that `rate` demands before it counts, too."""
         return self.time_per_task + timedelta(seconds=1 / self.rate if self.rate else 0)
 
     def process(self, sweep: _Sweep) -> None:
@@ -175,7 +175,7 @@ class _SendTasks:
     """Sends a message for each task."""
 
     queue: TaskQueue
-    min_time: timedelta = _TIME_TO_SEND
+    min_time: timedelta = timedelta(seconds=1)
 
     def process(self, sweep: _Sweep) -> None:
         """Send the due tasks."""

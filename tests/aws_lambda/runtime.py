@@ -40,8 +40,9 @@ class Runtime:
 
     def __init__(self, handler: str, environment: Mapping[str, str]) -> None:
         self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
+        self.deadline = 0.0
+        """When the time of the last invocation is over; its time begins when the function takes the event."""
         self.answers: queue.Queue[Answer] = queue.Queue()
-        self.logged: list[dict[str, Any]] = []
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it is open as long as the process
         self._server = _Server(self)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
@@ -64,29 +65,32 @@ class Runtime:
 
     def invoke(self, event: Any, *, seconds: float = 30, request_id: str = "r-1") -> Answer:
         """Give the function an event, and return its answer."""
-        self.events.put((request_id, time.time() + seconds, event))
+        self.events.put((request_id, seconds, event))
         return self.answers.get(timeout=_PATIENCE)
 
     def invoke_until_killed(self, event: Any, *, seconds: float, begun: Any) -> None:
         """Give the function an event, and end it at its time limit, as Lambda does."""
-        deadline = time.time() + seconds
-        self.events.put(("killed", deadline, event))
+        patience_ends = time.time() + _PATIENCE
+        self.events.put(("killed", seconds, event))
         while not begun():
-            assert time.time() < deadline, "it did not begin in time"
+            assert time.time() < patience_ends, "it did not begin"
             time.sleep(0.01)
-        time.sleep(max(0.0, deadline - time.time()))
+        time.sleep(max(0.0, self.deadline - time.time()))
         self.process.kill()
         self.process.wait(_PATIENCE)
+
+    def logged(self) -> list[dict[str, Any]]:
+        """Return the lines of its log so far that are JSON."""
+        text = os.pread(self._log.fileno(), 1_000_000, 0).decode()
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, and keep the lines of its log that are JSON."""
+        """End it."""
         self.process.kill()
         self.process.wait(_PATIENCE)
-        self._log.seek(0)
-        self.logged = [json.loads(line) for line in self._log.read().splitlines() if line.startswith("{")]
         self._log.close()
         self._server.over.set()
         self._server.shutdown()
@@ -110,13 +114,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         while not self.server.over.is_set():
             try:
-                request_id, deadline, event = self.server.runtime.events.get(timeout=0.05)
+                request_id, seconds, event = self.server.runtime.events.get(timeout=0.05)
             except queue.Empty:
                 continue
+            self.server.runtime.deadline = time.time() + seconds
             headers = {
                 "Content-Type": "application/json",  # the client crashes without
                 "Lambda-Runtime-Aws-Request-Id": request_id,
-                "Lambda-Runtime-Deadline-Ms": str(int(deadline * 1000)),
+                "Lambda-Runtime-Deadline-Ms": str(int(self.server.runtime.deadline * 1000)),
                 "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:us-east-1:123456789012:function:test",
                 "Lambda-Runtime-Trace-Id": "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700",
             }

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -31,14 +32,32 @@ def tables(dynamodb_local: Engine) -> Iterator[Tables]:
         yield tables
 
 
-@pytest.fixture
-def deployed(tables: Tables, dynamodb_local: Engine) -> Iterator[Callable[[str], Runtime]]:
-    """Return a function that deploys a handler."""
+@pytest.fixture(scope="module")
+def deploy(tables: Tables, dynamodb_local: Engine) -> Callable[[str], Runtime]:  # noqa: ARG001 - they have the table
+    """Return a function that deploys a handler in a process of its own."""
     environment = {
         "AWS_ENDPOINT_URL_DYNAMODB": dynamodb_local.endpoint,
         "SHOP_TABLE": ShopTask.Meta.table_name,
     }
-    yield lambda handler: Runtime(handler, environment)
+    return partial(Runtime, environment=environment)
+
+
+@pytest.fixture(scope="module")
+def functions(deploy: Callable[[str], Runtime]) -> Iterator[Callable[[str], Runtime]]:
+    """Return a function that deploys a handler once for all tests: a new process takes as long as many requests."""
+    with ExitStack() as stack:
+
+        @cache
+        def deployed_once(handler: str) -> Runtime:
+            return stack.enter_context(deploy(handler))
+
+        yield deployed_once
+
+
+@pytest.fixture
+def deployed(tables: Tables, functions: Callable[[str], Runtime]) -> Iterator[Callable[[str], Runtime]]:
+    """Return a function that returns the process of a handler, and empty the table in the end."""
+    yield functions
     tables.empty()
 
 
@@ -52,11 +71,11 @@ def test_a_direct_caller_is_answered_and_its_errors_have_the_names_of_the_classe
     ready("o-1")
     done = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
 
-    with deployed("direct") as function:
-        failed = function.invoke(bare("o-1", **BROKEN), request_id="r-1")
-        answers = [function.invoke(bare("o-1"), request_id="r-2"), function.invoke(bare("o-1"))]
-        missing = function.invoke(bare("o-2"))
-        unreadable = function.invoke({"order": "o-1"})
+    function = deployed("direct")
+    failed = function.invoke(bare("o-1", **BROKEN), request_id="r-1")
+    answers = [function.invoke(bare("o-1"), request_id="r-2"), function.invoke(bare("o-1"))]
+    missing = function.invoke(bare("o-2"))
+    unreadable = function.invoke({"order": "o-1"})
 
     assert (failed.kind, failed.body["errorType"], failed.body["errorMessage"]) == ("error", "Broken", "no paper")
     assert answers == [Answer("response", done)] * 2
@@ -70,10 +89,11 @@ def test_the_log_in_json_has_the_fields_and_the_metrics_are_lines_of_their_own(
 ) -> None:
     ready("o-1")
 
-    with deployed("direct") as function:
-        function.invoke(bare("o-1"), request_id="r-7")
+    before = len(deployed("direct").logged())
+    deployed("direct").invoke(bare("o-1"), request_id="r-7")
 
-    [line] = [line for line in function.logged if line.get("logger") == "pynamodb_tracker"]
+    logged = deployed("direct").logged()[before:]
+    [line] = [line for line in logged if line.get("logger") == "pynamodb_tracker"]
     assert {name: line[name] for name in ("level", "message", "task_id", "step", "outcome", "request_id")} == {
         "level": "INFO",
         "message": "ship of Order 'o-1' (attempt 1) succeeded",
@@ -82,13 +102,12 @@ def test_the_log_in_json_has_the_fields_and_the_metrics_are_lines_of_their_own(
         "outcome": "succeeded",
         "request_id": "r-7",
     }
-    [metrics] = [line for line in function.logged if "_aws" in line]
+    [metrics] = [line for line in logged if "_aws" in line]
     assert (metrics["Started"], metrics["Succeeded"]) == (1, 1)
 
 
 def test_an_event_of_a_bus_registers_its_task(deployed: Callable[[str], Runtime]) -> None:
-    with deployed("by_bus") as function:
-        answers = [function.invoke(eventbridge("o-1", task={"amount": 4200})) for _ in range(2)]
+    answers = [deployed("by_bus").invoke(eventbridge("o-1", task={"amount": 4200})) for _ in range(2)]
 
     assert [(answer.kind, answer.body["state"]) for answer in answers] == [("response", "ship pending")] * 2
     assert Order.get_task("o-1").amount == 4200
@@ -109,8 +128,7 @@ def test_a_batch_is_answered_with_what_failed(
 ) -> None:
     ready("o-1", "o-2", "o-3")
 
-    with deployed(handler) as function:
-        answer = function.invoke(event)
+    answer = deployed(handler).invoke(event)
 
     assert answer == Answer("response", {"batchItemFailures": [{"itemIdentifier": name} for name in failed]})
     assert states("o-1") == ["deliver pending"]
@@ -119,24 +137,24 @@ def test_a_batch_is_answered_with_what_failed(
 def test_a_schedule_runs_what_is_left(deployed: Callable[[str], Runtime]) -> None:
     ready("o-1", "o-2")
 
-    with deployed("again") as function:
-        answer = function.invoke(SCHEDULE)
+    answer = deployed("again").invoke(SCHEDULE)
 
     assert (answer.kind, answer.body["succeeded"]) == ("response", 2)
     assert states("o-1", "o-2") == ["deliver pending"] * 2
 
 
-def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(deployed: Callable[[str], Runtime]) -> None:
+def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(
+    deploy: Callable[[str], Runtime], deployed: Callable[[str], Runtime]
+) -> None:
     ready("o-1")
 
-    with deployed("hangs") as function:
+    with deploy("hangs") as function:
         function.invoke_until_killed(bare("o-1"), seconds=2, begun=lambda: Order.get_task("o-1").label == "half done")
     ended = time.monotonic()
-    with deployed("direct") as function:
-        early = function.invoke(bare("o-1"))
-        answer = early
-        while answer.kind == "error" and time.monotonic() < ended + 20:
-            answer = function.invoke(bare("o-1"))
+    early = deployed("direct").invoke(bare("o-1"))
+    answer = early
+    while answer.kind == "error" and time.monotonic() < ended + 20:
+        answer = deployed("direct").invoke(bare("o-1"))
 
     assert early.body["errorType"] == "TaskLockedError"
     assert answer.body["state"] == "deliver pending"
@@ -144,9 +162,11 @@ def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(deployed
     assert (Order.get_task("o-1").fence, Order.get_task("o-1").label) == (2, "label of o-1")
 
 
-def test_of_many_events_at_once_one_creates_the_task_and_one_runs_it(deployed: Callable[[str], Runtime]) -> None:
+def test_of_many_events_at_once_one_creates_the_task_and_one_runs_it(
+    deploy: Callable[[str], Runtime], deployed: Callable[[str], Runtime]
+) -> None:
     with ExitStack() as stack:
-        functions = [stack.enter_context(deployed("by_bus")) for _ in range(4)]
+        functions = [deployed("by_bus"), *(stack.enter_context(deploy("by_bus")) for _ in range(3))]
         for function in functions:  # warm, so that they meet
             function.invoke(eventbridge("warm", task={"amount": 0}))
         for round_ in range(10):
