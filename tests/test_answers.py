@@ -7,20 +7,9 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.testing import local_table
+from tests.support.shop import AppTask, Parcel
 from tests.support.through import Change, Dispatch, through
-
-
-class AppTask(Task):
-    class Meta:
-        table_name = "answers"
-        region = "us-east-1"
-
-
-class Order(AppTask):
-    use_case_id = UseCase("order", status_shards=2)
-    pay = Step(10)
 
 
 @pytest.fixture(autouse=True)
@@ -52,28 +41,28 @@ def interrupting(number: int, *, applied: bool) -> Change:
 @pytest.fixture
 def five() -> set[str]:
     ids = {f"o-{number}" for number in range(5)}
-    assert len(Order.create_many(sorted(ids)).succeeded) == len(ids)
+    assert len(Parcel.create_many(sorted(ids)).succeeded) == len(ids)
     return ids
 
 
 def test_a_query_reads_on_where_the_engine_cuts_its_answer(five: set[str]) -> None:
     with through(AppTask, in_small_pages):
-        assert {task.task_id for task in Order.pay.pending.query()} == five
+        assert {task.task_id for task in Parcel.sort.pending.query()} == five
 
 
 def test_a_count_adds_up_the_pages(five: set[str]) -> None:
     with through(AppTask, in_small_pages):
-        assert Order.pay.pending.count() == len(five)
+        assert Parcel.sort.pending.count() == len(five)
 
 
 def test_counts_add_up_the_pages(five: set[str]) -> None:
     with through(AppTask, in_small_pages):
-        assert Order.counts()[Order.pay.pending] == len(five)
+        assert Parcel.counts()[Parcel.sort.pending] == len(five)
 
 
 def test_a_use_case_is_deleted_to_the_last_page(five: set[str]) -> None:
     with through(AppTask, in_small_pages):
-        assert set(Order.delete_use_case().succeeded) == five
+        assert set(Parcel.delete_use_case().succeeded) == five
 
 
 def test_rows_that_throttling_left_over_are_asked_for_again(five: set[str]) -> None:
@@ -85,46 +74,46 @@ def test_rows_that_throttling_left_over_are_asked_for_again(five: set[str]) -> N
         requests.append(request)
         (asked,) = request["RequestItems"].values()
         now, later = asked["Keys"][:2], asked["Keys"][2:]
-        answer = send(operation, {**request, "RequestItems": {"answers": {**asked, "Keys": now}}})
-        return answer | {"UnprocessedKeys": {"answers": {**asked, "Keys": later}} if later else {}}
+        answer = send(operation, {**request, "RequestItems": {AppTask.Meta.table_name: {**asked, "Keys": now}}})
+        return answer | {"UnprocessedKeys": {AppTask.Meta.table_name: {**asked, "Keys": later}} if later else {}}
 
     with through(AppTask, half):
-        assert {task.task_id for task in Order.pay.pending.query()} == five
+        assert {task.task_id for task in Parcel.sort.pending.query()} == five
     assert len(requests) == 3
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
 def test_ctrl_c_while_the_claim_is_sent_locks_nothing(applied: bool) -> None:  # noqa: FBT001 - a parameter
-    Order.create("o-1")
-    with through(AppTask, interrupting(1, applied=applied)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
+    Parcel.create("o-1")
+    with through(AppTask, interrupting(1, applied=applied)), pytest.raises(KeyboardInterrupt), Parcel.sort.start("o-1"):
         pytest.fail("the block is not entered")
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt) == (Order.pay.pending, 0)
+    task = Parcel.get_task("o-1")
+    assert (task.state, task.attempt) == (Parcel.sort.pending, 0)
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before it arrived", "after it was applied"])
 def test_ctrl_c_while_the_success_is_sent_loses_no_finished_work(applied: bool) -> None:  # noqa: FBT001 - a parameter
-    Order.create("o-1")
+    Parcel.create("o-1")
     with (
         through(AppTask, interrupting(2, applied=applied)),
         pytest.raises(KeyboardInterrupt),
-        Order.pay.start("o-1") as ctx,
+        Parcel.sort.start("o-1") as ctx,
     ):
         ctx.task.data["paid"] = True
-    task = Order.get_task("o-1")
-    assert (task.state, task.data) == (Order.pay.succeeded, {"paid": True})
+    task = Parcel.get_task("o-1")
+    assert (task.state, task.data) == (Parcel.sort.succeeded, {"paid": True})
 
 
 def test_ctrl_c_while_the_failure_is_sent_leaves_when_it_is_recorded() -> None:
-    Order.create("o-1")
-    with through(AppTask, interrupting(2, applied=False)), pytest.raises(KeyboardInterrupt), Order.pay.start("o-1"):
+    Parcel.create("o-1")
+    with through(AppTask, interrupting(2, applied=False)), pytest.raises(KeyboardInterrupt), Parcel.sort.start("o-1"):
         raise ValueError("no")
-    assert Order.get_task("o-1").state == Order.pay.failed
+    assert Parcel.get_task("o-1").state == Parcel.sort.failed
 
 
 def test_a_run_is_entered_once() -> None:
-    Order.create("o-1")
-    run = Order.pay.start("o-1")
+    Parcel.create("o-1")
+    run = Parcel.sort.start("o-1")
     with run:
         pass
     with pytest.raises(RuntimeError, match=r"call start\(\) for each run"), run:
@@ -133,4 +122,4 @@ def test_a_run_is_entered_once() -> None:
 
 def test_a_run_that_was_never_entered_cannot_be_left() -> None:
     with pytest.raises(RuntimeError, match="never entered"):
-        Order.pay.start("o-1").__exit__(None, None, None)
+        Parcel.sort.start("o-1").__exit__(None, None, None)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import (
     DefinitionError,
@@ -19,27 +18,13 @@ from pynamodb_tracker import (
     LockLostError,
     RetryLater,
     Step,
-    Task,
     TaskNotReadyError,
     UseCase,
 )
 from pynamodb_tracker.task.metaclass import TaskMeta
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
+from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
-
-
-class AppTask(Task):
-    class Meta:
-        table_name = "attacks"
-        region = "us-east-1"
-
-
-class Order(AppTask):
-    use_case_id = UseCase("order")
-    pay = Step(10)
-    ship = Step(20)
-    amount = NumberAttribute(null=True)
-    note = UnicodeAttribute(null=True)
 
 
 @pytest.fixture(autouse=True)
@@ -92,14 +77,14 @@ def test_a_task_that_moves_within_its_state_during_a_query_comes_once() -> None:
         return answer
 
     with through(AppTask, small_pages):
-        found = [task.task_id for task in Order.pay.pending.query()]
+        found = [task.task_id for task in Order.confirm_payment.pending.query()]
     assert sorted(found) == [f"o-{number}" for number in range(6)]
 
 
 def pushed_back(task_id: str) -> dict[str, Any]:
     later = Order.get_task(task_id).due_time + timedelta(seconds=1)
     return {
-        "TableName": "attacks",
+        "TableName": AppTask.Meta.table_name,
         "Key": Order.tracker.key(task_id),
         "UpdateExpression": "SET due_time = :later",
         "ExpressionAttributeValues": {":later": {"S": later.strftime("%Y-%m-%dT%H:%M:%S.%f+0000")}},
@@ -112,7 +97,7 @@ def test_ctrl_c_ends_a_batch_even_when_the_network_is_down(number: int) -> None:
     ran = []
     broken = fails_from(number, EndpointConnectionError(endpoint_url="http://127.0.0.1"))
     with through(AppTask, broken), pytest.raises(KeyboardInterrupt) as caught:
-        Order.pay.run_all(lambda ctx: ran.append(ctx.task.task_id))
+        Order.confirm_payment.run_all(lambda ctx: ran.append(ctx.task.task_id))
     assert len(ran) == number - 1
     assert caught.value.__notes__
 
@@ -121,37 +106,37 @@ def test_ctrl_c_ends_a_batch_even_when_the_network_is_down(number: int) -> None:
 def test_reading_anew_drops_nothing_that_the_block_assigned(order: str) -> None:
     Order.create("o-1")
     with (
-        pytest.raises(TypeError, match=r"discard what was assigned to data, note.*ctx.save"),
-        Order.pay.start("o-1") as ctx,
+        pytest.raises(TypeError, match=r"discard what was assigned to data, tracking_no.*ctx.save"),
+        Order.confirm_payment.start("o-1") as ctx,
     ):
         ctx.task.data["receipt"] = 1
-        ctx.task.note = "paid"
+        ctx.task.tracking_no = "paid"
         if order == "update":
             ctx.task.update([Order.amount.set(5)])
         else:
             ctx.task.refresh()
-    assert Order.get_task("o-1").state == Order.pay.failed
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
 def test_update_and_refresh_go_on_after_a_save() -> None:
     Order.create("o-1")
-    with Order.pay.start("o-1") as ctx:
-        ctx.task.note = "paid"
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.task.tracking_no = "paid"
         ctx.save()
         ctx.task.update([Order.amount.set(5)])
         ctx.task.refresh(consistent_read=True)
     task = Order.get_task("o-1")
-    assert (task.state, task.note, task.amount) == (Order.ship.pending, "paid", 5)
+    assert (task.state, task.tracking_no, task.amount) == (Order.ship.pending, "paid", 5)
 
 
 def test_a_refresh_does_not_make_the_next_life_of_a_task_this_runs_own(clock: StoppedClock) -> None:
     Order.create("o-1")
-    with pytest.raises(LockLostError), Order.pay.start("o-1") as ctx:
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         clock.advance(timedelta(hours=1))
         Order.delete_task("o-1")
         Order.create("o-1")
         ctx.task.refresh()
-    assert Order.get_task("o-1").state == Order.pay.pending
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
 
 
 def test_a_further_state_that_is_not_due_is_reported_as_not_due() -> None:
@@ -159,12 +144,12 @@ def test_a_further_state_that_is_not_due_is_reported_as_not_due() -> None:
     with pytest.raises(RetryLater), Order.ship.start("o-1"):
         raise RetryLater(timedelta(hours=1))
     with pytest.raises(TaskNotReadyError, match="ship failed, and due at"):
-        Order.pay.run("o-1", print, also_from=(Order.ship.failed,))
+        Order.confirm_payment.run("o-1", print, also_from=(Order.ship.failed,))
 
 
 def test_one_state_instead_of_a_sequence_is_reported() -> None:
     with pytest.raises(TypeError, match=r"write also_from=\(ship failed,\)"):
-        Order.pay.start("o-1", also_from=Order.ship.failed)  # type: ignore[call-overload]  # it is wrong
+        Order.confirm_payment.start("o-1", also_from=Order.ship.failed)  # type: ignore[call-overload]  # it is wrong
 
 
 def test_a_request_that_fails_does_not_lose_the_report_of_the_others() -> None:
@@ -210,4 +195,4 @@ def test_a_context_of_any_task_serves_a_function_of_any_task() -> None:
         return ctx.task.task_id
 
     Order.create("o-1")
-    assert Order.pay.run("o-1", look) == "o-1"
+    assert Order.confirm_payment.run("o-1", look) == "o-1"
