@@ -21,12 +21,12 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model.use_case import UseCase
-from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, Page, State, Step
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
+    from pynamodb_tracker.report import Report
     from pynamodb_tracker.worker import Tally, Worker
 
 __all__ = [
@@ -58,10 +58,17 @@ __all__ = [
 ]
 
 
+_LAZY = {
+    "Report": "pynamodb_tracker.report",
+    "Tally": "pynamodb_tracker.worker",
+    "Worker": "pynamodb_tracker.worker",
+}
+
+
 def __getattr__(name: str) -> object:
-    """Import what only long-running programs need on first access: a cold start pays for every import."""
-    if name in {"Tally", "Worker"}:
-        value: object = getattr(import_module("pynamodb_tracker.worker"), name)
+    """Import what only batches and workers need on first access: a cold start pays for every import."""
+    if name in _LAZY:
+        value: object = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -25,12 +25,12 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
+    from pynamodb_tracker.report import Report
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -316,6 +316,7 @@ class BoundStep(Generic[T]):
         one thread for each running task.
         """
         from pynamodb_tracker.batch.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.report import Report  # noqa: PLC0415 - as above
 
         check_function(function)
         check_threads(threads)

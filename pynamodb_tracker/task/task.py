@@ -5,8 +5,9 @@ PynamoDB's own methods that write a row are guarded or closed: only transitions 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from pynamodb.attributes import MapAttribute
@@ -18,7 +19,6 @@ from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import check_flags, check_task_id, check_threads, check_time, did_you_mean, shown
-from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration as whole
@@ -26,10 +26,12 @@ from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.overflow import PIECE
 from pynamodb_tracker.model.row import TaskRow, changes_of
 from pynamodb_tracker.model.serialization import check_map
-from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.task.metaclass import TaskMeta
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.report import Report
 
 _INDEX_NAME = 6
 """Its position among the further arguments of PynamoDB's `scan`."""
@@ -95,7 +97,6 @@ class Task(TaskRow, metaclass=TaskMeta):
         The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
         refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length.
         """
-        report = Report()
         check_threads(threads)
         if isinstance(tasks, str | Mapping):
             raise TypeError(f"create_many takes an iterable of ids or mappings, not one: write [{shown(tasks)}]")
@@ -103,7 +104,7 @@ class Task(TaskRow, metaclass=TaskMeta):
         if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
             raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
 
-        def create(task: str | Mapping[str, Any]) -> None:
+        def create(report: Report, task: str | Mapping[str, Any]) -> None:
             arguments = _arguments(task)
             try:
                 cls.create(**arguments)
@@ -112,8 +113,7 @@ class Task(TaskRow, metaclass=TaskMeta):
             else:
                 report.succeeded.append(arguments["task_id"])
 
-        in_threads(create, tasks, threads)
-        return report
+        return _report_of_each(create, tasks, threads)
 
     @classmethod
     def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
@@ -168,10 +168,9 @@ class Task(TaskRow, metaclass=TaskMeta):
 
         The report lists deleted tasks as succeeded and those in progress as refused. Reads the whole table.
         """
-        report = Report()
         check_threads(threads)
 
-        def delete(task_id: str) -> None:
+        def delete(report: Report, task_id: str) -> None:
             try:
                 transitions.delete(cls, task_id)
             except TaskNotFoundError:
@@ -181,8 +180,7 @@ class Task(TaskRow, metaclass=TaskMeta):
             else:
                 report.succeeded.append(task_id)
 
-        in_threads(delete, query.task_ids(cls), threads)
-        return report
+        return _report_of_each(delete, query.task_ids(cls), threads)
 
     @classmethod
     def query(
@@ -332,6 +330,16 @@ class Task(TaskRow, metaclass=TaskMeta):
         if name in self.get_attributes():
             return name not in self.tracker_attributes
         return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
+
+
+def _report_of_each(function: Callable[[Report, Any], None], items: Iterable[Any], threads: int) -> Report:
+    """Call the function with a report and each item, on threads, and return the report."""
+    from pynamodb_tracker.batch.thread_pool import in_threads  # noqa: PLC0415 - for cold starts, which run one task
+    from pynamodb_tracker.report import Report  # noqa: PLC0415 - as above
+
+    report = Report()
+    in_threads(partial(function, report), items, threads)
+    return report
 
 
 def _arguments(task: object) -> dict[str, Any]:
