@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -94,6 +95,25 @@ def test_errors_of_the_function_are_recorded_logged_and_counted(caplog: pytest.L
     record, *_ = (record for record in caplog.records if "it broke" in record.getMessage())
     assert record.getMessage() == "Order.confirm of 'breaks' (attempt 1) failed: Broken: it broke"
     assert (vars(record)["task_id"], vars(record)["step"], vars(record)["attempt"]) == ("breaks", "confirm", 1)
+
+
+@pytest.mark.parametrize(("error", "reason"), [(None, "the lock of this run was lost"), (Broken("secret"), "Broken")])
+def test_an_end_that_cannot_be_recorded_is_logged_without_the_message_of_the_function(
+    shop: StoppedClock, caplog: pytest.LogCaptureFixture, error: Exception | None, reason: str
+) -> None:
+    def work(ctx: ExecutionContext[Order]) -> None:
+        shop.advance(6 * MINUTE)
+        die(Order.confirm, ctx.task.task_id)
+        worker.stop()
+        if error is not None:
+            raise error
+
+    Order.create("o-1")
+    worker = Worker({Order.confirm: work})
+    assert worker.run() == {Order.confirm: Tally(refused=1)}
+    [message] = [record.getMessage() for record in caplog.records if "could not be recorded" in record.getMessage()]
+    assert re.match(rf"the end of Order.confirm of 'o-1' \(attempt 1\) could not be recorded: .*{reason}", message)
+    assert "secret" not in message
 
 
 def test_a_failed_task_is_tried_again_after_its_delay_by_the_same_worker(shop: StoppedClock) -> None:

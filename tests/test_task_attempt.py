@@ -1,0 +1,126 @@
+"""One attempt to run a function on one task: what is returned, raised, kept, and what became of the task."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
+from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.engines import Engine, Moto
+from tests.support.workers import Broken, die
+from tests.worker.shop import Order, ShopTask
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Engine]:
+    with Moto.of([ShopTask]) as tables:
+        yield tables
+
+
+@pytest.fixture(autouse=True)
+def clock(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
+    yield stopped_clock
+    memory.empty()
+
+
+def attempted(function: Any, *, task_id: str = "o-1", stopped: threading.Event | None = None) -> TaskAttempt[Any]:
+    """Return an attempt at a task after the function has run."""
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, task_id, stopped=stopped)
+    attempt.execute(Order.confirm.start, function)
+    return attempt
+
+
+def raising(error: BaseException) -> Any:
+    def function(_ctx: Any) -> None:
+        raise error
+
+    return function
+
+
+def test_what_the_function_returns_is_kept_with_the_success() -> None:
+    Order.create("o-1")
+    attempt = attempted(lambda ctx: ctx.attempt)
+    assert (attempt.outcome, attempt.value, attempt.error) == ("succeeded", 1, None)
+
+
+def test_an_exception_is_recorded_and_kept() -> None:
+    Order.create("o-1")
+    attempt = attempted(raising(Broken("it broke")))
+    assert (attempt.outcome, str(attempt.error), attempt.unexpected_error) == ("failed", "it broke", None)
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(KeyboardInterrupt(), "released"), (SystemExit(3), "failed")])
+def test_what_ends_the_program_is_recorded_kept_and_raised(error: BaseException, outcome: str) -> None:
+    Order.create("o-1")
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, "o-1")
+    with pytest.raises(type(error)) as caught:
+        attempt.execute(Order.confirm.start, raising(error))
+    assert caught.value is attempt.error is error
+    assert attempt.outcome == outcome
+
+
+def test_a_stopped_attempt_is_released_without_calling_the_function() -> None:
+    Order.create("o-1")
+    stopped = threading.Event()
+    stopped.set()
+    attempt, report = attempted(raising(Broken()), stopped=stopped), Report()
+    attempt.add_to(report)
+    assert (attempt.outcome, attempt.error, report) == ("released", None, Report())
+    assert Order.get_task("o-1").attempt == 0
+
+
+def test_a_stopped_attempt_whose_lock_is_lost_is_refused(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    stopped = threading.Event()
+
+    def start(task_id: str) -> Any:
+        run: Any = Order.confirm.start(task_id)
+        enter = type(run).__enter__
+
+        class Slow:
+            def __enter__(self) -> Any:
+                ctx = enter(run)
+                clock.advance(timedelta(minutes=6))
+                die(Order.confirm, task_id)
+                stopped.set()
+                return ctx
+
+            def __exit__(self, *error: object) -> bool | None:
+                return run.__exit__(*error)
+
+        return Slow()
+
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, "o-1", stopped=stopped)
+    attempt.execute(start, raising(Broken()))
+    assert attempt.outcome == "refused"
+    assert isinstance(attempt.error, TrackerError)
+
+
+def test_a_task_that_another_worker_has_was_taken() -> None:
+    Order.create("o-1")
+    die(Order.confirm, "o-1")
+    attempt, report = attempted(raising(Broken())), Report()
+    attempt.add_to(report)
+    assert (attempt.outcome, attempt.was_taken, attempt.ctx) == ("refused", True, None)
+    assert report.refused == {"o-1": attempt.error}
+
+
+def test_a_task_that_does_not_exist_or_is_ignored_was_not_taken() -> None:
+    missing = attempted(raising(Broken()))
+    assert (missing.outcome, missing.was_taken, type(missing.error)) == ("refused", False, TaskNotFoundError)
+    Order.create("o-2", state=Order.confirm.ignored)
+    ignored = attempted(raising(Broken()), task_id="o-2")
+    assert (ignored.outcome, ignored.was_taken) == ("ignored", False)
+
+
+def test_an_error_of_the_start_that_is_no_refusal_is_unexpected() -> None:
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, "o-1")
+    attempt.execute(raising(Broken()), raising(LookupError()))
+    assert isinstance(attempt.unexpected_error, Broken)
+    assert attempt.outcome == "refused"
