@@ -91,8 +91,8 @@ def test_a_stopped_attempt_whose_lock_is_lost_is_refused(clock: StoppedClock) ->
                 stopped.set()
                 return ctx
 
-            def __exit__(self, *error: object) -> bool | None:
-                return run.__exit__(*error)
+            def __exit__(self, *error: object) -> None:
+                assert not run.__exit__(*error)
 
         return Slow()
 
