@@ -13,7 +13,7 @@ from tests.support.engines import Engine, Moto
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Engine]:
-    """Make the table once for each module: what a new table costs is a client, and AWS mocked anew."""
+    """Make the table once for each module: a new one needs a new client, and AWS mocked again."""
     with Moto.of([ShopTask]) as tables:
         yield tables
 

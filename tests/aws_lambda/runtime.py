@@ -41,7 +41,7 @@ class Runtime:
     def __init__(self, handler: str, environment: Mapping[str, str]) -> None:
         self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
         self.deadline = 0.0
-        """When the time of the last invocation is over; its time begins when the function takes the event."""
+        """When the last invocation times out; its time begins when the function takes the event."""
         self.answers: queue.Queue[Answer] = queue.Queue()
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - it is open as long as the process
         self._server = _Server(self)
@@ -59,7 +59,7 @@ class Runtime:
                 "AWS_LAMBDA_LOG_FORMAT": "JSON",
                 "AWS_LAMBDA_LOG_LEVEL": "INFO",
             },
-            stdout=self._log,  # no pipe: one that nobody reads is full at last
+            stdout=self._log,  # not a pipe: an unread pipe fills up
             stderr=subprocess.STDOUT,
         )
 

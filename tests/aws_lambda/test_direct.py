@@ -1,4 +1,4 @@
-"""One task per event: what the caller is told."""
+"""One task per event: how the caller is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log of an invocation tells."""
+"""What an invocation logs."""
 
 from __future__ import annotations
 

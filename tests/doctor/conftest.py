@@ -1,4 +1,4 @@
-"""The tables as their classes declare them, on moto and on DynamoDB Local: made once, and mended after each test."""
+"""The tables as their classes declare them, on moto and DynamoDB Local: created once, restored after each test."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[AsMade]:
 
 
 @contextmanager
-def _mended(table: type[Task], as_made: AsMade) -> Iterator[type[Task]]:
-    """Give a test the table, and make it anew where the test has changed or deleted it."""
+def _restored(table: type[Task], as_made: AsMade) -> Iterator[type[Task]]:
+    """Give a test the table, and create it again if the test has changed or deleted it."""
     yield table
     found = settings(table)
     if found == as_made[table]:
@@ -54,33 +54,33 @@ def _mended(table: type[Task], as_made: AsMade) -> Iterator[type[Task]]:
 @pytest.fixture
 def shop(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table whose use case has no `keep_for`."""
-    with _mended(ShopTask, engine) as table:
+    with _restored(ShopTask, engine) as table:
         yield table
 
 
 @pytest.fixture
 def archive(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table whose use case has `keep_for`."""
-    with _mended(ArchiveTask, engine) as table:
+    with _restored(ArchiveTask, engine) as table:
         yield table
 
 
 @pytest.fixture
 def local(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table with a local index."""
-    with _mended(LocalTask, engine) as table:
+    with _restored(LocalTask, engine) as table:
         yield table
 
 
 @pytest.fixture
 def described(engine: AsMade) -> Iterator[type[Task]]:
     """Make a table on moto alone, for tests that write down what DynamoDB answers."""
-    with _mended(ShopTask, engine) as table:
+    with _restored(ShopTask, engine) as table:
         yield table
 
 
 @pytest.fixture
 def described_archive(engine: AsMade) -> Iterator[type[Task]]:
     """Make the same with a use case that has `keep_for`."""
-    with _mended(ArchiveTask, engine) as table:
+    with _restored(ArchiveTask, engine) as table:
         yield table

@@ -45,7 +45,7 @@ def client(model: type[Task]) -> Any:
 
 
 def make(model: type[Task], table: Mapping[str, Any], *, expire: str | None = "expire_time") -> None:
-    """Make the table anew; `expire` is what its time to live goes by."""
+    """Create the table again; `expire` is the attribute of its time to live."""
     name, capacity = model.Meta.table_name, table.get("ProvisionedThroughput")
     throughput = {"ProvisionedThroughput": capacity} if capacity else {}
     billing = throughput or {"BillingMode": "PAY_PER_REQUEST"}
@@ -72,7 +72,7 @@ def _keys(names: list[str]) -> list[dict[str, str]]:
 
 
 def there(model: type[Task]) -> dict[str, Any]:
-    """Return what the server says of the table."""
+    """Return the server's description of the table."""
     described: dict[str, Any] = client(model).describe_table(TableName=model.Meta.table_name)["Table"]
     del described["ProvisionedThroughput"]["NumberOfDecreasesToday"]  # DynamoDB says it from 1 on
     return described

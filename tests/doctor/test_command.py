@@ -1,4 +1,4 @@
-"""The command: as a person runs it beside a module of theirs, what it prints, and what it exits with."""
+"""The command: as a person runs it next to their own module, what it prints, and what it exits with."""
 
 from __future__ import annotations
 

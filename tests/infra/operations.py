@@ -18,7 +18,7 @@ _ACTS: dict[Role, dict[str, list[Act]]] = {"Worker": {}, "Reader": {}, "Operator
 
 
 def row(role: Role, name: str) -> Callable[[Act], Act]:
-    """Register an act of a role, under the row of the page that tells its permissions."""
+    """Register an act of a role, under the row of the page that lists its permissions."""
 
     def register(act: Act) -> Act:
         _ACTS[role].setdefault(name, []).append(act)

@@ -1,4 +1,4 @@
-"""What an operator does beside what workers and readers do."""
+"""What an operator does in addition to what workers and readers do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def set_aside_and_reopen(record: Record) -> None:
     with record:
         Letter.post.reopen("o-2")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
-        Parcel.pack.reopen("o-1")  # what lies beside its row loses its time to live
+        Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
 
 
 @row("Operator", MOVED)

@@ -13,7 +13,7 @@ from pynamodb_tracker import Step, Task, UseCase
 __all__ = ["LETTERS", "Letter", "Parcel", "ShopTask", "Stock", "pack", "refuse"]
 
 LETTERS = "tests.infra.shop:Letter"
-"""What commands are told."""
+"""The class that commands are given."""
 
 
 class ShopTask(Task):
@@ -29,7 +29,7 @@ class ShopTask(Task):
 
 
 class Parcel(ShopTask):
-    """Kept for a month after its end, so that what lies beside its row has a time to live as well."""
+    """Kept for a month after its end, so that its overflow chunks have a time to live as well."""
 
     use_case_id = UseCase("parcel", keep_for=timedelta(days=30))
 
@@ -38,7 +38,7 @@ class Parcel(ShopTask):
 
 
 class Letter(ShopTask):
-    """Kept for good."""
+    """Kept forever."""
 
     use_case_id = UseCase("letter", status_shards=2)
 

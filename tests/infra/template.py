@@ -1,4 +1,4 @@
-"""A CloudFormation template with its parameters put in: what CloudFormation would ask of each service."""
+"""A CloudFormation template with values for its parameters: what CloudFormation would ask of each service."""
 
 from __future__ import annotations
 

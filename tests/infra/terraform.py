@@ -1,4 +1,4 @@
-"""The Terraform module, read by python-hcl2, with its variables put in: the arguments that the provider would get."""
+"""The Terraform module, read by python-hcl2, with values for its variables: what the provider would get."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ ASK_NOBODY = {
     *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
     "DoesNotExist",  # an error
     "demo",  # in memory
-    "create-table",  # by whoever deploys, who needs what a template needs
+    "create-table",  # part of a deployment, which needs the permissions of a template
 }
 
 every_role = pytest.mark.parametrize("role", ROLES)

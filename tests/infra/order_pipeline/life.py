@@ -36,7 +36,7 @@ class Life:
         self._dead = False
 
     def live(self, function: Callable[[], R], *, ends_at: int | None, is_over: Callable[[], bool]) -> R:
-        """Call the function as an invocation; KilledError where it dies, at that moment or once its time is over."""
+        """Call the function as an invocation; KilledError when it dies, at that moment or once its time has passed."""
         self.moments, self._ends_at, self._is_over = 0, ends_at, is_over
         self.requests.clear()
         self._runs, self._dead = True, False

@@ -1,9 +1,9 @@
 """What Lambda's event source mapping does with a queue: receive a batch, invoke, delete what is done.
 
-What is not deleted comes again when its visibility timeout is over. Moto's queues look at the time of the machine, and
-the clock of the tests stands, so the mapping ends the timeout itself, when the stopped clock has come to that time: it
-changes it to 0. A message whose timeout has ended and one whose timeout was changed to 0 are the same to a queue: both
-can be received, and the count of receives stays, by which the queue moves it to its dead letters.
+A message that is not deleted is redelivered after its visibility timeout. Moto's queues use the time of the machine, but
+the clock of the tests is stopped, so the mapping ends the timeout itself, by changing it to 0, once the stopped clock has
+reached that time. To a queue, both are the same: the message can be received, and its count of receives, by which the
+queue moves it to its dead letters, is kept.
 """
 
 from __future__ import annotations

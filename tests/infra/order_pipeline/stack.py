@@ -41,7 +41,7 @@ class Stack:
         return self.ids[logical_id]
 
     def properties(self, logical_id: str) -> dict[str, Any]:
-        """Return what the template says of a resource, its functions undone."""
+        """Return the properties of a resource in the template, with unresolved functions."""
         properties: dict[str, Any] = self.template["Resources"][logical_id]["Properties"]
         return properties
 

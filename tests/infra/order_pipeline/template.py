@@ -32,7 +32,7 @@ class _NoPolicies:
     """Stands for SAM's loader of AWS's managed policies, which asks IAM: the template names none of them."""
 
     def load(self) -> dict[str, str]:
-        """Ask nobody."""
+        """Return no policies."""
         return {}
 
 

@@ -124,7 +124,7 @@ def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, 
         account.dies = nobody
         died = account.deaths > deaths
 
-        account.clock.advance(2 * MINUTE)  # the lock of the dead invocation is over; its messages are not back yet
+        account.clock.advance(2 * MINUTE)  # the dead invocation's lock has expired; its messages are not visible yet
         for its in steps[place:]:
             account.retry(its)
             account.poll(its)

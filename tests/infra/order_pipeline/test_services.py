@@ -1,4 +1,4 @@
-"""A call of another system carries its key, and tells a refusal from what is worth another attempt."""
+"""A call of another system carries its key, and distinguishes a refusal from what is worth another attempt."""
 
 from __future__ import annotations
 
