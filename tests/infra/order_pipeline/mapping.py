@@ -1,9 +1,9 @@
 """What Lambda's event source mapping does with a queue: receive a batch, invoke, delete what is done.
 
-A message that is not deleted is redelivered after its visibility timeout. Moto's queues use the time of the machine, but
-the clock of the tests is stopped, so the mapping ends the timeout itself, by changing it to 0, once the stopped clock has
-reached that time. To a queue, both are the same: the message can be received, and its count of receives, by which the
-queue moves it to its dead letters, is kept.
+A message that is not deleted is redelivered after its visibility timeout. Moto's queues use the time of the machine,
+but the clock of the tests is stopped, so the mapping ends the timeout itself, by changing it to 0, once the stopped
+clock has reached that time. To a queue, both are the same: the message can be received, and its count of receives, by
+which the queue moves it to its dead letters, is kept.
 """
 
 from __future__ import annotations
