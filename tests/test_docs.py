@@ -198,6 +198,16 @@ def test_the_picture_of_the_layers_is_what_import_linter_checks() -> None:
     ]
 
 
+def test_the_way_of_a_run_names_functions_of_the_modules_beside_them() -> None:
+    [drawn] = [text for text in blocks_of(CONTRIBUTING, "text") if text.startswith("start ")]
+    way = re.findall(r"^ *(\w.*?)  +(pynamodb_tracker/\S+)", drawn, re.MULTILINE)
+    assert len(way) > 5
+    for names, path in way:
+        source = (ROOT / path).read_text(encoding="utf-8")
+        for name in names.split(", "):
+            assert re.search(rf"^ *(def|class) {name.rpartition('.')[2]}\b", source, re.MULTILINE), (name, path)
+
+
 def test_the_paths_that_contributors_are_led_to_exist() -> None:
     named = {*CONTRIBUTING.code(), *(word for text in blocks_of(CONTRIBUTING, "text") for word in text.split())}
     paths = {name for name in named if re.fullmatch(r"\.?[\w.-]+(/[\w.-]+)+", name)}
