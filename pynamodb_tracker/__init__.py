@@ -26,7 +26,7 @@ from pynamodb_tracker.step import BoundStep, Page, State, Step
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.report import Report
+    from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.worker import Tally, Worker
 
 __all__ = [
@@ -59,7 +59,7 @@ __all__ = [
 
 
 _LAZY = {
-    "Report": "pynamodb_tracker.report",
+    "Report": "pynamodb_tracker.batch.batch",
     "Tally": "pynamodb_tracker.worker",
     "Worker": "pynamodb_tracker.worker",
 }

@@ -16,7 +16,6 @@ from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TaskIgnoredError, TaskNotFoundError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.report import Report
 from pynamodb_tracker.status import Codes
 
 T = TypeVar("T", bound=TaskRow)
@@ -27,6 +26,30 @@ Start = Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 """What became of a task. refused: it was not started, or how it ended could not be recorded. released: the attempt was
 given back and does not count."""
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a batch; a task is in one of the lists."""
+
+    succeeded: list[str] = field(default_factory=list)
+    """These succeeded, or were created or deleted."""
+    failed: list[str] = field(default_factory=list)
+    """These failed, and will be tried again."""
+    ignored: list[str] = field(default_factory=list)
+    """These were set aside: their last attempt failed or was used up, or the function gave up."""
+    refused: dict[str, Exception] = field(default_factory=dict)
+    """These were skipped, or their lock was lost; with the error that says why."""
+    due: list[str] = field(default_factory=list)
+    """These would have run without `dry_run`."""
+
+    def __str__(self) -> str:
+        if self.due:
+            return f"{len(self.due)} due"
+        return (
+            f"{len(self.succeeded)} succeeded, {len(self.failed)} failed, {len(self.ignored)} ignored, "
+            f"{len(self.refused)} refused"
+        )
 
 
 class _Stopped(KeyboardInterrupt):

@@ -17,7 +17,7 @@ from typing import Any
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.batch import TaskAttempt, was_taken
+from pynamodb_tracker.batch.batch import Report, TaskAttempt, was_taken
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli.exits import one_line
@@ -28,7 +28,6 @@ from pynamodb_tracker.cli.times import age, between
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_passing
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
-from pynamodb_tracker.report import Report
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.step.tolerant import leniently

@@ -29,8 +29,8 @@ from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
 
 if TYPE_CHECKING:
+    from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.batch.candidates import Feed
-    from pynamodb_tracker.report import Report
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -315,8 +315,7 @@ class BoundStep(Generic[T]):
         due. `progress` is called with the report after each task, one call at a time. `heartbeat` is that of `start`:
         one thread for each running task.
         """
-        from pynamodb_tracker.batch.batch import Batch  # noqa: PLC0415 - for cold starts, which run one task
-        from pynamodb_tracker.report import Report  # noqa: PLC0415 - as above
+        from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
 
         check_function(function)
         check_threads(threads)

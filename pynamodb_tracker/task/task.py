@@ -31,7 +31,7 @@ from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
-    from pynamodb_tracker.report import Report
+    from pynamodb_tracker.batch.batch import Report
 
 _INDEX_NAME = 6
 """Its position among the further arguments of PynamoDB's `scan`."""
@@ -334,8 +334,8 @@ class Task(TaskRow, metaclass=TaskMeta):
 
 def _report_of_each(function: Callable[[Report, Any], None], items: Iterable[Any], threads: int) -> Report:
     """Call the function with a report and each item, on threads, and return the report."""
+    from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
     from pynamodb_tracker.batch.thread_pool import in_threads  # noqa: PLC0415 - for cold starts, which run one task
-    from pynamodb_tracker.report import Report  # noqa: PLC0415 - as above
 
     report = Report()
     in_threads(partial(function, report), items, threads)

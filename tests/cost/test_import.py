@@ -74,5 +74,5 @@ def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
 
     assert "botocore" in top_level
     assert not top_level & {"boto3", "moto", "rich", "typer", "click", "pytest"}
-    assert not {"pynamodb_tracker.batch", "pynamodb_tracker.report", "pynamodb_tracker.worker"} & {*loaded}
+    assert not {"pynamodb_tracker.batch", "pynamodb_tracker.worker"} & {*loaded}
     assert "multiprocessing" not in top_level
