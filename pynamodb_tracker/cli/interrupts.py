@@ -43,19 +43,21 @@ class StopRequest:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.signal_number = 0
-        """The signal that stops the work; SIGPIPE for a reader that is gone; 0 for none."""
+        """The first signal that came, 0 for none."""
+        self._reader_is_gone = False
 
     def __bool__(self) -> bool:
         return self.event.is_set()
 
-    def set(self, signal_number: int) -> None:
-        """Request the stop."""
-        self.signal_number = self.signal_number or signal_number
-        self.event.set()
-
     def note_lost_reader(self) -> None:
         """Request the stop because nobody reads what is printed any more."""
-        self.set(_SIGPIPE)
+        self._reader_is_gone = True
+        self.event.set()
+
+    @property
+    def reason(self) -> int:
+        """The signal that stops the work; SIGPIPE if only its reader is gone; 0 if nothing stops it."""
+        return self.signal_number or (_SIGPIPE if self._reader_is_gone else 0)
 
 
 class Work(Protocol):
@@ -117,8 +119,8 @@ def run_stoppable(work: Work) -> None:
         thread.start()
         _wait(work, messages)
         thread.join()
-    if stop.signal_number and all(isinstance(error, KeyboardInterrupt) for error in errors):
-        raise StoppedError(stop.signal_number)
+    if stop.reason and all(isinstance(error, KeyboardInterrupt) for error in errors):
+        raise StoppedError(stop.reason)
     for error in errors:
         raise error
 
@@ -126,9 +128,9 @@ def run_stoppable(work: Work) -> None:
 def _wait(work: Work, messages: MessageQueue[int]) -> None:
     """Wait for the end of the work; stop it at the first signal, and exit at the second one."""
     signals = 0
-    while number := messages.get():
+    while messages.get() != _ENDED:
         signals += 1
-        work.stop.set(number)
+        work.stop.event.set()
         with suppress(OSError):  # the terminal is gone
             if signals == 1:
                 work.report_waiting()

@@ -48,14 +48,14 @@ def test_a_list_has_every_task_and_says_what_cannot_be_read() -> None:
     assert [line.split()[0] for line in ended.lines] == ["task", "u-0", "u-1", "u-2"]
     assert ended.err.startswith("u-1  cannot be read: amount (")
     assert ended.err.count("\n") == 1
-    told = run("list", "pay.failed", "--json")
-    assert [(each["task_id"], each["attributes"].get("amount")) for each in json.loads(told.out)] == [
+    output = run("list", "pay.failed", "--json")
+    assert [(each["task_id"], each["attributes"].get("amount")) for each in json.loads(output.out)] == [
         ("u-0", 0),
         ("u-1", None),
         ("u-2", 2),
     ]
-    assert list(json.loads(told.out)[1]["unread"]) == ["amount"]
-    assert told.code == 1
+    assert list(json.loads(output.out)[1]["unread"]) == ["amount"]
+    assert output.code == 1
 
 
 @pytest.mark.parametrize("values", [ATTEMPT, TIME])
@@ -97,8 +97,8 @@ def test_show_shows_what_can_be_read(values: dict[str, Any]) -> None:
     assert f" {name} cannot be read: " in text
     assert ("amount 1" in text) == (name != "amount")
     assert ("ConnectionError: the bank did not answer" in text) == (name != "errors")
-    told = json.loads(run("show", "u-1", "--json").out)
-    assert list(told["unread"]) == [name]
+    output = json.loads(run("show", "u-1", "--json").out)
+    assert list(output["unread"]) == [name]
 
 
 @pytest.mark.parametrize("state", [(), ("pay.failed",)])

@@ -13,7 +13,7 @@ from tests.cli.shop import Order, waver
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "output"),
     [
         ("KeyError: 'o-17'", "KeyError: '…'"),
         ("HTTPError: 503 of request 918273", "HTTPError: 503 of request #"),
@@ -24,8 +24,8 @@ from tests.cli.shop import Order, waver
         ("X: the effaced deed", "X: the effaced deed"),
     ],
 )
-def test_what_differs_from_task_to_task_is_left_out(error: str, told: str) -> None:
-    assert error_pattern(error, "o-17") == told
+def test_what_differs_from_task_to_task_is_left_out(error: str, output: str) -> None:
+    assert error_pattern(error, "o-17") == output
 
 
 def test_errors_are_grouped_the_commonest_first_and_exit_with_1(store: StoppedClock) -> None:
@@ -68,7 +68,7 @@ def test_ignored_tasks_have_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "task_id", "told"),
+    ("error", "task_id", "output"),
     [
         ("TypeError: no answer in 15s", "1", "TypeError: no answer in 15s"),
         ("TypeError: no answer about 1", "1", "TypeError: no answer about …"),
@@ -78,5 +78,5 @@ def test_ignored_tasks_have_the_reason() -> None:
         ("X", " ", "X"),
     ],
 )
-def test_a_short_id_takes_no_error_apart(error: str, task_id: str, told: str) -> None:
-    assert error_pattern(error, task_id) == told
+def test_a_short_id_takes_no_error_apart(error: str, task_id: str, output: str) -> None:
+    assert error_pattern(error, task_id) == output

@@ -54,7 +54,7 @@ LINE = '{"task_id": "o-1"}\n'
 
 
 @every_command
-def test_a_table_that_is_not_there_is_told_in_one_line(dynamodb_local: Engine, arguments: tuple[str, ...]) -> None:
+def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb_local: Engine, arguments: tuple[str, ...]) -> None:
     with DynamoDBLocal.of([StoreTask], dynamodb_local.endpoint):
         StoreTask.delete_table()
         ended = run(*arguments, text=LINE)
@@ -64,7 +64,9 @@ def test_a_table_that_is_not_there_is_told_in_one_line(dynamodb_local: Engine, a
 
 
 @every_command
-def test_missing_credentials_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+def test_missing_credentials_are_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     StoreTask.tracker.table.reconnect()
@@ -78,7 +80,7 @@ def test_missing_credentials_are_told_in_one_line(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("store")
-def test_a_missing_permission_is_told_in_one_line() -> None:
+def test_a_missing_permission_is_reported_in_one_line() -> None:
     denied = ClientError(
         {
             "Error": {
@@ -99,7 +101,7 @@ def test_a_missing_permission_is_told_in_one_line() -> None:
     assert ended.err.endswith(": AccessDeniedException: not authorized\n")
 
 
-def test_a_region_that_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_that_is_missing_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StoreTask.Meta, "region", None)
     monkeypatch.delenv("AWS_REGION")
     monkeypatch.delenv("AWS_DEFAULT_REGION")
@@ -111,7 +113,7 @@ def test_a_region_that_is_missing_is_told_in_one_line(monkeypatch: pytest.Monkey
 
 
 @every_command
-def test_a_class_that_cannot_be_imported_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+def test_a_class_that_cannot_be_imported_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments, of="nowhere:Order", text=LINE)
     assert (ended.code, ended.out) == (2, "")
     assert re.fullmatch(r"No module named 'nowhere': it is neither in .* nor installed\n", ended.err)
@@ -147,7 +149,7 @@ def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "arguments", [("list", "pay.failed"), ("errors",), ("retry", "pay", CHARGE), ("export", "pay.failed")]
 )
-def test_an_empty_window_is_told_in_one_line(arguments: tuple[str, ...]) -> None:
+def test_an_empty_window_is_reported_in_one_line(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments, "--since", "1d", "--until", "2d")
     assert ended.code == 2
     assert re.fullmatch(r"the window is empty: --since .* is not before --until .*\n", ended.err)
@@ -164,7 +166,7 @@ def test_a_table_is_made_and_left_alone_the_second_time(dynamodb_local: Engine) 
         assert (second.code, second.out.startswith(f"{table} already exists")) == (0, True)
 
 
-def test_help_names_every_command_and_the_version_is_told() -> None:
+def test_help_names_every_command_and_the_version_is_reported() -> None:
     text = run("--help").out
     assert [each[0] for each in EVERY if each[0] not in text] == []
     assert re.fullmatch(r"pynamodb-tracker \d+\.\d+\.\d+\n", run("--version").out)
@@ -172,7 +174,7 @@ def test_help_names_every_command_and_the_version_is_told() -> None:
 
 
 @pytest.mark.parametrize("package", ["typer", "rich"])
-def test_a_missing_extra_is_told_in_one_line(package: str) -> None:
+def test_a_missing_extra_is_reported_in_one_line(package: str) -> None:
     ended = ran("status", missing=[package])
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"pynamodb-tracker needs {package}, which is not installed: pip install ")
@@ -203,7 +205,7 @@ def test_an_interrupt_before_the_command_has_begun_leaves_no_traceback(monkeypat
 @pytest.mark.parametrize(
     "arguments", [("status",), ("list", "pay.failed"), ("create-table",)], ids=lambda each: each[0]
 )
-def test_an_endpoint_that_is_none_is_told_in_one_line(
+def test_an_endpoint_that_is_none_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], url: str, words: str
 ) -> None:
     monkeypatch.setattr(StoreTask.Meta, "host", url, raising=False)
@@ -214,7 +216,7 @@ def test_an_endpoint_that_is_none_is_told_in_one_line(
     assert ended.err == f"table store: {words}: check Meta.host and AWS_ENDPOINT_URL_DYNAMODB\n"
 
 
-def test_an_endpoint_of_the_environment_that_is_none_is_told_in_one_line() -> None:
+def test_an_endpoint_of_the_environment_that_is_none_is_reported_in_one_line() -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "pynamodb_tracker", "status"],
         cwd=ROOT,
@@ -240,7 +242,7 @@ MAKES_TABLES = "tests.cli.shop_in_memory:Order"
         ("list pay.pending >/dev/full", "cannot write to stdout: No space left on device"),
     ],
 )
-def test_streams_that_are_closed_or_full_are_told_in_one_line(line: str, words: str) -> None:
+def test_streams_that_are_closed_or_full_are_reported_in_one_line(line: str, words: str) -> None:
     if "/dev/full" in line and not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     done = subprocess.run(  # noqa: S602 - our own words, and a shell is what closes streams
@@ -265,14 +267,14 @@ def test_streams_that_are_closed_or_full_are_told_in_one_line(line: str, words: 
         ("delete o-1", "delete asks for confirmation"),
     ],
 )
-def test_a_stdin_that_is_closed_is_told_in_one_line(line: str, words: str) -> None:
+def test_a_stdin_that_is_closed_is_reported_in_one_line(line: str, words: str) -> None:
     code, err = run_on(*line.split(), stdin=None, stdout=Screen())
     assert (code, err.count("\n"), err.startswith(words)) == (2, 1, True)
 
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("line", ["list pay.pending --json", "show o-1 --json", "status --json"])
-def test_json_for_a_stdout_that_is_closed_is_told_in_one_line(line: str) -> None:
+def test_json_for_a_stdout_that_is_closed_is_reported_in_one_line(line: str) -> None:
     Order.create("o-1")
     assert run_on(*line.split(), stdout=None) == (2, "cannot write to stdout: it is closed\n")
 
@@ -280,7 +282,7 @@ def test_json_for_a_stdout_that_is_closed_is_told_in_one_line(line: str) -> None
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("line", ["export", "status --json", "doctor"])
-def test_a_stdout_that_is_full_is_told_in_one_line(line: str) -> None:
+def test_a_stdout_that_is_full_is_reported_in_one_line(line: str) -> None:
     Order.create("o-1")
     with suppress(OSError), Path("/dev/full").open("w") as full:
         assert run_on(*line.split(), stdout=full) == (2, "cannot write to stdout: No space left on device\n")
@@ -288,9 +290,9 @@ def test_a_stdout_that_is_full_is_told_in_one_line(line: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_breaks_lines_where_the_terminal_does_and_names_arguments_as_they_are(command: str) -> None:
-    told = run(command, "--help", COLUMNS="300").out
-    assert "[[" not in told
-    assert "...}" not in told
-    assert told.count("<bool>") == 1  # that of --help, which is not ours
-    paragraphs = [line for line in told.partition("╭")[0].splitlines()[2:] if line.strip()]
+    output = run(command, "--help", COLUMNS="300").out
+    assert "[[" not in output
+    assert "...}" not in output
+    assert output.count("<bool>") == 1  # that of --help, which is not ours
+    paragraphs = [line for line in output.partition("╭")[0].splitlines()[2:] if line.strip()]
     assert [line for line in paragraphs if not line.rstrip().endswith((".", "…"))] == []

@@ -51,13 +51,13 @@ def test_an_interrupted_retry_leaves_nothing_locked_and_tells_what_was_done(
         process.send_signal(number)
         code, out, err = ended(process)
     assert code == 128 + number
-    told = re.fullmatch(
+    output = re.fullmatch(
         r"stopped; pay: (\d+) succeeded in .+\n((\d) tasks? released; .* pending now: run takes .*\n)?", out
     )
-    assert told is not None, out
-    succeeded, given_back = int(told[1]), int(told[3] or 0)
+    assert output is not None, out
+    succeeded, released = int(output[1]), int(output[3] or 0)
     assert 0 < succeeded < MANY
-    expected = {"pay failed": MANY - succeeded - given_back, "pay pending": given_back, "ship pending": succeeded}
+    expected = {"pay failed": MANY - succeeded - released, "pay pending": released, "ship pending": succeeded}
     assert counted() == {state: number for state, number in expected.items() if number}
     assert re.fullmatch(r"(stopping(: waiting for \d tasks? to finish; Ctrl-C again leaves them locked)?\n)?", err), err
 
@@ -111,8 +111,8 @@ def test_a_stream_is_loaded_as_it_comes_and_an_interrupted_load_goes_on(server: 
         process.send_signal(signal.SIGINT)
         if not closes:
             assert process.stderr is not None
-            told = "stopping: waiting for requests in progress; Ctrl-C again does not wait\n"
-            assert process.stderr.readline() == told
+            output = "stopping: waiting for requests in progress; Ctrl-C again does not wait\n"
+            assert process.stderr.readline() == output
             process.send_signal(signal.SIGINT)
             process.wait(timeout=30)
         code, out, err = ended(process)

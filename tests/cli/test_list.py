@@ -78,7 +78,7 @@ def test_it_says_when_there_are_more_than_it_shows() -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_state_without_tasks_is_told_in_words_and_an_empty_array() -> None:
+def test_a_state_without_tasks_is_reported_in_words_and_an_empty_array() -> None:
     assert run("list", "ship.ignored").out == "no task of Order is ship.ignored\n"
     assert read("list", "ship.ignored") == []
 
@@ -102,7 +102,7 @@ def test_json_has_attributes_and_leaves_data_out() -> None:
         ("ship.x", "ship has no state 'x'; the states of a step are pending, in_progress, failed, succeeded, ignored"),
     ],
 )
-def test_a_wrong_state_is_told_on_one_line_with_what_to_write(name: str, words: str) -> None:
+def test_a_wrong_state_is_reported_on_one_line_with_what_to_write(name: str, words: str) -> None:
     ended = run("list", name)
     assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
 
@@ -122,11 +122,11 @@ def test_stuck_shows_those_whose_lock_is_over_and_exits_with_1(store: StoppedClo
 
     ended = run("stuck", "ship")
     assert (ended.code, ended.err) == (1, "")
-    told = [" ".join(line.split()) for line in ended.lines]
-    assert told[0] == "task step attempt lock expired next run worker"
-    assert told[1].startswith("dead ship 1 of 2 5m ago takes it over ")
-    assert told[2].startswith("spent ship 2 of 2 5m ago ignores it ")
-    assert len(told) == 3
+    output = [" ".join(line.split()) for line in ended.lines]
+    assert output[0] == "task step attempt lock expired next run worker"
+    assert output[1].startswith("dead ship 1 of 2 5m ago takes it over ")
+    assert output[2].startswith("spent ship 2 of 2 5m ago ignores it ")
+    assert len(output) == 3
     assert [task["task_id"] for task in read("stuck")] == ["elsewhere", "dead", "spent"]
 
 

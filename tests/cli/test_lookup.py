@@ -137,14 +137,14 @@ def test_a_module_that_is_not_there_is_named_with_where_it_was_looked_for(module
         ("x = (", "SyntaxError: '(' was never closed (broken.py, line 2)"),
     ],
 )
-def test_a_module_that_breaks_is_told_apart_with_the_line_that_breaks(folder: Path, line: str, said: str) -> None:
+def test_a_module_that_breaks_is_reported_apart_with_the_line_that_breaks(folder: Path, line: str, said: str) -> None:
     file = folder / "broken.py"
     file.write_text(f"\n{line}\n")
-    told = said.format(file=file, shop=folder / "shop.py")
-    assert refusal("broken:AppTask") == f"the module 'broken' cannot be imported: {told}"
+    output = said.format(file=file, shop=folder / "shop.py")
+    assert refusal("broken:AppTask") == f"the module 'broken' cannot be imported: {output}"
 
 
-def test_a_wrong_declaration_is_told_at_the_line_of_the_module(folder: Path) -> None:
+def test_a_wrong_declaration_is_reported_at_the_line_of_the_module(folder: Path) -> None:
     (folder / "wrong.py").write_text(CLASSES.replace("    ship = Step(10)", "    ship = Step(0)"))
     said = refusal("wrong:AppTask")
     assert said.startswith(f"the module 'wrong' cannot be imported: DefinitionError at {folder / 'wrong.py'}:10: ")

@@ -120,7 +120,7 @@ def test_a_dry_run_prints_ids_and_runs_nothing() -> None:
     assert set(states().values()) == {"pay pending"}
 
 
-def test_nothing_to_run_is_told_with_the_reason(store: StoppedClock) -> None:
+def test_nothing_to_run_is_reported_with_the_reason(store: StoppedClock) -> None:
     assert run("retry", "pay", CHARGE).out == "nothing to run at pay: no matching task is due\n"
     Order.create("o-1", state=Order.pay.failed, due_time=store.now() + timedelta(hours=2))
     ended = run("retry", "pay", CHARGE)
@@ -133,9 +133,9 @@ def test_nothing_to_run_is_told_with_the_reason(store: StoppedClock) -> None:
 @pytest.mark.usefixtures("store")
 def test_json_has_the_report() -> None:
     Order.create_many(["good", "bad"])
-    told = read("run", "pay", WAVER, "--threads", "1")
-    assert (told["succeeded"], told["failed"], told["ignored"], told["refused"]) == (1, 1, 0, {})
-    assert told["stopped"] is False
+    output = read("run", "pay", WAVER, "--threads", "1")
+    assert (output["succeeded"], output["failed"], output["ignored"], output["refused"]) == (1, 1, 0, {})
+    assert output["stopped"] is False
 
 
 @pytest.mark.usefixtures("store")
@@ -155,7 +155,7 @@ def test_tasks_that_others_had_first_are_no_failure(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("store")
-def test_refused_tasks_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_tasks_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Order.pay.start
 
     def late(task_id: str, **options: bool) -> object:
@@ -169,8 +169,8 @@ def test_refused_tasks_are_told_with_the_reason(monkeypatch: pytest.MonkeyPatch)
     assert ended.lines[:2] == ["pay: 1 refused in 0s", "1 refused: TaskNotFoundError"]
     assert ended.lines[2].startswith("  gone: ")
     Order.create("gone")
-    told = read("run", "pay", CHARGE)
-    assert (list(told["refused"]), told["taken"], told["released"]) == (["gone"], 0, 0)
+    output = read("run", "pay", CHARGE)
+    assert (list(output["refused"]), output["taken"], output["released"]) == (["gone"], 0, 0)
 
 
 @pytest.mark.usefixtures("store")
@@ -257,7 +257,7 @@ def test_a_task_can_be_kept_by_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> N
         ("tests.cli.shop:NUMBER", "tests.cli.shop:NUMBER: this takes a function of the context, not 5"),
     ],
 )
-def test_a_function_that_is_none_is_told_on_one_line(function: str, words: str) -> None:
+def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: str) -> None:
     ended = run("run", "pay", function)
     assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
 
@@ -301,7 +301,7 @@ def test_a_refused_request_of_the_run_itself_ends_the_command(monkeypatch: pytes
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("state", [Order.pay.failed, Order.pay.ignored])
-def test_after_the_order_to_stop_no_task_leaves_its_state(threads: int, state: State[Order]) -> None:
+def test_after_the_request_to_stop_no_task_leaves_its_state(threads: int, state: State[Order]) -> None:
     Order.create("o-1", state=state)
     stop = StopRequest()
     stop.event.set()
@@ -314,7 +314,7 @@ def test_after_the_order_to_stop_no_task_leaves_its_state(threads: int, state: S
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("threads", ["1", "3"])
-def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
+def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
     monkeypatch: pytest.MonkeyPatch, threads: str
 ) -> None:
     Order.create("o-1", state=Order.pay.failed)
@@ -342,7 +342,7 @@ def test_a_task_that_is_claimed_at_the_order_to_stop_is_given_back_and_told(
 
 
 @pytest.mark.usefixtures("store")
-def test_nothing_is_started_after_the_order_to_stop() -> None:
+def test_nothing_is_started_after_the_request_to_stop() -> None:
     Order.create_many(["o-1", "o-2"])
     stop = StopRequest()
     batch = WatchedBatch(Selection(Order.pay), lambda _ctx: stop.event.set(), stop, threads=1)

@@ -65,11 +65,11 @@ def test_json_has_errors_whole_and_attributes_of_every_kind() -> None:
     Order.create("o-1", data={"n": 1})
     with pytest.raises(ConnectionError):
         Order.pay.run("o-1", refuse)
-    told = read("show", "o-1")
-    assert told["state"] == "pay.failed"
-    assert told["attributes"] == {"data": {"n": 1}}
-    assert told["errors"][0]["type"] == "ConnectionError"
-    assert "in refuse" in told["errors"][0]["traceback"]
+    output = read("show", "o-1")
+    assert output["state"] == "pay.failed"
+    assert output["attributes"] == {"data": {"n": 1}}
+    assert output["errors"][0]["type"] == "ConnectionError"
+    assert "in refuse" in output["errors"][0]["traceback"]
 
     Sample.create(
         "s-1",
@@ -128,7 +128,7 @@ def test_a_state_that_no_step_declares_is_shown() -> None:
 
 @pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("task_id", ["", "x" * 3000, "\udcff"])
-def test_an_id_that_no_task_can_have_is_told_on_one_line(task_id: str) -> None:
+def test_an_id_that_no_task_can_have_is_reported_on_one_line(task_id: str) -> None:
     ended = run("show", task_id)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "task id" in ended.err

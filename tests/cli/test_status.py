@@ -61,9 +61,9 @@ def test_states_that_no_step_declares_are_counted() -> None:
 
 def test_json_has_the_same() -> None:
     Order.create("o-1", state=Order.ship.failed)
-    told = read("status")
-    (counted,) = told["use_cases"]
-    assert (told["table"], counted["use_case"], counted["tasks"]) == ("store", "order", 1)
+    document = read("status")
+    (counted,) = document["use_cases"]
+    assert (document["table"], counted["use_case"], counted["tasks"]) == ("store", "order", 1)
     assert [state for state in counted["states"] if state["tasks"]] == [
         {"step": "ship", "state": "failed", "code": 22, "tasks": 1}
     ]

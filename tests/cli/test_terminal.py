@@ -171,10 +171,10 @@ def test_json_of_a_watch_is_a_line_each_time(server: Environment) -> None:
     )
     assert process.stdout is not None
     with process:
-        told = [json.loads(process.stdout.readline()) for _ in range(2)]
+        output = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
-    assert [each["use_cases"][0]["tasks"] > 0 for each in told] == [True, True]
+    assert [each["use_cases"][0]["tasks"] > 0 for each in output] == [True, True]
 
 
 def test_a_reader_that_has_seen_enough_ends_a_list_quietly(server: Environment) -> None:
@@ -195,11 +195,11 @@ def test_the_second_interrupt_leaves_a_terminal_with_its_cursor(server: Environm
     with process:
         until(stalling)
         process.send_signal(signal.SIGINT)
-        told = b""
-        while b"stopping: waiting for 1 task" not in told:
-            told += os.read(ours, 65536)
+        output = b""
+        while b"stopping: waiting for 1 task" not in output:
+            output += os.read(ours, 65536)
         process.send_signal(signal.SIGINT)
-        text = told.decode() + sent(ours)
+        text = output.decode() + sent(ours)
     assert process.returncode == 130
     assert "stopped at once: these tasks stay in progress" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
@@ -224,11 +224,11 @@ def test_a_terminal_that_is_gone_fails_no_task(server: Environment, *, hangs_up:
 def test_a_watch_stays_in_place_on_a_screen_that_is_too_small(server: Environment) -> None:
     process, ours = begun(server, 100, "status", "--watch", "--every", "0.1s", lines=6)
     with process:
-        told = b""
-        while told.count(b" in table store") < 3:
-            told += os.read(ours, 65536)
+        output = b""
+        while output.count(b" in table store") < 3:
+            output += os.read(ours, 65536)
         process.send_signal(signal.SIGINT)
         sent(ours)
     assert process.returncode == 130
-    up = max(len(each) // len(_UP) for each in re.findall(rf"(?:{re.escape(_UP)})+", told.decode()))
+    up = max(len(each) // len(_UP) for each in re.findall(rf"(?:{re.escape(_UP)})+", output.decode()))
     assert up < 6

@@ -67,7 +67,7 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "told"),
+    ("length", "output"),
     [
         (timedelta(0), "0s"),
         (timedelta(seconds=59), "59s"),
@@ -79,5 +79,5 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
         (-timedelta(seconds=5), "0s"),
     ],
 )
-def test_an_age_has_a_unit_or_two(length: timedelta, told: str) -> None:
-    assert age(length) == told
+def test_an_age_has_a_unit_or_two(length: timedelta, output: str) -> None:
+    assert age(length) == output

@@ -77,7 +77,7 @@ o-6,8
 
 
 @pytest.mark.usefixtures("store")
-def test_the_first_bad_line_is_told_by_number_and_ends_it() -> None:
+def test_the_first_bad_line_is_reported_by_number_and_ends_it() -> None:
     ended = load(BAD, "--threads", "1")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
     assert ended.err.splitlines() == [
@@ -87,13 +87,13 @@ def test_the_first_bad_line_is_told_by_number_and_ends_it() -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_of_lines_that_are_under_way_the_first_bad_one_alone_is_told() -> None:
+def test_of_lines_that_are_under_way_the_first_bad_one_alone_is_reported() -> None:
     ended = load("task_id,amount\n" + "o-1,many\n" * 40, "--threads", "8")
     assert (ended.out, ended.err.count("is not a number")) == ("0 tasks created, 1 bad line\n", 1)
 
 
 @pytest.mark.usefixtures("store")
-def test_with_keep_going_each_bad_line_is_told_and_the_others_are_loaded() -> None:
+def test_with_keep_going_each_bad_line_is_reported_and_the_others_are_loaded() -> None:
     ended = load(BAD, "--keep-going", "--threads", "1")
     assert (ended.code, ended.out) == (1, "2 tasks created, 4 bad lines\n")
     assert ended.err.splitlines() == [
@@ -142,7 +142,7 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
         ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: str, words: str) -> None:
+def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text(f"\n{line}\n", encoding="utf-8", errors="surrogateescape")
     ended = run("load", str(path))
@@ -162,13 +162,13 @@ def test_what_is_wrong_with_a_line_is_told(tmp_path: Path, line: str, words: str
         (",", "Order has no attribute ''; it has task_id, state, due_time, amount, data, note"),
     ],
 )
-def test_a_wrong_header_is_told_before_anything_is_created(header: str, words: str) -> None:
+def test_a_wrong_header_is_reported_before_anything_is_created(header: str, words: str) -> None:
     ended = load(header)
     assert (ended.code, ended.out, ended.err) == (2, "", f"stdin:1: {words}\n")
 
 
 @pytest.mark.usefixtures("store")
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     ended = run("load", str(tmp_path / "no.csv"))
     assert (ended.code, ended.err) == (2, f"{tmp_path / 'no.csv'}: No such file or directory\n")
 
@@ -280,12 +280,12 @@ def test_a_file_without_a_line_is_fine(text: str, form: tuple[str, ...]) -> None
 def test_a_quote_that_is_never_closed_tells_what_was_not_read() -> None:
     ended = load('task_id,note\no-1,a\no-2,"b\no-3,c\n', "--keep-going")
     assert (ended.code, ended.out) == (1, "1 task created, 1 bad line\n")
-    told = "a quote opens here and is never closed, so nothing after it was read"
-    assert ended.err == f"stdin:3: this is not CSV: {told}\n"
+    output = "a quote opens here and is never closed, so nothing after it was read"
+    assert ended.err == f"stdin:3: this is not CSV: {output}\n"
 
 
 @pytest.mark.usefixtures("store")
-def test_a_file_that_is_none_is_told_on_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_none_is_reported_on_one_line(tmp_path: Path) -> None:
     packed = tmp_path / "orders.csv.gz"
     packed.write_bytes(b"\x1f\x8b")
     for name, words in {

@@ -85,13 +85,13 @@ def test_it_says_first_what_it_works_on_and_what_functions_print_goes_to_stderr(
 @pytest.mark.usefixtures("store")
 def test_json_has_the_tallies() -> None:
     Order.create_many(["good", "bad"])
-    told = read("worker", f"order.pay={WAVER}", f"Invoice.send={CHARGE}", "--until-idle", of=STORE)
+    output = read("worker", f"order.pay={WAVER}", f"Invoice.send={CHARGE}", "--until-idle", of=STORE)
     none = {"failed": 0, "ignored": 0, "refused": 0, "released": 0}
-    assert told["steps"] == [
+    assert output["steps"] == [
         {"use_case": "order", "step": "pay", **none, "succeeded": 1, "failed": 2, "ignored": 1},
         {"use_case": "invoice", "step": "send", **none, "succeeded": 0},
     ]
-    assert told["seconds"] >= 0
+    assert output["seconds"] >= 0
 
 
 @pytest.mark.usefixtures("store")
@@ -158,7 +158,7 @@ def test_a_step_is_named_with_its_use_case_or_without(app: str, arguments: list[
     ],
     ids=str,
 )
-def test_what_cannot_be_run_is_told_on_one_line(app: str, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_run_is_reported_on_one_line(app: str, arguments: list[str], words: str) -> None:
     ended = idle(*arguments, of=app)
     assert (ended.code, ended.out, ended.err) == (2, "", f"{words}\n")
 
@@ -238,7 +238,7 @@ def test_help_tells_the_defaults_of_a_worker() -> None:
 # Where it cannot run.
 
 
-def test_a_table_that_is_not_there_is_told_in_one_line(dynamodb_local: Engine) -> None:
+def test_a_table_that_is_not_there_is_reported_in_one_line(dynamodb_local: Engine) -> None:
     with DynamoDBLocal.of([StoreTask], dynamodb_local.endpoint):
         StoreTask.delete_table()
         ended = run("worker", f"pay={CHARGE}")
@@ -441,11 +441,11 @@ def test_a_worker_that_is_stopped_exits_with_0_and_leaves_nothing_in_progress(
         until(Order.ship.pending.count)
         os.killpg(process.pid, number)  # as a terminal does, and some supervisors
         code, out, _ = ended(process)
-    [told] = json.loads(out)["steps"]
+    [output] = json.loads(out)["steps"]
     counts = counted()
     assert code == 0
-    assert counts["ship pending"] == told["succeeded"] > 0
-    assert counts == {"ship pending": told["succeeded"], "pay pending": 80 - told["succeeded"]}
+    assert counts["ship pending"] == output["succeeded"] > 0
+    assert counts == {"ship pending": output["succeeded"], "pay pending": 80 - output["succeeded"]}
 
 
 @posix
@@ -537,7 +537,7 @@ def test_what_processes_print_is_there_at_once(server: Environment, tmp_path: Pa
 
 
 @pytest.mark.race
-def test_processes_that_cannot_begin_are_told_and_exit_with_2(server: Environment, tmp_path: Path) -> None:
+def test_processes_that_cannot_begin_are_reported_and_exit_with_2(server: Environment, tmp_path: Path) -> None:
     extra = "assert '--multiprocessing-fork' not in sys.orig_argv, 'not here'"
     arguments = ["pay=desk:pay", "--processes", "2"]
     with started(server, *arguments, cwd=module(tmp_path, extra), PYNAMODB_TRACKER_APP="desk:Order") as process:

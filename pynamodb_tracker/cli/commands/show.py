@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -20,7 +21,6 @@ from pynamodb_tracker.cli.tasks import is_abandoned, task_as_json
 from pynamodb_tracker.cli.terminal import COLOURS, console, escaped, say, say_json
 from pynamodb_tracker.cli.times import between, stamp
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
-from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -45,7 +45,7 @@ def show(
         task = _read(model, task_id)
         found = task_as_json(task, with_data=True)
         if as_json:
-            say_json({**found, "errors": [_failure(each) for each in task.errors]})
+            say_json({**found, "errors": [asdict(each) | {"time": stamp(each.time)} for each in task.errors]})
         else:
             on = console()
             for line in (*_facts(task), *_attributes(found), *_failures(task)):
@@ -65,18 +65,6 @@ def _read(model: type[Task], task_id: str) -> Task:
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
     return found[task_id]
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "step": failure.step,
-        "attempt": failure.attempt,
-        "time": stamp(failure.time),
-        "worker": failure.worker,
-        "type": failure.type,
-        "message": failure.message,
-        "traceback": failure.traceback,
-    }
 
 
 def _facts(task: Task) -> Iterator[Text]:
