@@ -215,7 +215,7 @@ class LineReader:
 
 
 def state_to_load(model: type[Task], name: str) -> State[Any]:
-    """Return the state in which a task is created that was exported in that one: not in progress, as nobody runs it."""
+    """Return the state in which to create a task that was exported in that one: pending instead of in progress."""
     state = state_named(model, name)
     if state.status is None:
         raise CannotRunError(f"no step of {model.__name__} declares {name}: declare its step, or write another state")

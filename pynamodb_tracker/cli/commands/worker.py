@@ -206,7 +206,7 @@ def _load_in_process(name: str, app: str, among: Sequence[str]) -> Callable[...,
 
 
 def _use_safe_streams() -> None:
-    """Fail no task because nobody reads what this process prints: the parent process notices it, and stops."""
+    """Keep write errors of stdout and stderr from failing tasks: the parent process notices them, and stops."""
     for name in ("stdout", "stderr"):
         if (stream := getattr(sys, name)) is not None:
             setattr(sys, name, SafeStream(stream, bool))
