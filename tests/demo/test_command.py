@@ -13,9 +13,9 @@ from tests.demo.command import ran
 
 
 def test_python_m_runs_the_demo_without_credentials_and_exits_with_0() -> None:
-    result = ran("demo", "--count", "10")
+    result = ran("demo", "--count", "3")
     assert (result.returncode, result.stderr) == (0, "")
-    assert "10 generated orders, in memory, 4 worker threads" in result.stdout
+    assert "3 generated orders, in memory, 4 worker threads" in result.stdout
     assert "as the orders say: yes" in result.stdout
 
 

@@ -9,12 +9,14 @@ import typer
 
 from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
-from pynamodb_tracker.cli.terminal import console, warn
+from pynamodb_tracker.cli.terminal import console, say, warn
 
 if TYPE_CHECKING:
     from pynamodb_tracker.demo.session import Options
 
 _COUNT, _WORKERS = 200, 4
+
+_STOPPING = "stopping: the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
 
 
 def demo(
@@ -92,7 +94,7 @@ class _Demo:
 
     def report_waiting(self) -> None:
         if self._options.endpoint_url:
-            warn("stopping: the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once")
+            say(_STOPPING, self._console)  # not on stderr: the live bars on stdout would overwrite it
 
     def report_left(self) -> None:
         self._console.show_cursor()
