@@ -18,6 +18,8 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.demo.pipeline import DemoTask, Order, Work, WorkerDiedError
 
+log = logging.getLogger("pynamodb_tracker")
+
 _TRANSPORT_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
 """What PynamoDB and botocore raise if the server is not there or refuses a request."""
 
@@ -118,14 +120,20 @@ class ProcessWork:
 
 
 def _in_a_process(work: Work, server: Server) -> ProcessWork:
-    silence()
+    log.addHandler(logging.NullHandler())
     server.connect()
     return ProcessWork(work, server)
 
 
-def silence() -> None:
+@contextmanager
+def silence() -> Iterator[None]:
     """Keep the library's log off stderr: the demo shows failures and deaths itself, and all of them are planned."""
-    logging.getLogger("pynamodb_tracker").addHandler(logging.NullHandler())
+    handler = logging.NullHandler()
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def is_url(text: str) -> bool:

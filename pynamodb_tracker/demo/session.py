@@ -71,9 +71,9 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
     """
     orders = read_orders(options.orders) if options.orders else generate_orders(options.count, options.seed)
     session = _Session(options, orders, console, stopped or threading.Event())
-    silence()
     began = time.monotonic()
-    outcome = session.on_server(options.endpoint_url) if options.endpoint_url else session.in_memory()
+    with silence():
+        outcome = session.on_server(options.endpoint_url) if options.endpoint_url else session.in_memory()
     took = timedelta(seconds=time.monotonic() - began)
     print_summary(console, outcome, says="the file says" if options.orders else "the orders say", took=took)
     return outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import threading
 
 import pytest
@@ -140,10 +141,11 @@ def test_the_ignored_orders_are_listed_by_reason(of_generated: Shown) -> None:
         assert reason in out
 
 
-def test_no_thread_is_left_behind() -> None:
-    before = threading.active_count()
+def test_no_thread_and_no_handler_of_the_log_is_left_behind() -> None:
+    before, handlers = threading.active_count(), list(logging.getLogger("pynamodb_tracker").handlers)
     shown(Options(count=3, workers=3))
     assert threading.active_count() == before
+    assert logging.getLogger("pynamodb_tracker").handlers == handlers
 
 
 def test_an_order_that_is_not_where_it_should_be_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
