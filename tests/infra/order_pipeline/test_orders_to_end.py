@@ -1,7 +1,7 @@
 """Many orders come to their end though services fail, answers get lost, events come twice and invocations die.
 
 Random: the seed decides what fails and what dies, but not in which order all tasks are taken. Each minute orders are
-announced, queues are polled, and the schedules fire.
+announced, queues are polled, and the schedules fire; once all are announced, every five minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POISON = {
     "deliver": [json.dumps({"order_id": "nobody knows this one"})],
 }
 
-DIES, FAILS, LOSES_ANSWER, COMES_TWICE = 0.3, 0.25, 0.15, 0.2
+DIES, FAILS, LOSES_ANSWER, COMES_TWICE = 0.4, 0.25, 0.15, 0.2
 
 LONGEST = timedelta(hours=6)
 
@@ -76,8 +76,9 @@ class Day:
                 self.account.poll(step)
             for step in self.random.sample(steps, 3):
                 self.account.retry(step)
-            self.account.clock.advance(timedelta(minutes=1))
-            if minute > ORDERS / ORDERS_A_MINUTE and not self.account.messages() and not self._left():
+            all_announced = minute > ORDERS / ORDERS_A_MINUTE and not poison
+            self.account.clock.advance(timedelta(minutes=5 if all_announced else 1))
+            if all_announced and not self.account.messages() and not self._left():
                 return
             assert self.account.clock.now() < ends, (
                 f"{self._left()} orders are left, {self.account.messages()} messages"
