@@ -1,15 +1,14 @@
-"""Pauses between two tries of a request, with full jitter."""
-
-from __future__ import annotations
+"""The pause before a request is sent again: exponential, with full jitter."""
 
 import random
-from collections.abc import Iterator
+
+_LONGEST_EXPONENT = 30
 
 
-def backoff(*, tries: int | None = None, base: float = 0.05, longest: float = 5.0) -> Iterator[float | None]:
-    """Yield the pause before each next try in seconds, with full jitter; None when no further try is allowed."""
-    number = 0
-    while tries is None or number < tries - 1:
-        yield random.uniform(0, min(longest, base * 2 ** min(number, 30)))  # noqa: S311 - spreads load, guards nothing
-        number += 1
-    yield None
+def jittered_pause(retry: int, *, base: float = 0.05, longest: float = 5.0) -> float:
+    """Return the seconds to wait before a retry, numbered from 0: at most `base`, which doubles with each number.
+
+    Full jitter keeps clients that failed together from retrying together:
+    https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
+    """
+    return random.uniform(0, min(longest, base * 2 ** min(retry, _LONGEST_EXPONENT)))  # noqa: S311 - not a secret

@@ -12,7 +12,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.backoff import backoff
+from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.exceptions import TrackerError
 
 _BATCH_SIZE = 10
@@ -57,14 +57,14 @@ class TaskQueue:
     def _send_batch(self, entries: list[dict[str, str]]) -> list[dict[str, Any]]:
         """Send the entries, retry those that failed for a reason of the queue's own, and return all failures."""
         rejected: list[dict[str, Any]] = []
-        for pause in backoff(tries=_TRIES):
+        for retry in range(_TRIES):
             failed = self._client.send_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", [])
             rejected += [each for each in failed if each["SenderFault"]]
             retryable = {each["Id"]: each for each in failed if not each["SenderFault"]}
-            if not retryable or pause is None:
+            if not retryable or retry == _TRIES - 1:
                 return [*rejected, *retryable.values()]
             entries = [entry for entry in entries if entry["Id"] in retryable]
-            clock.sleep(pause)
+            clock.sleep(jittered_pause(retry))
         raise AssertionError("the last try returns")
 
     @cached_property

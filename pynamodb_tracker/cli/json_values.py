@@ -32,7 +32,7 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
     """Return the user's attributes that have a value, as JSON; those that cannot be read are added to `unread`."""
     found = {}
-    for name, attribute in task.tracker.own_attributes():
+    for name, attribute in task.tracker.own_attributes.items():
         is_data = isinstance(attribute, DataAttribute)
         if name in unread or (is_data and not with_data):
             continue

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.cli.exits import CannotRunError, check_connection, exit_on_error
-from pynamodb_tracker.cli.streams import damage_not_logged
-from pynamodb_tracker.model.use_case import UseCase
+from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -128,7 +127,7 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     """Yield the use case that `--app` and `--use-case` name; an error is reported, and ends the command."""
     with exit_on_error():
         model = _chosen(load_class(app), app, name)
-    with exit_on_error(model), damage_not_logged():
+    with exit_on_error(model):
         check_connection(model)
         yield model
 

@@ -45,20 +45,6 @@ def logging_to_stderr() -> Iterator[None]:
             log.setLevel(level)
 
 
-@contextmanager
-def damage_not_logged() -> Iterator[None]:
-    """Drop log records about damaged rows: the commands print them, and Python would print the warnings too."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return record.module != "damaged"
-
-    log.addFilter(is_other)
-    try:
-        yield
-    finally:
-        log.removeFilter(is_other)
-
-
 def reserve_standard_descriptors() -> None:
     """Open /dev/null for standard streams that are closed, so that no connection gets the descriptor of one of them.
 

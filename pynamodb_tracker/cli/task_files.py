@@ -201,13 +201,13 @@ class LineReader:
             return state_to_load(self.model, str(value))
         if key == "due_time":
             return time_of(value)
-        attribute = dict(self.model.tracker.own_attributes()).get(key)
+        attribute = self.model.tracker.own_attributes.get(key)
         if attribute is None:
             raise CannotRunError(self._unknown(key))
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        return ["task_id", "state", "due_time", *dict(self.model.tracker.own_attributes())]
+        return ["task_id", "state", "due_time", *self.model.tracker.own_attributes]
 
     def _unknown(self, key: str) -> str:
         hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"

@@ -16,6 +16,7 @@ from pynamodb_tracker.cli.json_values import attributes_of
 from pynamodb_tracker.cli.lookup import name_of
 from pynamodb_tracker.cli.terminal import Cell, Column, styled, warn
 from pynamodb_tracker.cli.times import age, between, stamp
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
@@ -82,15 +83,15 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     found = {
         "task_id": task.task_id,
         "state": name_of(task.state),
-        "attempt": task.attempt,
-        "fence": task.fence,
-        "create_time": stamp(task.create_time),
-        "update_time": stamp(task.update_time),
-        "due_time": stamp(task.due_time),
-        "worker": task.worker,
-        "lock_expire_time": stamp(task.lock_expire_time),
-        "expire_time": stamp(task.expire_time),
-        "last_error": task.last_error,
+        "attempt": readable_value(task, "attempt"),
+        "fence": readable_value(task, "fence"),
+        "create_time": stamp(readable_value(task, "create_time")),
+        "update_time": stamp(readable_value(task, "update_time")),
+        "due_time": stamp(readable_value(task, "due_time")),
+        "worker": readable_value(task, "worker"),
+        "lock_expire_time": stamp(readable_value(task, "lock_expire_time")),
+        "expire_time": stamp(readable_value(task, "expire_time")),
+        "last_error": readable_value(task, "last_error"),
         "attributes": attributes,
     }
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
@@ -98,13 +99,13 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
 
 # Damaged tasks: those with attributes that are stored otherwise than declared.
 
-_NOT_IN_TABLES = frozenset({"errors", "errors_beside", "creation", "unfinished", "saves"})
+_NOT_IN_TABLES = frozenset({"errors", "creation", "unfinished", "saves"})
 """Attributes of the tracker's own that no table shows."""
 
 
 def unread_of(task: Task) -> dict[str, Exception]:
     """Return the attributes of a task that cannot be read, and why."""
-    return dict(vars(task).get("_unread") or {})
+    return unreadable_in(task)
 
 
 def is_hidden(task: Task) -> bool:

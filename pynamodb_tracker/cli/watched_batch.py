@@ -25,7 +25,7 @@ from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.cli.tasks import ErrorGroups
 from pynamodb_tracker.cli.terminal import Column, Progress, count, escaped, print_table, say, say_json, warn
 from pynamodb_tracker.cli.times import age, between
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_passing
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
 from pynamodb_tracker.step.bound import BoundStep
@@ -248,5 +248,5 @@ class WatchedBatch:
 
 def _concerns_all(error: Exception) -> bool:
     """Return whether what refused one task will refuse all: expired credentials, a deleted table."""
-    is_ours = isinstance(error, PynamoDBException) and not is_passing(error)
+    is_ours = isinstance(error, PynamoDBException) and not is_temporary(error)
     return is_ours and not (isinstance(error, PynamoDBConnectionError) and is_invalid(error))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.table import Table
+from pynamodb_tracker.model.schema import Table
 
 Answer = Mapping[str, Any]
 
@@ -88,7 +88,8 @@ class Description:
     @property
     def models(self) -> list[type[TaskRow]]:
         """The class of the table, and its imported use cases."""
-        return [self.declared.owner, *sorted(self.declared.use_cases.values(), key=lambda each: each.__name__)]
+        models = [self.declared.owner, *sorted(self.declared.use_cases.values(), key=lambda each: each.__name__)]
+        return cast("list[type[TaskRow]]", models)
 
     @property
     def indexes(self) -> dict[str, Answer]:

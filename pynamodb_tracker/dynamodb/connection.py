@@ -1,28 +1,159 @@
-"""The connection of a table: one botocore client for all use cases on it, and quicker ones for requests in a hurry."""
+"""The connection of a table: one botocore client for all its use cases, and requests that are retried in time."""
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
 
 import botocore.client
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.base import Connection
+from pynamodb.connection.table import TableConnection
+from pynamodb.exceptions import DeleteError, GetError, PutError, PynamoDBConnectionError, UpdateError
 
-__all__ = ["SharedConnection"]
+from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.error_codes import (
+    is_condition_failure,
+    is_retryable_answer,
+    is_server_error,
+    item_met,
+    was_repeated,
+)
 
-_SHORTEST = 0.5
-"""Seconds below which no timeout is cut: also a finish after the end of its lock is worth an honest try."""
+Item = dict[str, dict[str, Any]]
+"""An item of the table, or a part of one, in the form of DynamoDB's API."""
+
+R = TypeVar("R")
+
+TRIES = 6
+"""How often a request is sent whose failure is temporary; each time the SDK makes as many tries as the user set."""
+
+_ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
+    "UpdateItem": (UpdateError, "Failed to update item"),
+    "PutItem": (PutError, "Failed to put item"),
+    "GetItem": (GetError, "Failed to get item"),
+    "DeleteItem": (DeleteError, "Failed to delete item"),
+}
+
+_SHORTEST_TIMEOUT = 0.5
+"""Seconds below which no timeout is cut: a finish is worth one real try even after its lock has expired."""
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
-"""How often the SDK sends a request to DynamoDB in each retry mode, where nobody set a number."""
+"""How often the SDK sends a request to DynamoDB in each retry mode, unless a number was set."""
+
+_MOST_KEYS = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 
-def _name_once(session: botocore.session.Session) -> None:
-    """Let clients of the session send one user agent: botocore puts its own together twice for each request.
+class Refused(Exception):  # noqa: N818 - not an error: the answer of a condition, which only transitions read
+    """The condition of a write did not hold.
 
-    What it would say of the application, `AWS_SDK_UA_APP_ID`, stays in it.
+    `repeated` is True if the SDK or this library sent the request more than once; `item` is the item that failed the
+    condition, if the request asked for it.
+    """
+
+    def __init__(self, *, repeated: bool, item: dict[str, Any] | None = None) -> None:
+        super().__init__()
+        self.repeated = repeated
+        self.item = item
+
+
+def send(
+    table: TableConnection, operation: str, request: Mapping[str, Any], *, until: datetime | None = None
+) -> dict[str, Any]:
+    """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
+
+    `until` is when the answer becomes worthless: when the lock expires that the request is about. Temporary failures
+    are retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met
+    a transaction on the same item and says nothing about the condition
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
+    """
+    retries, repeated = 0, False
+    while True:
+        connection = table.connection if until is None else connection_until(table, until)
+        try:
+            return connection.dispatch(operation, {"TableName": table.table_name, **request})
+        except (BotoCoreError, ClientError) as error:
+            repeated = repeated or was_repeated(error)
+            if is_condition_failure(error):
+                raise Refused(repeated=repeated, item=item_met(error)) from None
+            if not (
+                is_retryable_answer(error) and retries < TRIES - 1 and slept_before(until, jittered_pause(retries))
+            ):
+                kind, message = _ERRORS[operation]
+                raise kind(f"{message}: {error}", error) from error
+            retries += 1
+            repeated = repeated or is_server_error(error)  # the request that failed may have been applied
+
+
+def slept_before(until: datetime | None, pause: float) -> bool:
+    """Sleep, and return True; return False at once if that would take until `until` or longer."""
+    if until is not None and clock.now() + timedelta(seconds=pause) >= until:
+        return False
+    clock.sleep(pause)
+    return True
+
+
+def connection_until(table: TableConnection, until: datetime) -> Connection:
+    """Return a connection whose timeouts end a request at that time, or soon after."""
+    connection = table.connection
+    return connection.within(clock.seconds_until(until)) if isinstance(connection, SharedConnection) else connection
+
+
+def read(request: Callable[[], R]) -> R:
+    """Make a read through PynamoDB's connection; retry it while the failure is temporary."""
+    retries = 0
+    while True:
+        try:
+            return request()
+        except PynamoDBConnectionError as error:
+            if retries == TRIES - 1 or not is_retryable_answer(error.cause):
+                raise
+            clock.sleep(jittered_pause(retries))
+            retries += 1
+
+
+def pages(
+    query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers of a query or a scan; each page is requested when it is needed."""
+    while True:
+        page = read(partial(query, *args, exclusive_start_key=start, **options))
+        yield page
+        start = page.get("LastEvaluatedKey")
+        if not start:
+            return
+
+
+def get_items(table: TableConnection, keys: Sequence[Item]) -> Iterator[Item]:
+    """Read items by key, strongly consistent; unprocessed keys are requested again after a pause."""
+    for at in range(0, len(keys), _MOST_KEYS):
+        left: Any = [_plain_key(key) for key in keys[at : at + _MOST_KEYS]]
+        retries = 0
+        while left:
+            answer = read(partial(table.batch_get_item, left, consistent_read=True))
+            yield from answer["Responses"].get(table.table_name, [])
+            unprocessed = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
+            left = [_plain_key(key) for key in unprocessed]
+            if left:
+                clock.sleep(jittered_pause(retries))
+                retries += 1
+
+
+def _plain_key(key: Item) -> dict[str, Any]:
+    return {name: next(iter(value.values())) for name, value in key.items()}
+
+
+def _set_user_agent(session: botocore.session.Session) -> None:
+    """Let the clients of a session send one fixed user agent: botocore otherwise builds it twice for each request.
+
+    The application's name from `AWS_SDK_UA_APP_ID` stays in it.
     """
     known = session.get_default_client_config()
     if known is not None and known.user_agent:
@@ -34,9 +165,9 @@ def _name_once(session: botocore.session.Session) -> None:
 
 
 class SharedConnection(Connection):
-    """PynamoDB's connection, whose client is built once however many threads ask for it first.
+    """PynamoDB's connection, whose client is built once, however many threads ask for it first.
 
-    Timeouts are a client's own, so what is sent shortly before the end of a lock goes by a hurried connection: one with
+    A client's timeouts are fixed, so requests that are sent shortly before a lock expires use another connection with
     the same settings, retries included, and shorter timeouts. Its client is built when it is first needed.
     """
 
@@ -45,45 +176,45 @@ class SharedConnection(Connection):
         self.building: threading.RLock = like.building if like else threading.RLock()
         self._settings = settings
         self._session: botocore.session.Session | None = like.session if like else None
-        self._measured: tuple[float, list[tuple[float, SharedConnection]]] | None = None
+        self._quicker: tuple[float, list[tuple[float, SharedConnection]]] | None = None
 
     @property
     def session(self) -> botocore.session.Session:
-        """Return the session of all clients of the table: with it, a further client takes 3 ms instead of 70."""
+        """Return the session that all clients of the table share: another client then takes 3 ms instead of 70."""
         with self.building:
             if self._session is None:
                 self._session = super().session
-                _name_once(self._session)
+                _set_user_agent(self._session)
             return self._session
 
     @property
     def client(self) -> botocore.client.BaseClient:
-        """Return the one botocore client of the table, or of those requests that are in the same hurry."""
+        """Return the one botocore client of this connection."""
         with self.building:
             return super().client
 
     def within(self, seconds: float) -> SharedConnection:
-        """Return the connection by which a request has its answer or none in that time, the SDK's tries included.
+        """Return a connection that ends a request in that time, the SDK's retries included.
 
-        It is this one while there is time, and the quickest where there is too little for any.
+        It is this one while there is enough time, and the quickest one if no connection is quick enough.
         """
-        longest, hurried = self._measured or self._measure()
-        if seconds >= longest or not hurried:
+        longest, quicker = self._quicker or self._build_quicker()
+        if seconds >= longest or not quicker:
             return self
-        return next((quick for longest, quick in hurried if seconds >= longest), hurried[-1][1])
+        return next((quick for longest, quick in quicker if seconds >= longest), quicker[-1][1])
 
-    def _measure(self) -> tuple[float, list[tuple[float, SharedConnection]]]:
-        """Find out how long a request can take; halve the timeouts as often as that leaves an honest try."""
+    def _build_quicker(self) -> tuple[float, list[tuple[float, SharedConnection]]]:
+        """Return how long a request can take here, and connections whose timeouts are halved again and again."""
         with self.building:
-            if self._measured is not None:
-                return self._measured
+            if self._quicker is not None:
+                return self._quicker
             config = self.client.meta.config
             tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
-            connect, read, hurried = config.connect_timeout, config.read_timeout, []
+            connect, read, quicker = config.connect_timeout, config.read_timeout, []
             longest = tries * (connect + read)
-            while max(connect, read) >= 2 * _SHORTEST:
-                connect, read = (min(each, max(each / 2, _SHORTEST)) for each in (connect, read))
+            while max(connect, read) >= 2 * _SHORTEST_TIMEOUT:
+                connect, read = (min(each, max(each / 2, _SHORTEST_TIMEOUT)) for each in (connect, read))
                 timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
-                hurried.append((tries * (connect + read), type(self)(like=self, **{**self._settings, **timeouts})))
-            self._measured = longest, hurried
-            return self._measured
+                quicker.append((tries * (connect + read), type(self)(like=self, **{**self._settings, **timeouts})))
+            self._quicker = longest, quicker
+            return self._quicker

@@ -1,4 +1,4 @@
-"""What a failed request means: whether it passes, whether it may have been applied, whether its values are to blame."""
+"""What a failed request means: whether it is temporary, may have been applied, or has invalid values."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
 from pynamodb.exceptions import PynamoDBException
 
-__all__ = [
-    "is_answer_that_passes",
-    "is_invalid",
-    "is_passing",
-    "is_refusal",
-    "is_server_error",
-    "is_under_way",
-    "is_unheard",
-    "item_met",
-    "was_repeated",
-]
-
 _SERVER_ERROR = 500
-"""HTTP's class of errors that are the server's own fault."""
+"""The first of HTTP's status codes for errors of the server."""
 
-_PASSING = {
+_TEMPORARY = {
     "InternalServerError",
     "InternalServerErrorException",
     "LimitExceededException",
@@ -42,56 +30,56 @@ _PASSING = {
 }
 
 
-def is_passing(error: PynamoDBException) -> bool:
-    """Tell whether the same request may well succeed later: throttled, no answer, or the server's own fault."""
-    return is_answer_that_passes(error.cause) or _is_of_network(error.cause)
+def is_temporary(error: PynamoDBException) -> bool:
+    """Return whether the same request may succeed later: it was throttled, got no answer, or met a server error."""
+    return is_retryable_answer(error.cause) or _got_no_answer(error.cause)
 
 
-def is_under_way(error: PynamoDBException) -> bool:
-    """Tell whether a transaction was refused because one with its token is being carried out."""
+def is_in_progress(error: PynamoDBException) -> bool:
+    """Return whether a transaction was refused because one with the same token is still in progress."""
     return error.cause is not None and _code(error.cause) == "TransactionInProgressException"
 
 
 def is_unheard(error: PynamoDBException) -> bool:
-    """Tell whether the request may have been applied though no answer says so."""
+    """Return whether the request may have been applied although no answer says so."""
     cause = error.cause
-    return _is_of_network(cause) or (isinstance(cause, ClientError) and is_server_error(cause))
+    return _got_no_answer(cause) or (isinstance(cause, ClientError) and is_server_error(cause))
 
 
 def is_invalid(error: PynamoDBException) -> bool:
-    """Tell whether DynamoDB refused the values themselves."""
+    """Return whether DynamoDB found the values themselves invalid."""
     return error.cause is not None and _code(error.cause) == "ValidationException"
 
 
-def is_refusal(error: Exception) -> bool:
-    """Tell whether the condition of a write did not hold."""
+def is_condition_failure(error: Exception) -> bool:
+    """Return whether the condition of a write did not hold."""
     return _code(error) == "ConditionalCheckFailedException"
 
 
 def item_met(error: Exception) -> dict[str, Any] | None:
-    """Return the item that made a condition fail, where the request asked for it and the engine tells."""
+    """Return the item that failed the condition, if the request asked for it and the engine returns it."""
     return _response(error).get("Item") or None
 
 
 def is_server_error(error: Exception) -> bool:
-    """Tell whether the server failed, after it may have carried the request out."""
+    """Return whether the server failed, perhaps after it had applied the request."""
     return _status(error) >= _SERVER_ERROR
 
 
-def is_answer_that_passes(error: Exception | None) -> bool:
-    """Tell whether the server answered that it cannot do it now."""
-    return isinstance(error, ClientError) and (_code(error) in _PASSING or is_server_error(error))
+def is_retryable_answer(error: Exception | None) -> bool:
+    """Return whether the server answered that it cannot do this now."""
+    return isinstance(error, ClientError) and (_code(error) in _TEMPORARY or is_server_error(error))
 
 
-def _is_of_network(error: Exception | None) -> bool:
-    """Tell whether there was no answer; the SDK has tried again by then."""
+def _got_no_answer(error: Exception | None) -> bool:
+    """Return whether there was no answer, after all retries of the SDK."""
     return isinstance(error, HTTPClientError | NoConnectionError)
 
 
 def _response(error: Exception) -> Mapping[str, Any]:
-    """Return botocore's own answer: PynamoDB's error keeps the code of it only, and the original as its cause."""
+    """Return the response in botocore's error; PynamoDB's keeps only its code, and has the original as its cause."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
-    return getattr(original, "response", None) or {}  # of a broken connection, botocore's error has None
+    return getattr(original, "response", None) or {}  # botocore's error of a broken connection has None
 
 
 def _code(error: Exception) -> str:
@@ -103,5 +91,5 @@ def _status(error: Exception) -> int:
 
 
 def was_repeated(error: Exception) -> bool:
-    """Tell whether the SDK sent the request more than once: what it did not hear of may have been applied."""
+    """Return whether the SDK sent the request more than once, so that an earlier copy may have been applied."""
     return int(_response(error).get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0

@@ -1,4 +1,4 @@
-"""What DynamoDB takes: which values it would refuse, and how large they are."""
+"""The limits of DynamoDB: which values it would refuse, and how large values are."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ from pynamodb.constants import (
 
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
-__all__ = ["MAX_ITEM_BYTES", "SETS", "check", "item_size", "size"]
-
 MAX_ITEM_BYTES = 400 * 1024
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-items"""
 
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
-"""What the entries of a set are compared as."""
+"""The type as which entries of a set are compared."""
 SETS = frozenset(_ENTRY)
 _MOST_DIGITS = 38
 _MOST_LEVELS = 31
-"""Of maps and lists in each other; the 32 levels of DynamoDB have what the innermost one holds among them."""
+"""Nested maps and lists; DynamoDB allows 32 levels, and the values in the innermost one count as a level."""
 _LONGEST_NAME = 65_535
-"""Bytes of the name of an entry of a map."""
+"""Bytes in the name of an entry of a map."""
 _EXACT = Context(prec=10_000)
-"""So that counting the digits of a number rounds none of them away."""
+"""Precise enough to count the digits of any number without rounding."""
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
 
 def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any] | None) -> None:
-    """Raise a ValueNotStorableError where DynamoDB would refuse the stored form; moto accepts what is refused here."""
+    """Raise ValueNotStorableError if DynamoDB would refuse the stored value; moto accepts some that fail here."""
     if value is None:
         if not attribute.null:
             raise ValueNotStorableError(
@@ -49,57 +47,57 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
                 attribute=name,
             )
         return
-    for mistake in _mistakes(value):
-        raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {mistake}", attribute=name)
+    for problem in _problems(value):
+        raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
-def _mistakes(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
+def _problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
     ((kind, content),) = value.items()
     if kind in (LIST, MAP) and level == _MOST_LEVELS:
-        yield f"it is nested deeper than the {_MOST_LEVELS + 1} levels that DynamoDB has"
+        yield f"it is nested deeper than the {_MOST_LEVELS + 1} levels that DynamoDB allows"
     elif kind == NUMBER:
-        yield from _number_mistakes(content)
+        yield from _number_problems(content)
     elif kind == STRING:
-        yield from _text_mistakes(content)
+        yield from _text_problems(content)
     elif kind == BINARY and not isinstance(content, bytes | bytearray):
         yield f"{content!r} is not bytes"
     elif kind == LIST:
         for entry in content:
-            yield from _mistakes(entry, level + 1)
+            yield from _problems(entry, level + 1)
     elif kind == MAP:
         for name, entry in content.items():
-            yield from _name_mistakes(name)
-            yield from _mistakes(entry, level + 1)
+            yield from _name_problems(name)
+            yield from _problems(entry, level + 1)
     elif kind in SETS:
-        yield from _set_mistakes(kind, content)
+        yield from _set_problems(kind, content)
 
 
-def _set_mistakes(kind: str, content: Sequence[Any]) -> Iterator[str]:
+def _set_problems(kind: str, content: Sequence[Any]) -> Iterator[str]:
     for entry in content:
-        yield from _mistakes({kind[0]: entry})
+        yield from _problems({kind[0]: entry})
     if len(set(map(_ENTRY[kind], content))) < len(content):
         yield "an entry of the set is there twice"
 
 
-def _name_mistakes(name: object) -> Iterator[str]:
-    yield from _text_mistakes(name)
+def _name_problems(name: object) -> Iterator[str]:
+    yield from _text_problems(name)
     if not name:
         yield "an entry of a map has an empty name"
     elif len(str(name).encode()) > _LONGEST_NAME:
         yield f"an entry of a map has a name of more than {_LONGEST_NAME:,} bytes"
 
 
-def _text_mistakes(content: object) -> Iterator[str]:
+def _text_problems(content: object) -> Iterator[str]:
     if not isinstance(content, str):
         yield f"{content!r} is not text"
         return
     try:
         content.encode()
     except UnicodeEncodeError as error:
-        yield f"the text has a lone surrogate at {error.start}, which has no UTF-8"
+        yield f"the text has a lone surrogate at {error.start}, which UTF-8 cannot encode"
 
 
-def _number_mistakes(content: object) -> Iterator[str]:
+def _number_problems(content: object) -> Iterator[str]:
     """See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html."""
     try:
         number = Decimal(str(content))
@@ -115,11 +113,19 @@ def _number_mistakes(content: object) -> Iterator[str]:
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return the size of a row as DynamoDB counts it, attribute names included, to within a byte per number."""
-    return sum(len(name.encode()) + size(value) for name, value in item.items())
+    """Return the size of an item as DynamoDB counts it, attribute names included, to within a byte for each number."""
+    total = 0
+    for name, value in item.items():
+        ((kind, content),) = value.items()
+        # Most attributes of a row are text or numbers; a call for each would take most of the time.
+        size = (
+            len(content.encode()) if kind == STRING else len(content) // 2 + 2 if kind == NUMBER else value_size(value)
+        )
+        total += len(name.encode()) + size
+    return total
 
 
-def size(value: Mapping[str, Any]) -> int:
+def value_size(value: Mapping[str, Any]) -> int:
     """Return the size of a stored value in bytes.
 
     See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html.
@@ -130,9 +136,9 @@ def size(value: Mapping[str, Any]) -> int:
     if kind == NUMBER:
         return len(content) // 2 + 2
     if kind == LIST:
-        return 3 + sum(1 + size(entry) for entry in content)
+        return 3 + sum(1 + value_size(entry) for entry in content)
     if kind == MAP:
-        return 3 + sum(1 + len(name.encode()) + size(entry) for name, entry in content.items())
+        return 3 + sum(1 + len(name.encode()) + value_size(entry) for name, entry in content.items())
     if kind in SETS:
-        return sum(size({kind[0]: entry}) for entry in content)
+        return sum(value_size({kind[0]: entry}) for entry in content)
     return len(content.encode() if isinstance(content, str) else content)

@@ -1,33 +1,35 @@
-"""Several writes that are applied together or not at all."""
+"""TransactWriteItems: several writes that are applied together or not at all."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import backoff
-from pynamodb_tracker.dynamodb.error_codes import is_passing, is_under_way, is_unheard, was_repeated
-from pynamodb_tracker.dynamodb.transport import in_time
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, slept_before
+from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
 
-__all__ = ["Unapplied", "write_together"]
-
-_TRIES = 6
 _REFUSED = "ConditionalCheckFailed"
 _CONFLICT = "TransactionConflict"
-_PASSING = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
+_TEMPORARY = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
+
+
+class Deadline(Protocol):
+    """The lock that a transaction is about; a heartbeat may extend it meanwhile."""
+
+    expire_time: datetime
 
 
 class Unapplied:
     """A transaction that was not applied, as far as its last answer says."""
 
-    __slots__ = ("error", "refused", "unheard")  # no dataclass: a cold start would pay for the making of it
+    __slots__ = ("error", "refused", "unheard")  # no dataclass: building one takes time at every cold start
 
     def __init__(self, error: TransactWriteError, *, refused: bool, unheard: bool) -> None:
         self.error = error
@@ -35,39 +37,36 @@ class Unapplied:
         self.refused = refused
         """Whether the condition of the first write did not hold."""
         self.unheard = unheard
-        """Whether a try got no answer: that one may have been applied, or may be yet."""
+        """Whether one of the tries got no answer: that one may have been applied, or may still be."""
 
 
-def write_together(
-    table: TableConnection, writes: Sequence[Mapping[str, Any]], *, until: Callable[[], datetime] | None = None
+def transact_write(
+    table: TableConnection, writes: Sequence[Mapping[str, Any]], *, lock: Deadline | None = None
 ) -> Unapplied | None:
-    """Send a transaction, again while it fails for a reason that passes; return None once it is applied.
+    """Send a transaction; retry it while its failure is temporary. Return None once it is applied.
 
-    With `until`, which tells the end of the lock that it is about, it is tried until then. The same token goes with
-    each try, so that one whose answer got lost is not applied twice within ten minutes:
+    With a `lock` it is retried until that expires, otherwise six times. All tries carry the same token, so that one
+    whose answer got lost is not applied twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": secrets.token_hex(16)}
-    unheard = False
-    for pause in backoff(tries=_TRIES if until is None else None):
+    unheard, retries = False, 0
+    while True:
+        connection = table.connection if lock is None else connection_until(table, lock.expire_time)
         try:
-            in_time(table, until and until()).dispatch("TransactWriteItems", request)
+            connection.dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
             error = TransactWriteError(f"Failed to write transaction items: {cause}", cause)
             error.__cause__ = cause
             reasons = [reason.code if reason else None for reason in error.cancellation_reasons]
-            # What it conflicts with may be another copy of itself.
-            conflicts = is_under_way(error) or _CONFLICT in reasons
+            # The transaction that it conflicts with may be another copy of itself.
+            conflicts = is_in_progress(error) or _CONFLICT in reasons
             unheard = unheard or conflicts or is_unheard(error) or was_repeated(cause)
             refused = reasons[:1] == [_REFUSED]
-            passes = is_passing(error) or (_PASSING.intersection(reasons) and _REFUSED not in reasons)
-            if refused or not passes or pause is None or _is_over(until, pause):
+            temporary = is_temporary(error) or (_TEMPORARY.intersection(reasons) and _REFUSED not in reasons)
+            may_retry = not refused and temporary and (lock is not None or retries < TRIES - 1)
+            if not (may_retry and slept_before(None if lock is None else lock.expire_time, jittered_pause(retries))):
                 return Unapplied(error, refused=refused, unheard=unheard)
-            clock.sleep(pause)
+            retries += 1
         else:
             return None
-    raise AssertionError("the last try returns")
-
-
-def _is_over(until: Callable[[], datetime] | None, pause: float) -> bool:
-    return until is not None and clock.now() + timedelta(seconds=pause) >= until()

@@ -1,4 +1,4 @@
-"""What the user's block gets while it runs: the task, the attempt, and the lock that it holds."""
+"""What the user's block gets: the task, the attempt, and the lock that it holds."""
 
 from __future__ import annotations
 
@@ -16,16 +16,13 @@ from pynamodb_tracker.model.row import TaskRow
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
-__all__ = ["ExecutionContext"]
-
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
 class ExecutionContext(Generic[T_co]):
     """One attempt of one step of one task, which this worker has locked."""
 
-    def __init__(self, writes: transitions.StepWrites[T_co], lock: transitions.Lock[T_co], lock_for: timedelta) -> None:
-        self._writes = writes
+    def __init__(self, lock: transitions.Lock[T_co], lock_for: timedelta) -> None:
         self._lock = lock
         self._lock_for = lock_for
 
@@ -41,76 +38,76 @@ class ExecutionContext(Generic[T_co]):
 
     @property
     def fence(self) -> int:
-        """Which claim of the task it is; it only grows, so other systems can refuse a lower one that comes late."""
+        """Which claim of the task it is; it only grows, so other systems can refuse late requests with a lower one."""
         return self._lock.fence
 
     @property
     def lock_expire_time(self) -> datetime:
-        """Until when nobody else takes the task."""
+        """Until when no other worker takes the task."""
         return self._lock.expire_time
 
     @property
     def lock_lost(self) -> bool:
-        """Whether this worker must no longer believe that it holds the task; asking costs no request.
+        """Whether this worker can no longer assume that it holds the task; reading it sends no request.
 
-        True for good once the row proved it to a heartbeat, a `save` or an `extend_lock`, which raise LockLostError
-        from then on. True also while the lock is over by this machine's clock, as in a process that was frozen; a
-        later heartbeat or `extend_lock` makes that False again if nobody took the task meanwhile. It is about the block
-        while it runs: what has recorded its end holds nothing any more, and has lost nothing.
+        True for good once a heartbeat, a `save` or an `extend_lock` found in the row that the lock is lost; they raise
+        LockLostError from then on. True also while the lock has expired by this machine's clock, as in a process that
+        was frozen; a later heartbeat or `extend_lock` makes it False again if no other worker took the task meanwhile.
+        It is about the block while it runs: a run that has recorded its end holds no lock, and has not lost one.
         """
         return self._lock.lost is not None or self._lock.expire_time <= clock.now()
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
-        """Hold the task until `lock_for` from now, by default the time that it was started with; never for less.
+        """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
 
         Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
         """
         duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
         with self._holding("extend the lock of"):
-            transitions.extend(self._writes, self._lock, duration)
+            transitions.extend(self._lock, duration)
 
     def save(self) -> None:
         """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
 
-        No request where nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
+        No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
         """
         with self._lock.writing, self._holding("save"):
-            transitions.save(self._writes, self._lock)
+            transitions.save(self._lock)
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
 
-        With `succeed` the success of the run, and what the block has assigned by then, are a part of it: all of that is
-        applied or nothing, assignments after it are an AttributeError, and without a commit the attempt fails.
-        LockLostError where the lock is lost; otherwise what PynamoDB raises, a condition of your own included, whose
+        With `succeed`, the success of the run and what the block has assigned by then are part of it: all of that is
+        applied, or nothing. Later assignments are an AttributeError, and without a commit the attempt fails. Raises
+        LockLostError if the lock is lost, otherwise PynamoDB's error, also for a condition of your own; its
         `cancellation_reasons` begin with that of the task's row. Nothing was applied then, unless a note on the error
         says so. It takes 99 actions of yours, none on the task's row, and costs twice the write units of its parts:
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
         """
-        from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - for cold starts without one
+        from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - few cold starts need it
 
         check_flags(succeed=succeed)
         with self._holding("open a transaction of"):
             lock = self._lock
-        if succeed and lock.promise is None:
-            lock.promise = transitions.Promise()
-        promise = lock.promise if succeed else None
-        return TaskTransaction(self._writes.table, lock.task, partial(self._commit, promise), promise)
+        if succeed and lock.pending_success is None:
+            lock.pending_success = transitions.PendingSuccess()
+        pending = lock.pending_success if succeed else None
+        return TaskTransaction(lock.statements.table, lock.task, partial(self._commit, pending), pending)
 
-    def _commit(self, promise: transitions.Promise | None, actions: list[dict[str, Any]]) -> None:
+    def _commit(self, pending: transitions.PendingSuccess | None, actions: list[dict[str, Any]]) -> None:
         with self._lock.writing, self._holding("commit a transaction of"):
-            if promise is None:
-                transitions.commit(self._writes, self._lock, actions)
+            if pending is None:
+                transitions.commit(self._lock, actions)
             else:
-                transitions.commit_success(self._writes, self._lock, promise, actions)
+                transitions.commit_success(self._lock, pending, actions)
 
     def check_in(self, transaction: TransactWrite) -> None:
-        """Let a transaction of your own be cancelled unless this run still holds the task when it is committed.
+        """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
 
-        The check is the first of its actions, and so of the `cancellation_reasons` of PynamoDB's TransactWriteError.
-        It is on the task's row, which the transaction cannot write, too. LockLostError where the lock is known to be
-        lost already.
+        The check is the first of its actions, and so the first of the `cancellation_reasons` of PynamoDB's
+        TransactWriteError. It is on the task's row, so the transaction cannot write that row. LockLostError if the lock
+        is known to be lost.
         """
         from pynamodb.transactions import TransactWrite  # noqa: PLC0415 - as above
 
@@ -122,25 +119,25 @@ class ExecutionContext(Generic[T_co]):
                 f"check_in takes a TransactWrite of your own, not {transaction!r}; ctx.transaction() checks by itself"
             )
         with self._holding("check the lock in a transaction of"):
-            transitions.check_in(self._writes, self._lock, transaction)
+            transitions.check_in(self._lock, transaction)
 
     @contextmanager
-    def _holding(self, order: str) -> Iterator[None]:
-        """Refuse an order at once where the block has ended or the lock is known to be lost; note it where it is."""
+    def _holding(self, operation: str) -> Iterator[None]:
+        """Refuse an operation at once if the block has ended or the lock is known to be lost; remember a new loss."""
         if self._lock.ended:
-            kept = self._lock.promise is not None and self._lock.promise.kept
-            why = "a transaction has recorded its success" if kept else "the block has ended"
+            pending = self._lock.pending_success
+            why = "a transaction has recorded its success" if pending and pending.recorded else "the block has ended"
             raise LockLostError(
-                f"cannot {order} {self._writes.codes.step} of {self.task.task_id!r}: {why}, and the lock ended with it",
+                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {why}, which released the lock",
                 task_id=self.task.task_id,
             )
         self._lock.check()
         try:
             yield
         except LockLostError as proof:
-            self._lock.lose(proof)
+            self._lock.note_refusal(proof)
             raise
 
     def __repr__(self) -> str:
-        name, step = type(self.task).__name__, self._writes.codes.step
+        name, step = type(self.task).__name__, self._lock.step
         return f"<ExecutionContext {name}.{step} {self.task.task_id!r} attempt {self.attempt} fence {self.fence}>"

@@ -1,4 +1,4 @@
-"""The user's dictionary: JSON text, in the row or in pieces beside it, which is read and parsed when it is touched."""
+"""The user's dictionary: JSON text, in the row or in overflow chunks, which is read and parsed when it is touched."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker.model.overflow import Pointer
+from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
-__all__ = ["DataAttribute", "LeftOut"]
-
 _TRIES = 20
-"""How often a dictionary is told anew that another thread changes meanwhile."""
+"""How often a dictionary is serialized again that another thread changes meanwhile."""
 
 
-class Lazy:
-    """A stored dictionary: where its text lies, the text once that is read, and what it says once somebody looks.
+class LazyData:
+    """A stored dictionary: where its text is, the text once it is read, and its value once it is parsed.
 
-    Nothing here takes a lock: reading may run the garbage collector, and with it any code at all.
+    Nothing here takes a lock: reading may run the garbage collector, which may run any code.
     """
 
     __slots__ = ("_parsed", "pointer", "text")
@@ -33,32 +32,32 @@ class Lazy:
 
     @property
     def is_touched(self) -> bool:
-        """Whether somebody has looked at it, and may have changed it."""
+        """Whether the dictionary was parsed, and so may have been changed."""
         return bool(self._parsed)
 
     def value(self) -> Any:
-        """Return the dictionary: of two threads, both get that of the first."""
+        """Return the dictionary; two threads that ask at the same time get the same object."""
         if not self._parsed:
             self._parsed.setdefault("value", json.loads(self.text or "{}"))
         return self._parsed["value"]
 
     def __eq__(self, other: object) -> bool:
-        """Compare what both say, without reading what lies beside a row."""
-        if not isinstance(other, Lazy):
+        """Compare both values, without reading overflow chunks."""
+        if not isinstance(other, LazyData):
             return NotImplemented
         if self.text is None or other.text is None:
             return (self.text, self.pointer) == (other.text, other.pointer)
         return bool(self.value() == other.value())
 
-    __hash__ = None  # type: ignore[assignment]  # what it says may change
+    __hash__ = None  # type: ignore[assignment]  # its value may change
 
 
 class LeftOut:
-    """Stands for a dictionary that was not asked for."""
+    """Stands for a dictionary that a query left out."""
 
 
 class DataAttribute(Attribute[dict[str, Any]]):
-    """The user's dictionary, stored as JSON text or as a pointer to where that lies; an empty one is not stored."""
+    """The user's dictionary, stored as JSON text or as a pointer to its chunks; an empty one is not stored."""
 
     attr_type = STRING
 
@@ -66,7 +65,7 @@ class DataAttribute(Attribute[dict[str, Any]]):
         super().__init__(null=True)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the dictionary of a row, the same object each time, so that nested changes of it count."""
+        """Return the dictionary of a row, the same object each time, so that nested changes are saved."""
         if instance is None:
             return self
         values = instance.attribute_values
@@ -78,57 +77,54 @@ class DataAttribute(Attribute[dict[str, Any]]):
                 name="data",
                 obj=instance,
             )
-        if isinstance(value, Lazy):
+        if isinstance(value, LazyData):
             if value.text is None and value.pointer is not None:
-                self._read(instance, value, instance.tracker.read_beside(instance, "data", value.pointer))
+                self.fill(instance, read_data(instance, value.pointer))
             return value.value()
         if value is None:
             value = values["data"] = values.get("data") or {}
         return value
 
     def fill(self, instance: Any, text: str) -> None:
-        """Give a row the text that its pointer means."""
-        value = instance.attribute_values.get("data")
-        if isinstance(value, Lazy):  # unless another thread has assigned something else
-            self._read(instance, value, text)
-
-    def _read(self, instance: Any, value: Lazy, text: str) -> None:
-        vars(instance)["_data_text"] = value.text = text
+        """Give a row the text that its pointer refers to."""
+        value = raw_value(instance, "data")
+        if isinstance(value, LazyData):  # unless another thread has assigned something else
+            instance._row_state.data_text = value.text = text
 
     def unread(self, instance: Any) -> Pointer | None:
-        """Return where the dictionary of a row lies; None where it is in the row, or read."""
-        value = instance.attribute_values.get("data")
-        return value.pointer if isinstance(value, Lazy) and value.text is None else None
+        """Return the pointer to a dictionary that is not read yet; None if it is in the row, or read."""
+        value = raw_value(instance, "data")
+        return value.pointer if isinstance(value, LazyData) and value.text is None else None
 
     def is_untouched(self, instance: Any) -> bool:
-        """Tell whether nobody has looked at the dictionary of a row, so that nothing in it can have changed."""
-        value = instance.attribute_values.get("data")
-        return isinstance(value, LeftOut) or (isinstance(value, Lazy) and not value.is_touched)
+        """Return whether the dictionary of a row was never touched, so that nothing in it can have changed."""
+        value = raw_value(instance, "data")
+        return isinstance(value, LeftOut | Unreadable) or (isinstance(value, LazyData) and not value.is_touched)
 
     def get_value(self, value: dict[str, Any]) -> Any:
         """Return the text, or the map of a pointer."""
         return value[MAP] if MAP in value else super().get_value(value)
 
     def deserialize(self, value: str | Mapping[str, Any]) -> Any:
-        """Keep the text, or where it lies, until somebody looks at it."""
-        return Lazy(value) if isinstance(value, str) else Lazy(None, Pointer.loaded(value))
+        """Keep the text, or the pointer to it, until the dictionary is touched."""
+        return LazyData(value) if isinstance(value, str) else LazyData(None, Pointer.loaded(value))
 
     def text_of(self, instance: Any, stored: Mapping[str, Any] | None) -> str | None:
-        """Return the text that a stored value stands for; None where there is none, or nobody has read it yet."""
+        """Return the text that a stored value stands for; None if there is none, or it is not read yet."""
         if stored is not None and MAP in stored:
-            text: str | None = vars(instance).get("_data_text")
+            text: str | None = instance._row_state.data_text
             return text
         return None if stored is None else stored.get(STRING)
 
     def is_rewritten(self, instance: Any, text: str, new: str) -> bool:
-        """Tell whether text as another writer formats it means what the row's dictionary, which is `new`, says."""
+        """Return whether text that another program formatted is equal to the row's dictionary, whose text is `new`."""
         before = json.loads(text)
         return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new
 
     def serialize(self, value: Any) -> str | None:
         """Return compact JSON that reads back equal; a TypeError or ValueError names the entry that would not."""
         known = None
-        if isinstance(value, Lazy):
+        if isinstance(value, LazyData):
             if not value.is_touched and value.text is not None:
                 return value.text
             known, value = value.text, value.value()
@@ -138,13 +134,13 @@ class DataAttribute(Attribute[dict[str, Any]]):
             return None
         if not isinstance(value, dict):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
-        return _told(value, known)
+        return _to_json(value, known)
 
 
-def _told(value: dict[str, Any], known: str | None) -> str:
-    """Return a dictionary as text; where it does not read back equal, it cannot, or another thread changes it.
+def _to_json(value: dict[str, Any], known: str | None) -> str:
+    """Return a dictionary as text that reads back equal, although another thread may change it meanwhile.
 
-    `known` is text that was read before, so that it is not tried once more.
+    `known` is the text that it was parsed from, which needs no check.
     """
     text = ""
     for _ in range(_TRIES):
@@ -155,16 +151,16 @@ def _told(value: dict[str, Any], known: str | None) -> str:
             refuse_json(value, "data")
         except (TypeError, ValueError, RecursionError) as error:
             refuse_json(value, "data")
-            raise ValueError(f"data cannot be told in JSON: {error}") from error
+            raise ValueError(f"data cannot be stored as JSON: {error}") from error
         except RuntimeError:  # it changed while it was iterated over
             continue
     if not text or "\\ud" in text:
         raise ValueError("data does not read back from JSON as it is")
-    return text  # as it was at one moment, and nothing in it is lost in JSON but halves of surrogates
+    return text  # as it was at one moment; JSON loses nothing of it
 
 
 def _dumped(value: dict[str, Any]) -> str:
-    """Return compact JSON, in which text stays as it is, unless a lone surrogate in it has no UTF-8."""
+    """Return compact JSON in which text is not escaped, unless UTF-8 cannot encode a lone surrogate in it."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         text.encode()

@@ -1,49 +1,39 @@
-"""The last failures of a task: the newest in the row, cut to fit; all of them beside it where the row has no room."""
+"""The last failures of a task: short entries in the row, and all of them whole in a log item if the row has no room.
+
+The log item is written after the status change, and not together with it: a crash in between loses a traceback, and
+the short entry in the row stays.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import LIST, MAP
+from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP
 
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.failure import Failure, from_map, to_map
-from pynamodb_tracker.model.overflow import ERRORS, Pointer
+from pynamodb_tracker.model.overflow import CHUNK
+from pynamodb_tracker.model.row_state import read_failure_log, readable_value
 
-__all__ = ["ErrorsAttribute", "PointerAttribute", "fits", "for_row", "in_row", "text_of"]
+log = logging.getLogger("pynamodb_tracker")
 
 MAX_FAILURES = 10
 """How many failures of a task are kept, the newest ones."""
 
 MAX_BYTES = 500
-"""How many bytes of failures a row keeps: every write of a task costs its whole row, per started KB."""
+"""How many bytes of failures a row keeps: every write of a task costs write units for its whole row."""
 
-_POINTER = 150
-"""Bytes of a pointer to what lies beside the row, its name included."""
+_LOGGED = "logged"
+"""Marks the newest entry of a row whose failures are whole in the log item."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
 _LEAST_TRACEBACK = 60
-
-log = logging.getLogger("pynamodb_tracker")
-
-
-class PointerAttribute(Attribute[Pointer]):
-    """Where something lies beside the row."""
-
-    attr_type = MAP
-
-    def serialize(self, value: Pointer) -> Any:
-        """Return the stored map."""
-        return value.stored()[MAP]
-
-    def deserialize(self, value: Mapping[str, Any]) -> Pointer:
-        """Return the pointer."""
-        return Pointer.loaded(value)
 
 
 class ErrorsAttribute(Attribute[list[Failure]]):
@@ -52,53 +42,62 @@ class ErrorsAttribute(Attribute[list[Failure]]):
     attr_type = LIST
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """Return the failures of a row, none where it has none; what lies beside it is read when first asked for."""
+        """Return the failures of a row, an empty list if it has none; the log item is read on first use."""
         if instance is None:
             return self
-        pointer = self.unread(instance)
-        if pointer is not None:
-            try:
-                self.fill(instance, instance.tracker.read_beside(instance, ERRORS, pointer))
-            except TrackerError as moved:
-                log.warning("only the newest errors are shown: %s", moved)
-        return in_row(instance)
-
-    def unread(self, instance: Any) -> Pointer | None:
-        """Return where the failures beside a row lie; None where there are none, or they are read."""
-        pointer: Pointer | None = instance.attribute_values.get("errors_beside")
-        return None if vars(instance).get("_errors_whole") else pointer
-
-    def fill(self, instance: Any, text: str) -> None:
-        """Give a row the failures that lie beside it."""
-        beside = [from_map(entry) for entry in json.loads(text)]
-        later = _after(beside[-1], in_row(instance))
-        vars(instance).update(_errors_whole=True, _errors_later=len(later))
-        instance.attribute_values["errors"] = [*beside, *later][-MAX_FAILURES:]
+        if needs_log(instance):
+            fill(instance, read_failure_log(instance))
+        return failures_in_row(instance)
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
-        """Return the stored list of a row that has nothing beside it."""
-        return for_row(value, beside=False)
+        """Return the stored list of a row that has no log item."""
+        return for_row(value, logged=False)
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
-        """Return the failures; an entry that lacks a field, from an older version, reads it as empty."""
+        """Return the failures; a field that an entry from an older version lacks is empty."""
         return [from_map(entry) for entry in value]
 
 
-def in_row(instance: Any) -> list[Failure]:
-    """Return the failures that are at hand, without a request."""
+def failures_in_row(instance: Any) -> list[Failure]:
+    """Return the failures that are in memory, without a request."""
     failures: list[Failure] = instance.attribute_values.get("errors") or []
     return failures
 
 
-def for_row(failures: Sequence[Failure], *, beside: bool) -> list[dict[str, Any]]:
-    """Return what a row stores: the newest with its traceback, as many older ones as the bounds allow without.
+def has_log(instance: Any) -> bool:
+    """Return whether the row said, when it was loaded, that its failures are whole in the log item."""
+    entries = instance._row_state.stored.get("errors", {}).get(LIST)
+    return bool(entries) and _LOGGED in entries[-1].get(MAP, {})
 
-    Where all of them lie `beside` the row, the pointer takes a part of the room.
-    """
-    most = MAX_BYTES - _POINTER if beside else MAX_BYTES
+
+def needs_log(instance: Any) -> bool:
+    """Return whether the failures in memory are cut, and the log item is not read yet."""
+    return (
+        not instance._row_state.failures_whole and readable_value(instance, "errors") is not None and has_log(instance)
+    )
+
+
+def fill(instance: Any, item: Item | None) -> None:
+    """Give a row the failures of its log item; None if there is no such item."""
+    instance._row_state.failures_whole = True
+    if item is None:
+        log.warning(
+            "only the newest errors of %s %r are shown: their log item is missing",
+            type(instance).__name__,
+            instance.task_id,
+        )
+        return
+    logged = unpacked(item)
+    known = {_key(failure) for failure in logged}
+    later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]
+    instance.attribute_values["errors"] = [*logged, *later][-MAX_FAILURES:]
+
+
+def for_row(failures: Sequence[Failure], *, logged: bool) -> list[dict[str, Any]]:
+    """Return what a row stores: the newest failure with its traceback, and older ones without while there is room."""
     newest = [to_map(failure, message=_MESSAGE, traceback=0) for failure in failures[-1:]]
     older = [to_map(failure, message=_OLDER_MESSAGE, traceback=0) for failure in failures[-MAX_FAILURES:-1]]
-    room = most - sum(map(_size, newest)) - _LEAST_TRACEBACK
+    room = MAX_BYTES - sum(map(_size, newest)) - _LEAST_TRACEBACK
     kept: list[dict[str, Any]] = []
     for entry in reversed(older):
         room -= _size(entry)
@@ -107,29 +106,31 @@ def for_row(failures: Sequence[Failure], *, beside: bool) -> list[dict[str, Any]
         kept.insert(0, entry)
     if newest and failures[-1].traceback:
         used = sum(map(_size, kept + newest)) + len("traceback")
-        newest = [to_map(failures[-1], message=_MESSAGE, traceback=max(most - used, _LEAST_TRACEBACK))]
+        newest = [to_map(failures[-1], message=_MESSAGE, traceback=max(MAX_BYTES - used, _LEAST_TRACEBACK))]
+    if newest and logged:
+        newest[0][MAP][_LOGGED] = {BOOLEAN: True}
     return kept + newest
 
 
-def fits(instance: Any, failures: Sequence[Failure]) -> bool:
-    """Tell whether the row has room for all of these that do not lie beside it already, none of them cut."""
-    own = vars(instance)
-    pending = failures[-1 - own["_errors_later"] :] if own.get("_errors_whole") else failures
-    beside = instance.attribute_values.get("errors_beside") is not None
-    kept = ErrorsAttribute().deserialize(for_row(failures, beside=beside))
-    return list(pending) == kept[-len(pending) :]
+def fits_row(failures: Sequence[Failure]) -> bool:
+    """Return whether a row has room for all of these failures, none of them cut."""
+    return list(failures) == [from_map(entry) for entry in for_row(failures, logged=False)]
 
 
-def _after(last: Failure, row: Sequence[Failure]) -> list[Failure]:
-    """Return the failures in a row that are later than the last one beside it; all, where the row has cut that off."""
-    keys = [(failure.time, failure.step, failure.attempt, failure.type) for failure in row]
-    key = (last.time, last.step, last.attempt, last.type)
-    return list(row[len(keys) - keys[::-1].index(key) :] if key in keys else row)
+def packed(failures: Sequence[Failure]) -> bytes:
+    """Return the failures that are kept, compressed, for the log item."""
+    text = json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
+    return zlib.compress(text.encode())
 
 
-def text_of(failures: Sequence[Failure]) -> str:
-    """Return all failures that are kept as text, for beside the row."""
-    return json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
+def unpacked(item: Item) -> list[Failure]:
+    """Return the failures of a log item."""
+    return [from_map(entry) for entry in json.loads(zlib.decompress(item[CHUNK][BINARY]))]
+
+
+def _key(failure: Failure) -> tuple[object, ...]:
+    """Return what identifies a failure, cut or not."""
+    return failure.time, failure.step, failure.attempt, failure.type
 
 
 def _size(entry: Mapping[str, Any]) -> int:

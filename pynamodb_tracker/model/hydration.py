@@ -1,100 +1,92 @@
-"""Whole tasks: rows read by key, strongly consistent, together with what lies beside them."""
+"""Whole tasks: rows read by key, strongly consistent, with their overflow chunks and the logs of their failures."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import backoff
-from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.model.damaged import load_leniently
-from pynamodb_tracker.model.data import DataAttribute, LeftOut
-from pynamodb_tracker.model.failure_log import ErrorsAttribute
-from pynamodb_tracker.model.overflow import DATA, ERRORS, Kind, Pointer, Row, items, read
-from pynamodb_tracker.model.row import TaskRow
-
-log = logging.getLogger("pynamodb_tracker")
-
-__all__ = ["fill", "leave_out", "rows", "size_beside"]
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import get_items
+from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model import failure_log
+from pynamodb_tracker.model.data import LeftOut
+from pynamodb_tracker.model.overflow import Pointer, RowKey, by_key, chunk_keys, key_of, log_key, texts_in
+from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row_state import mark_unreadable, readable_value
 
 T = TypeVar("T", bound=TaskRow)
 
-Place = tuple[Row, Kind]
-
 _TRIES = 8
-"""How often a row is read again because its data was written twice while it was read."""
+"""How often a row is read again because its data was written while it was read."""
 
 
 def rows(model: type[T], task_ids: Iterable[str]) -> dict[str, T]:
-    """Read rows by task id; what lies beside them is read by `fill`, or when it is touched."""
+    """Read rows by task id; what is stored off-row is read by `fill`, or when it is touched."""
     keys = [model.tracker.key(task_id) for task_id in dict.fromkeys(task_ids)]
-    found = (load_leniently(model, item) for item in items(model.tracker.connection(), keys))
+    found = (load(model, item) for item in get_items(model.tracker.connection(), keys))
     return {row.task_id: row for row in found}
 
 
 def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
-    """Return these rows with their data and errors: each as it was at one moment, never a mixture of two.
+    """Return these rows with their data and failures: each as it was at one moment, never a mixture of two.
 
-    A row that was written again meanwhile is read again, and left out where it is gone.
+    A row that is written meanwhile is read again, and left out if it is gone. Data whose chunks are incomplete raises
+    when it is touched.
     """
-    whole, left, before = dict(found), dict(found), dict[Place, Pointer]()
-    for pause in backoff(tries=_TRIES):
-        wanted = {place: pointer for row in left.values() for place, pointer in _beside(row)}
-        texts = read(model.tracker.connection(), wanted)
-        for ((task_id, _), kind), text in texts.items():
-            _attributes(model)[kind].fill(left[task_id], text)
+    whole, left, before = dict(found), dict(found), dict[RowKey, Pointer]()
+    for retry in range(_TRIES):
+        wanted = {_key(row): pointer for row in left.values() if (pointer := unread_data(row)) is not None}
+        logs = {_key(row): row for row in left.values() if failure_log.needs_log(row)}
+        keys = [key for row, pointer in wanted.items() for key in chunk_keys(row, pointer)]
+        items = by_key(get_items(model.tracker.connection(), [*keys, *map(log_key, logs)]))
+        for key, row in logs.items():
+            failure_log.fill(row, items.get(key_of(log_key(key))))
+        texts = texts_in(items, wanted)
+        for (task_id, _), text in texts.items():
+            model.data.fill(left[task_id], text)
         missing = wanted.keys() - texts.keys()
-        torn = {place for place in missing if before.get(place) == wanted[place]}  # nobody writes where a row points to
-        _refuse_torn(left, missing if pause is None else torn)
-        moved = {task_id for (task_id, _), _ in missing - torn}
-        if not moved or pause is None:
-            return whole
-        clock.sleep(pause)
+        is_last = retry == _TRIES - 1
+        # No writer touches the chunks that a row points to, so a second look at the same version proves them damaged.
+        damaged = {key for key in missing if is_last or before.get(key) == wanted[key]}
+        for task_id, _ in damaged:
+            _mark_incomplete(left[task_id])
+        moved = {task_id for task_id, _ in missing - damaged}
+        if not moved:
+            break
+        clock.sleep(jittered_pause(retry))
         left, before = rows(model, moved), wanted
         whole = {
             task_id: left.get(task_id, row) for task_id, row in whole.items() if task_id in left or task_id not in moved
         }
-    raise AssertionError("the last try returns or raises")
+    return whole
 
 
-def _refuse_torn(rows: Mapping[str, TaskRow], missing: Iterable[tuple[Row, Kind]]) -> None:
-    """Raise for data that is not whole; errors that are not are told as far as the row has them."""
-    for (task_id, _), kind in sorted(missing):
-        row = rows[task_id]
-        if kind == ERRORS:
-            log.warning("of the errors of %s %r only the newest are there", type(row).__name__, task_id)
-            continue
-        expire_time: datetime | None = row.expire_time
-        over = expire_time is not None and expire_time <= clock.now()
-        why = f"its time to live was over at {expire_time}" if over else "was it deleted by other means?"
-        raise TrackerError(
-            f"what lies beside {type(row).__name__} {task_id!r} is not whole: of its pieces, at least one is missing "
-            f"or of another version; {why}"
-        )
+def _mark_incomplete(row: TaskRow) -> None:
+    """Let every access to the data of a row raise, because a chunk is missing or has another version."""
+    expire_time: datetime | None = readable_value(row, "expire_time")
+    expired = expire_time is not None and expire_time <= clock.now()
+    why = f"its time to live ended at {expire_time}" if expired else "was a chunk deleted by other means?"
+    raised = TaskError(
+        f"the data of {type(row).__name__} {row.task_id!r} is incomplete: at least one of its overflow chunks is "
+        f"missing or has another version; {why}",
+        task_id=row.task_id,
+    )
+    mark_unreadable(row, "data", raised, LookupError("an overflow chunk is missing"))
 
 
-def leave_out(found: Iterable[TaskRow]) -> None:
-    """Take the data out of rows that were asked for without it."""
+def leave_out_data(found: Iterable[TaskRow]) -> None:
+    """Remove the data from rows that were queried without it."""
     for row in found:
         row.attribute_values["data"] = LeftOut()
 
 
-def size_beside(row: TaskRow) -> int:
-    """Return how many bytes lie beside a row and are not read yet."""
-    return sum(pointer.size for _, pointer in _beside(row))
+def unread_data(row: TaskRow) -> Pointer | None:
+    """Return the pointer to the overflow chunks of a row's data; None if there are none, or they are read."""
+    pointer: Pointer | None = type(row).data.unread(row)
+    return pointer
 
 
-def _beside(row: TaskRow) -> Iterator[tuple[tuple[Row, Kind], Pointer]]:
-    """Yield what lies beside a row and is not read yet, and where."""
-    name = row.task_id, row.use_case_id
-    if (data := _attributes(type(row))[DATA].unread(row)) is not None:
-        yield (name, DATA), data
-    if (errors := _attributes(type(row))[ERRORS].unread(row)) is not None:
-        yield (name, ERRORS), errors
-
-
-def _attributes(model: type[TaskRow]) -> dict[Kind, DataAttribute | ErrorsAttribute]:
-    return {DATA: model.data, ERRORS: model.errors}
+def _key(row: TaskRow) -> RowKey:
+    return row.task_id, row.use_case_id

@@ -1,41 +1,29 @@
-"""The row of a task, and its index: the stored attributes, how a row is loaded, and what of it has changed."""
+"""The row of a task, and its index: the stored attributes, and how a row is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pynamodb.attributes import Attribute, ListAttribute, MapAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
-from pynamodb_tracker.model.attributes import FencesAttribute, IntegerAttribute, TimeAttribute
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.data import DataAttribute
-from pynamodb_tracker.model.failure_log import ErrorsAttribute, PointerAttribute
+from pynamodb_tracker.model.failure_log import ErrorsAttribute
+from pynamodb_tracker.model.row_state import RowState, Unreadable, mark_unreadable, raw_value
 from pynamodb_tracker.model.schema import Schema
-from pynamodb_tracker.model.serialization import Stored, rewritten, same, serialized
-
-__all__ = [
-    "Changes",
-    "StatusIndex",
-    "TaskRow",
-    "changes_of",
-    "close",
-    "load",
-    "saved",
-    "stored_row",
-]
-
-Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
-"""The user's attributes that changed, by name, each with its stored form; None means to remove it."""
+from pynamodb_tracker.model.serialization import FencesAttribute, IntegerAttribute, TimeAttribute, serialized
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
     """Tasks by use case and state, in the order in which they need attention."""
 
     class Meta:
-        """Small entries: what a status change costs must not depend on the size of the row."""
+        """Small entries: the cost of a status change must not depend on the size of the row."""
 
         index_name = "status-index"
         projection = IncludeProjection(["status", "attempt", "create_time", "update_time", "last_error"])
@@ -45,59 +33,59 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
 
 
 class TaskRow(Model):
-    """The attributes of every task; `use_case_id` is claimed by a class with a UseCase of its own."""
+    """The attributes of every task; a use case declares `use_case_id` as a UseCase."""
 
     task_id = UnicodeAttribute(hash_key=True)
     """Unique within its use case: any text of 1 to 1024 bytes."""
     use_case_id = UnicodeAttribute(range_key=True)
     """The stored name of the use case."""
     status = IntegerAttribute()
-    """The code of the state; `state` tells it in words."""
+    """The code of the state; `state` has it in words."""
     status_key = UnicodeAttribute()
-    """The index's hash key: use case, code and shard."""
+    """The hash key of the index: use case, code and shard."""
     due_time = TimeAttribute()
-    """When the row next needs attention: may start from; lock ends, as claimed; or when it ended."""
+    """When the row next needs attention: when it may start, when the lock expires as claimed, or when it ended."""
     create_time = TimeAttribute()
     """When the task was created."""
     update_time = TimeAttribute()
     """When the status last changed."""
     creation = UnicodeAttribute(null=True)
-    """The token of the create that made the row: a create that is repeated knows its own."""
+    """The token of the create that put the row: a create that is sent twice recognizes its own row."""
     attempt = IntegerAttribute()
     """Attempts of the current step so far; 0 after a success."""
     fence = IntegerAttribute()
-    """Claims of this task ever; it only grows."""
+    """How often the task was claimed; it only grows."""
     lock = UnicodeAttribute(null=True)
-    """The token of the last claim, or of the last order of a person; never removed."""
+    """The token of the last claim, reopen or ignore; never removed."""
     lock_expire_time = TimeAttribute(null=True)
-    """When the last claim's lock ends, extensions included."""
+    """When the lock of the last claim expires, extensions included."""
     worker = UnicodeAttribute(null=True)
-    """Who claimed last: host:pid, or the id of a request to Lambda."""
+    """Who claimed last: host:pid, or the id of a Lambda request."""
     unfinished = FencesAttribute(null=True)
-    """Fences of claims that never finished: how a finish finds out whether it landed."""
+    """Fences of claims that never finished, by which a finish finds out whether it was applied."""
     saves = IntegerAttribute(null=True)
-    """Number of saves of the current run, so that a late copy of one puts nothing old back."""
+    """Number of saves of the current run, so that a late copy of a save does not restore old values."""
     data = DataAttribute()
     """The user's dictionary."""
     errors = ErrorsAttribute(null=True)
-    """The last failures, oldest first, bounded in number and size; those that the row has no room for are read."""
-    errors_beside = PointerAttribute(null=True)
-    """Where the last failures lie whole, once the row had no room for them."""
+    """The last failures, oldest first; if the row has no room for them, they are read from the log item."""
     last_error = UnicodeAttribute(null=True)
     """The last failure on one line, for the index."""
     expire_time = TTLAttribute(null=True)
-    """When the table may delete the finished task, where the use case says `keep_for`."""
+    """When the table may delete the finished task, if the use case has `keep_for`."""
 
     status_index = StatusIndex()
 
     tracker: ClassVar[Schema]
-    """What the class declares, for the library; the one name that it takes from the user's for itself."""
+    """What the class declares; the one name of the library in a class of the user's."""
     tracker_attributes: ClassVar[frozenset[str]]
     """The names of the attributes that only transitions write."""
     _bound_steps: ClassVar[Mapping[str, Any]] = {}
     """The steps of a use case, by name, bound to it."""
     _states: ClassVar[Mapping[int, Any]] = {}
     """The states of a use case, by code."""
+    _row_state: RowState = RowState({})
+    """Set when a row is loaded; `vars(row)` has it then."""
     _loading: ClassVar[tuple[tuple[str, str, Attribute[Any], bool], ...] | None] = None
 
     if TYPE_CHECKING:
@@ -107,42 +95,48 @@ class TaskRow(Model):
             """The state of the task, as `Task.state` returns it."""
 
     def redact(self, text: str) -> str:
-        """Return a text as it may be kept in `errors`: override it to take secrets out of messages and tracebacks.
+        """Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
 
-        It gets the whole text. Where it raises or returns no text, nothing of that text is kept.
+        It gets the whole text. If it raises or returns no text, nothing of that text is kept.
         """
         return text
 
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
-        """Return the row as an instance of the class that claims its use case, or else of the table's class."""
-        if "use_case_id" not in data:  # a part of a row, which was asked for
+        """Return the row as an instance of the class of its use case, or of the table's class if there is none."""
+        if "use_case_id" not in data:  # the caller asked for some attributes only
             return load(cls, data)
         table = cls.tracker.table
         model = table.use_cases.get(data["use_case_id"]["S"], table.owner)
-        return load(model, data)  # type: ignore[return-value]  # the row decides
+        return load(model, data)  # type: ignore[type-var,return-value]  # the row decides which class it is
 
-    def deserialize(self, attribute_values: Stored) -> None:
-        """Fill this instance from a stored row in one pass, and remember that row: `changes` compares with it."""
-        values: dict[str, Any] = {}
-        vars(self).update(
-            attribute_values=values,
-            _stored=attribute_values,
-            _data_text=None,
-            _errors_whole=False,
-        )
+    def deserialize(self, attribute_values: Item) -> None:
+        """Fill this instance from a stored row in one pass, and keep that row, with which changes are compared.
+
+        An attribute that is stored otherwise than declared raises a TaskError when it is touched: one damaged
+        attribute must neither hide a task nor keep its other attributes from being used.
+        """
+        vars(self).update(attribute_values={}, _row_state=RowState(attribute_values))
         for name, stored_name, attribute, plain in self._loading_plan():
             stored = attribute_values.get(stored_name)
-            if stored is not None and "NULL" not in stored:
-                value = attribute.deserialize(attribute.get_value(stored))
-                if plain:
-                    values[name] = value
-                else:  # maps and times-to-live turn what they are given into their own kind
-                    attribute.__set__(self, value)
-            elif attribute.default is not None:
-                attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
-                if (value := serialized(self, name, attribute)) is not None:  # loaded, not assigned by anybody
-                    vars(self)["_stored"] = {**stored_row(self), stored_name: value}
+            try:
+                if stored is not None and "NULL" not in stored:
+                    value = attribute.deserialize(attribute.get_value(stored))
+                    if plain:
+                        self.attribute_values[name] = value
+                    else:  # maps and times to live convert what they are given
+                        attribute.__set__(self, value)
+                elif attribute.default is not None:
+                    self._set_default(name, attribute)
+            except Exception as error:  # noqa: BLE001 - an attribute, the user's own included, may raise anything
+                task_id = attribute_values.get("task_id", {}).get("S", "")
+                mark_unreadable(self, name, _unreadable(type(self), task_id, {name: error}), error)
+
+    def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
+        """Give the row a default; it counts as loaded, because no block assigned it."""
+        attribute.__set__(self, attribute.default() if callable(attribute.default) else attribute.default)
+        if (value := serialized(self, name, attribute)) is not None:
+            self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
 
     @classmethod
     def _loading_plan(cls) -> tuple[tuple[str, str, Attribute[Any], bool], ...]:
@@ -155,7 +149,7 @@ class TaskRow(Model):
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
-        """Return the connection of the table: one for all its use cases, and with it one client."""
+        """Return the connection of the table, which all its use cases share, and with it one client."""
         return cls.tracker.connection()
 
 
@@ -164,58 +158,35 @@ TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 T = TypeVar("T", bound=TaskRow)
 
 
-def load(model: type[T], data: Stored) -> T:
+def load(model: type[T], item: Item) -> T:
     """Return the stored row as an instance of this class."""
     row = model.__new__(model)
-    row.deserialize(data)
+    row.deserialize(item)
     return row
 
 
-def stored_row(row: TaskRow) -> Stored:
-    """Return the row as it was loaded or last saved."""
-    stored: Stored = vars(row)["_stored"]
-    return stored
+def check_tracker_attributes(row: T) -> T:
+    """Return the row if all the tracker's own attributes can be read; nothing is decided by a row that lacks one.
+
+    Raises a TaskError.
+    """
+    unreadable: dict[str, Exception] = {}
+    for name, attribute in row.get_attributes().items():
+        value = raw_value(row, name) if name in row.tracker_attributes else ...
+        if isinstance(value, Unreadable):
+            unreadable[name] = value.error
+        elif value is None and not attribute.null:
+            unreadable[name] = ValueError("it is missing")
+    if unreadable:
+        raise _unreadable(type(row), row.task_id, unreadable) from next(iter(unreadable.values()))
+    return row
 
 
-def changes_of(row: TaskRow) -> Changes:
-    """Return what of the user's attributes differs from the stored row; a ValueNotStorableError names the attribute."""
-    before = stored_row(row)
-    changed: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
-    for name, attribute in row.tracker.own_attributes():
-        old = before.get(attribute.attr_name)
-        if isinstance(attribute, DataAttribute):
-            if not attribute.is_untouched(row):
-                new = serialized(row, name, attribute)  # once: large data takes most of the time of a run
-                if not _same_data(row, attribute, old, new):
-                    changed[name] = (cast("Attribute[Any]", attribute), new)
-            continue
-        new = serialized(row, name, attribute, complete=False)
-        if not (same(old, new) or (old is not None and same(rewritten(row, name, attribute, old), new))):
-            if isinstance(attribute, ListAttribute | MapAttribute):
-                new = serialized(row, name, attribute)
-            changed[name] = (attribute, new)
-    return changed
-
-
-def _same_data(
-    row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
-) -> bool:
-    """Tell whether the dictionary is what is stored; one that was assigned over an unread one is a change."""
-    if old is None or "NULL" in old or new is None:
-        return (old is None or "NULL" in old) and new is None
-    text = attribute.text_of(row, old)
-    return text is not None and (text == new["S"] or attribute.is_rewritten(row, text, new["S"]))
-
-
-def saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
-    """Count these changes, stored as they were sent, as what the row holds: the next `changes_of` starts from them."""
-    stored = {**stored_row(row), **{attribute.attr_name: value for attribute, value in sent.values()}}
-    vars(row)["_stored"] = {name: value for name, value in stored.items() if value is not None}
-    if "data" in changes:
-        _, value = changes["data"]
-        vars(row)["_data_text"] = value and value["S"]
-
-
-def close(row: TaskRow) -> None:
-    """Refuse every assignment from now on: nothing would save it."""
-    vars(row)["_closed"] = True
+def _unreadable(model: type[TaskRow], task_id: str, found: Mapping[str, Exception]) -> TaskError:
+    """Return the error for attributes that are stored otherwise than declared."""
+    attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
+    return TaskError(
+        f"{model.__name__} {task_id!r} cannot be read: {attributes} is stored otherwise than the class declares: "
+        "declare it as it was stored, or correct the row",
+        task_id=task_id,
+    )

@@ -1,60 +1,237 @@
-"""What a class of tasks declares, for the rest of the library: its table, its use case, its steps."""
+"""What a class of tasks declares: its table, its use case and its steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import gc
+import os
+import threading
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import Attribute, AttributeContainer, UnicodeAttribute
+from pynamodb.connection.base import Connection, MetaTable
 from pynamodb.connection.table import TableConnection
+from pynamodb.models import Model
 
-from pynamodb_tracker.exceptions import LockLostError, TrackerError
-from pynamodb_tracker.model.overflow import Kind, Pointer, items, read
-from pynamodb_tracker.model.use_case import UseCase
+from pynamodb_tracker.arguments import LONGEST, shown
+from pynamodb_tracker.dynamodb.connection import SharedConnection
+from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.status import END, Codes, name_of
 
-if TYPE_CHECKING:
-    from pynamodb_tracker.model.row import TaskRow
-    from pynamodb_tracker.model.table import Table
+SEPARATOR = "#"
+_LONGEST = 255
+_MOST_SHARDS = 10_000
+"""Every query of a state sends a request for each of its shards."""
+_MOST_IN_ROW = 350_000
+"""Bytes; a row holds 400 KB, and the tracker's and the user's other attributes need a part of it."""
 
-__all__ = ["Schema"]
+_CONNECTION_SETTINGS = (
+    "region",
+    "host",
+    "connect_timeout_seconds",
+    "read_timeout_seconds",
+    "max_retry_attempts",
+    "max_pool_connections",
+    "extra_headers",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+)
 
 _MARGIN = timedelta(seconds=2)
 
 
-class Schema:
-    """One object per class, so that a class of tasks reserves one name, `tracker`, for all of this."""
+class UseCase(UnicodeAttribute):
+    """The use case of a class of tasks; in the row it is the range key.
+
+    `name` is stored: any text of 1 to 255 bytes without `#`. `status_shards` spreads each state over that many
+    partitions of the index; it may grow on a live table and never shrink. `keep_for` sets the row's TTL when the
+    task ends, succeeded or ignored; without it, finished tasks stay. `data` that takes more bytes of JSON than
+    `data_in_row` is stored in overflow chunks, so that a status change costs the same whatever its size.
+    """
 
     def __init__(
-        self, model: type[TaskRow], table: Table | None, use_case: UseCase | None = None, steps: Iterable[Codes] = ()
+        self, name: str, *, status_shards: int = 1, keep_for: timedelta | None = None, data_in_row: int = 1024
     ) -> None:
+        given: object = name  # `mistakes` reports what is not text, with the name of the class
+        super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
+        self.name = name
+        self.status_shards = status_shards
+        self.keep_for = keep_for
+        self.data_in_row = data_in_row
+        self.prefix = f"{name}{SEPARATOR}"
+        """The beginning of the index hash keys of this use case, and of no other."""
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # PynamoDB's is of any instance; here only a row reads it as text
+        def __get__(self, instance: AttributeContainer, owner: object) -> str: ...
+
+        @overload
+        def __get__(self, instance: object, owner: object) -> Self: ...
+
+        def __get__(self, instance: object, owner: object) -> Self | str: ...
+
+    def mistakes(self) -> Iterator[str]:
+        """Yield what is wrong with the declaration; called once the name of the class is known."""
+        name: object = self.name
+        shards: object = self.status_shards
+        keep_for: object = self.keep_for
+        in_row: object = self.data_in_row
+        if not isinstance(name, str):
+            yield f"UseCase({name!r}): the name is text"
+        elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
+            yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
+        if type(shards) is not int or not 1 <= shards <= _MOST_SHARDS:
+            yield f"UseCase({name!r}, status_shards={shown(shards)}): write a whole number from 1 to {_MOST_SHARDS:,}"
+        if keep_for is not None and not (isinstance(keep_for, timedelta) and timedelta(0) < keep_for <= LONGEST):
+            yield f"UseCase({name!r}, keep_for={keep_for!r}): write a timedelta above zero, or leave it out"
+        if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
+            yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
+
+    def status_key(self, code: int, task_id: str) -> str:
+        """Return the index hash key of a task in a state; its shard is the same in every process."""
+        shard = zlib.crc32(task_id.encode()) % self.status_shards
+        return f"{self.prefix}{code}{SEPARATOR}{shard}"
+
+    def status_keys(self, code: int) -> list[str]:
+        """Return the index hash keys of a state, one for each shard."""
+        return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.status_shards)]
+
+
+def _is_utf8(name: str) -> bool:
+    return name == name.encode(errors="ignore").decode()
+
+
+class Table:
+    """The table behind a class with a Meta: its one connection, and the classes of its use cases."""
+
+    def __init__(self, owner: type[Model]) -> None:
+        self.owner = owner
+        self.use_cases: weakref.WeakValueDictionary[str, type[Model]] = weakref.WeakValueDictionary()
+        self._connection: TableConnection | None = None
+        self._pid = os.getpid()
+        self._guard = threading.RLock()
+        self._connect: Callable[..., Connection] = SharedConnection
+
+    def claim(self, name: str, model: type[Model]) -> None:
+        """Register the class of a use case, or its new definition; another class is a DefinitionError."""
+        other = self.use_cases.get(name)
+        if other is not None and not _is_redefinition(other, model):
+            del other
+            gc.collect()  # a class that went out of scope, such as one local to a test, lives until it is collected
+            other = self.use_cases.get(name)
+            if other is not None:
+                raise DefinitionError(
+                    f"{model.__qualname__}: the use case {name!r} of table {self.owner.__name__} belongs to "
+                    f"{other.__module__}.{other.__qualname__}; give this one another name"
+                )
+        self.use_cases[name] = model
+
+    def connection(self) -> TableConnection:
+        """Return the connection that all use cases share; it is built again when Meta names another table.
+
+        A forked process builds its own: on a socket of its parent it could read the answer to another request, and a
+        lock that a thread of its parent held would never be released.
+        """
+        table_name = self.owner.Meta.table_name
+        if os.getpid() != self._pid:
+            self._guard, self._connection, self._pid = threading.RLock(), None, os.getpid()
+        connection = self._connection
+        if connection is None or connection.table_name != table_name:
+            with self._guard:
+                connection = self._connection
+                if connection is None or connection.table_name != table_name:
+                    connection = self._connection = self._connected(table_name)
+        return connection
+
+    def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
+        """Drop the connection and its client, and build the next one with `connect`; return what built it before."""
+        with self._guard:
+            before, self._connect, self._connection = self._connect, connect, None
+            return before
+
+    def _connected(self, table_name: str) -> TableConnection:
+        settings = {name: getattr(self.owner.Meta, name, None) for name in _CONNECTION_SETTINGS}
+        table = TableConnection(table_name)
+        table.connection = self._connect(**settings)
+        table.connection.add_meta_table(self._meta_table(table_name))
+        return table
+
+    def _meta_table(self, table_name: str) -> MetaTable:
+        schema: Any = self.owner._get_schema()  # noqa: SLF001 - what PynamoDB's own connection is given
+        indexes = {
+            kind: [{"IndexName": index["index_name"], "KeySchema": index["key_schema"]} for index in schema[stored]]
+            for kind, stored in (
+                ("GlobalSecondaryIndexes", "global_secondary_indexes"),
+                ("LocalSecondaryIndexes", "local_secondary_indexes"),
+            )
+        }
+        return MetaTable(
+            {
+                "TableName": table_name,
+                "KeySchema": schema["key_schema"],
+                "AttributeDefinitions": schema["attribute_definitions"],
+                **indexes,
+            }
+        )
+
+
+def _is_redefinition(old: type, new: type) -> bool:
+    """Return whether a notebook cell or a reload defined the same class again."""
+    return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+
+
+class Schema:
+    """What a class of tasks declares, in one object, so that the class reserves only one name, `tracker`, for it."""
+
+    def __init__(
+        self,
+        model: type[Model],
+        table: Table | None,
+        use_case: UseCase | None = None,
+        steps: Iterable[Codes] = (),
+        *,
+        reserved: frozenset[str] = frozenset(),
+    ) -> None:
+        """`reserved` are the names of the tracker's own attributes."""
         self._model = model
         self._use_case = use_case
         self._table = table
+        self._reserved = reserved
         self.steps = tuple(steps)
         """The steps in the order in which they run."""
         self._ends = {END, *(codes.ignored for codes in self.steps)}
 
     @property
     def has_table(self) -> bool:
-        """Whether a Meta was declared, here or above."""
+        """Whether this class or a base declares a Meta."""
         return self._table is not None
 
-    @property
+    @cached_property
     def table(self) -> Table:
         """The table; a TypeError on Task itself, which has none."""
         if self._table is None:
             raise TypeError(f"{self._model.__name__} has no table: derive a class with class Meta: table_name = ...")
         return self._table
 
-    @property
+    @cached_property
     def use_case(self) -> UseCase:
         """The use case; a TypeError on the table class, which has none."""
         if self._use_case is None:
             name = self._model.__name__
             raise TypeError(f"{name} is not a use case: call this on a class with use_case_id = UseCase(...)")
         return self._use_case
+
+    @cached_property
+    def own_attributes(self) -> Mapping[str, Attribute[Any]]:
+        """The user's attributes by name, `data` included."""
+        attributes = self._model.get_attributes().items()
+        return {name: attribute for name, attribute in attributes if name not in self._reserved}
 
     @property
     def margin(self) -> timedelta:
@@ -70,31 +247,10 @@ class Schema:
         """Return the stored key of a task of this use case."""
         return {"task_id": {"S": task_id}, "use_case_id": {"S": self.use_case.name}}
 
-    def read_beside(self, row: TaskRow, kind: Kind, pointer: Pointer) -> str:
-        """Return a text that lies beside a row; a LockLostError where it was written again since the row was read."""
-        place = ((row.task_id, row.use_case_id), kind)
-        texts = read(self.connection(), {place: pointer})
-        if texts:
-            return texts[place]
-        told = f"the {kind} of {self._model.__name__} {row.task_id!r}"
-        now = next(items(self.connection(), [self.key(row.task_id)]), {})
-        if pointer.stored() in (now.get("data"), now.get("errors_beside")):
-            raise TrackerError(f"{told} are not whole: of their pieces beside the row, at least one is missing")
-        raise LockLostError(
-            f"{told} were written again since this row was read: a run that sees this has lost its lock; everybody "
-            "else reads the task again",
-            task_id=row.task_id,
-        )
-
-    def own_attributes(self) -> Iterator[tuple[str, Attribute[Any]]]:
-        """Yield the user's attributes by name, `data` included."""
-        attributes = self._model.get_attributes().items()
-        return ((name, attribute) for name, attribute in attributes if name not in self._model.tracker_attributes)
-
     def ends_at(self, code: int) -> bool:
-        """Tell whether a task in this state is finished: succeeded at its last step, or ignored."""
+        """Return whether a task in this state is finished: succeeded at its last step, or ignored."""
         return code in self._ends
 
     def name_of(self, code: int) -> str:
-        """Return a state in words, `ship pending`."""
+        """Return a state in words, such as `ship pending`."""
         return name_of(code, self.steps)

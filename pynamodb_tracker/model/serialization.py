@@ -1,4 +1,4 @@
-"""The stored form of values, for those that read back equal: what a row holds, and whether two mean the same."""
+"""The stored form of values: of the tracker's own attributes, and of the user's, which must read back equal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb.attributes import (
     Attribute,
+    AttributeContainer,
     BinarySetAttribute,
     BooleanAttribute,
     DynamicMapAttribute,
@@ -24,27 +25,16 @@ from pynamodb.attributes import (
 from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import SETS
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
-if TYPE_CHECKING:
-    from pynamodb_tracker.model.row import TaskRow
-
-__all__ = [
-    "Stored",
-    "check_json",
-    "check_map",
-    "of_default",
-    "reads_back",
-    "refuse_json",
-    "rewritten",
-    "same",
-    "serialized",
-]
-
+_STAMP = 31
+"""Characters of a stored time."""
 _NO_ENTRIES = frozenset({"self", "_user_instantiated"})
-"""Parameters of PynamoDB's own."""
+"""Parameters of PynamoDB's own constructor."""
 _SHORT = 200
 """Characters of a text, or bits of a whole number, that an error shows."""
 
@@ -55,31 +45,82 @@ _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
     UnicodeSetAttribute: ((set, frozenset), "a set"),
     UTCDateTimeAttribute: ((datetime,), "a datetime"),
 }
-"""What PynamoDB's attributes read back; of some other kinds they would store something else."""
-
-Stored = dict[str, dict[str, Any]]
-"""A row, or a part of one, as DynamoDB's API has it."""
+"""The types that PynamoDB's attributes read back; some other types they would store as something else."""
 
 
-def serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete: bool = True) -> dict[str, Any] | None:
-    """Return the stored form of one attribute of a row, None where it has none; any failure names the attribute.
+class IntegerAttribute(Attribute[int]):
+    """A whole number; PynamoDB's own number attribute is a float to type checkers."""
 
-    Without `complete`, a map that lacks what it requires is let pass: an older row may.
+    attr_type = NUMBER
+
+    def serialize(self, value: int) -> str:
+        """Return the digits."""
+        return str(int(value))
+
+    def deserialize(self, value: str) -> int:
+        """Return the integer."""
+        return int(value)
+
+
+class TimeAttribute(UTCDateTimeAttribute):
+    """A time in UTC with microseconds, stored so that the order of the strings is the order of time."""
+
+    def serialize(self, value: datetime) -> str:
+        """Return the stored form; a naive time is a ValueError, because it could mean any zone."""
+        if value.tzinfo is None:
+            raise ValueError(f"{self.attr_name} needs an aware datetime, not {value!r}: add tzinfo=UTC")
+        return clock.stamp(value)
+
+    def deserialize(self, value: str) -> datetime:
+        """Return the aware time; what this library stored is read at once, anything else as PynamoDB does."""
+        if len(value) == _STAMP and value.endswith("+0000"):
+            return datetime.fromisoformat(value)
+        return super().deserialize(value)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class FencesAttribute(Attribute[list[int]]):
+    """A list of whole numbers."""
+
+    attr_type = LIST
+
+    def serialize(self, value: list[int]) -> list[dict[str, str]]:
+        """Return the stored list."""
+        return [{NUMBER: str(fence)} for fence in value]
+
+    def deserialize(self, value: list[dict[str, str]]) -> list[int]:
+        """Return the numbers."""
+        return [int(fence[NUMBER]) for fence in value]
+
+
+def serialized(
+    row: AttributeContainer,
+    name: str,
+    attribute: Attribute[Any],
+    *,
+    loaded: Item | None = None,
+    complete: bool = True,
+) -> dict[str, Any] | None:
+    """Return the stored form of one attribute of a row, None if it has no value; any error names the attribute.
+
+    `loaded` is the item that the row was loaded from. Without `complete`, a map may lack a required entry, as a row
+    does that was stored before the entry was declared.
     """
     try:
-        stored = _serialized(row, name, attribute, complete=complete)
+        stored = _serialized(row, name, attribute, loaded, complete=complete)
     except AttributeNullError as error:
         raise ValueNotStorableError(
-            f"{_told(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
+            f"{_described(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
-    except Exception as error:  # whatever an attribute, the user's own ones included, makes of a wrong value
+    except Exception as error:  # an attribute, the user's own ones included, may raise anything for a wrong value
         raise ValueNotStorableError(
-            f"{_told(row, name)} cannot be stored as {type(attribute).__name__}: {error}", attribute=name
+            f"{_described(row, name)} cannot be stored as {type(attribute).__name__}: {error}", attribute=name
         ) from error
     return None if stored is None else {attribute.attr_type: stored}
 
 
-def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete: bool) -> Any:
+def _serialized(
+    row: AttributeContainer, name: str, attribute: Attribute[Any], loaded: Item | None, *, complete: bool
+) -> Any:
     value = row.attribute_values.get(name)
     if value is None:
         return None
@@ -91,33 +132,32 @@ def _serialized(row: TaskRow, name: str, attribute: Attribute[Any], *, complete:
     if isinstance(attribute, ListAttribute | MapAttribute):
         return attribute.serialize(value, null_check=complete)
     text = attribute.serialize(value)
-    if own is JSONAttribute and not _is_as_loaded(row, attribute, text):
+    if own is JSONAttribute and not _is_as_loaded(loaded, attribute, text):
         check_json(value, text, name)
     return text
 
 
 def _check_kind(own: Any, value: object) -> None:
-    """Refuse what PynamoDB would take for something else: text as a list of its letters, any value as a truth."""
+    """Refuse what PynamoDB would store as something else: text as a list of its letters, any value as a boolean."""
     if own is BooleanAttribute and value not in (True, False):
         raise TypeError("write True or False")
     if own in _KINDS:
-        kinds, told = _KINDS[own]
+        kinds, expected = _KINDS[own]
         if not isinstance(value, kinds):
-            raise TypeError(f"write {told}, not a {type(value).__name__}")
+            raise TypeError(f"write {expected}, not a {type(value).__name__}")
 
 
 @cache
 def _own(kind: Any) -> Any:
-    """Return PynamoDB's class of an attribute, None where its `serialize` is the user's own and takes what it likes."""
+    """Return PynamoDB's class of an attribute; None if `serialize` is the user's own, which may take any value."""
     known = (*_KINDS, BooleanAttribute, JSONAttribute)
     return next((own for own in known if issubclass(kind, own) and kind.serialize is own.serialize), None)
 
 
-def _is_as_loaded(row: TaskRow, attribute: Attribute[Any], text: str) -> bool:
-    """Tell whether a row was loaded with this text, however formatted: others may store what JSON does not have."""
-    stored: Stored = vars(row).get("_stored") or {}
-    loaded = stored.get(attribute.attr_name, {}).get(attribute.attr_type)
-    return loaded is not None and text in (loaded, attribute.serialize(attribute.deserialize(loaded)))
+def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> bool:
+    """Return whether a row was loaded with this text, however formatted: others may store what JSON does not have."""
+    before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
+    return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
 
 
 def check_json(value: object, text: str, path: str) -> None:
@@ -128,7 +168,7 @@ def check_json(value: object, text: str, path: str) -> None:
 
 
 def reads_back(text: str, value: object) -> bool:
-    """Tell whether the text is JSON that reads back equal."""
+    """Return whether the text is JSON that reads back equal."""
     try:
         return bool(_JSON.decode(text) == value)
     except (ValueError, RecursionError):
@@ -143,7 +183,7 @@ _JSON = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None:
-    """Raise for the first entry, by its path, that JSON would refuse or would read back as something else."""
+    """Raise for the first entry that JSON would refuse or read back as something else; the error has its path."""
     if id(value) in parents:
         raise ValueError(f"{path} contains itself")
     parents = (*parents, id(value))
@@ -162,39 +202,43 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
 
 
 def check_map(owner: str, name: str, attribute: MapAttribute[Any, Any], value: Mapping[Any, Any]) -> None:
-    """Refuse what PynamoDB, which takes the entries of a map for arguments, cannot make a map of, or would drop."""
+    """Refuse entries that PynamoDB cannot store or would drop: it takes the entries of a map as keyword arguments."""
     known = attribute.get_attributes()
     for key in value:
         if not isinstance(key, str):
-            mistake = f"{key!r} is not text"
+            problem = f"{key!r} is not text"
         elif key in _NO_ENTRIES:
-            mistake = f"an entry cannot be named {key!r}"
+            problem = f"an entry cannot be named {key!r}"
         elif known and key not in known and not isinstance(attribute, DynamicMapAttribute):
-            mistake = f"it has no {key!r}{did_you_mean(key, known)}"
+            problem = f"it has no {key!r}{did_you_mean(key, known)}"
         else:
             continue
-        raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {mistake}", attribute=name)
+        raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
-def rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what a stored value would become if it were read and written: text and numbers of others may differ."""
+def rewritten(
+    row: AttributeContainer, name: str, attribute: Attribute[Any], old: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return what a stored value becomes when it is written again: other programs may format it otherwise."""
     if NULL in old:
         return None
     copy = type(row).__new__(type(row))
-    vars(copy).update(attribute_values={}, _stored={attribute.attr_name: old})
+    vars(copy)["attribute_values"] = {}
     attribute.__set__(copy, attribute.deserialize(attribute.get_value(old)))
-    return serialized(copy, name, attribute, complete=False)
+    return serialized(copy, name, attribute, loaded={attribute.attr_name: old}, complete=False)
 
 
-def of_default(model: type[TaskRow], name: str, attribute: Attribute[Any], value: object) -> dict[str, Any] | None:
-    """Return the stored form of a value that is in no row."""
+def of_default(
+    model: type[AttributeContainer], name: str, attribute: Attribute[Any], value: object
+) -> dict[str, Any] | None:
+    """Return the stored form of a value that belongs to no row."""
     row = model.__new__(model)
     vars(row)["attribute_values"] = {}
     attribute.__set__(row, value)
     return serialized(row, name, attribute)
 
 
-def _told(row: TaskRow, name: str) -> str:
+def _described(row: AttributeContainer, name: str) -> str:
     value = row.attribute_values.get(name)
     short = isinstance(value, float | None) or (isinstance(value, int) and value.bit_length() < _SHORT)
     shown = repr(value) if short else repr(value[:_SHORT]) if isinstance(value, str) else f"a {type(value).__name__}"
@@ -202,7 +246,7 @@ def _told(row: TaskRow, name: str) -> str:
 
 
 def same(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> bool:
-    """Tell whether two stored values mean the same: sets in any order, numbers by value, None as nothing stored."""
+    """Return whether two stored values are equal: sets in any order, numbers by value, None as a missing value."""
     if old is None or new is None or NULL in old or NULL in new:
         return (old is None or NULL in old) and (new is None or NULL in new)
     ((kind, before),) = old.items()

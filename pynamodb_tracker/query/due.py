@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.model.row import TaskRow, stored_row
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.query.state_scan import Position, SeenIds, StateScan, Window, position
 from pynamodb_tracker.status import Codes
 
@@ -93,7 +94,7 @@ class DueTasks(Generic[T]):
         expired = self.now - self.model.tracker.margin
         scan = StateScan(self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data)
         for row in self._while_it_goes_on(scan.rows()):
-            expire_time: datetime | None = row.lock_expire_time
+            expire_time: datetime | None = readable_value(row, "lock_expire_time")
             if expire_time is not None and expire_time < expired:
                 yield row
 
@@ -121,4 +122,4 @@ class DueTasks(Generic[T]):
 
 
 def _position_of(row: TaskRow) -> Position:
-    return position(stored_row(row))
+    return position(row._row_state.stored)

@@ -8,9 +8,8 @@ from itertools import groupby
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.pagination import pages
-from pynamodb_tracker.model.damaged import load_leniently
-from pynamodb_tracker.model.row import StatusIndex, TaskRow
+from pynamodb_tracker.dynamodb.connection import pages
+from pynamodb_tracker.model.row import StatusIndex, TaskRow, load
 from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
 T = TypeVar("T", bound=TaskRow)
@@ -53,4 +52,4 @@ def tasks(model: type[T]) -> Iterator[T]:
     """Return every task of the use case once, strongly consistent, as far as it can be read; reads the whole table."""
     of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
     found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
-    return (load_leniently(model, item) for page in found for item in page["Items"])
+    return (load(model, item) for page in found for item in page["Items"])

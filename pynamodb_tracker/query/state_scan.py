@@ -15,10 +15,10 @@ from typing import Any, Generic, TypeVar
 from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.pagination import pages
-from pynamodb_tracker.model import hydration as whole
-from pynamodb_tracker.model.row import StatusIndex, TaskRow, stored_row
-from pynamodb_tracker.model.serialization import Stored
+from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.row import StatusIndex, TaskRow
+from pynamodb_tracker.model.row_state import readable_value
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -94,7 +94,7 @@ class StateScan(Generic[T]):
         """Whether the data of the rows is read, too."""
         self.positions: dict[str, Position] = {}
         """By index key, the last entry that was consumed; a scan starts behind it, and moves it on."""
-        self._entries: Iterator[Stored] = iter(())
+        self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
         """Yield each task that is in the state, whole, once."""
@@ -111,18 +111,18 @@ class StateScan(Generic[T]):
             if wanted == 0:
                 return
 
-    def _whole(self, chunk: Sequence[Stored]) -> Iterator[tuple[Stored, T | None]]:
+    def _whole(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
         """Yield each entry with its row; the data of as many rows as the bound allows is in memory at a time."""
-        rows = whole.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
+        rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
         pairs = deque((entry, _indexed_row(entry, rows)) for entry in chunk)
         rows.clear()  # from here on, rows that were yielded can be freed
         while pairs:
             group = _take_group(pairs)
             found = {row.task_id: row for _, row in group if row is not None}
             if self.with_data:
-                filled = whole.fill(self.model, found)
+                filled = hydration.fill(self.model, found)
             else:
-                whole.leave_out(found.values())
+                hydration.leave_out_data(found.values())
                 filled = found
             group.reverse()
             del found
@@ -134,12 +134,12 @@ class StateScan(Generic[T]):
         """Return whether the index has an entry behind the last row that `rows` yielded."""
         return next(self._entries, None) is not None
 
-    def entries(self, limit: int | None = None) -> Iterator[Stored]:
+    def entries(self, limit: int | None = None) -> Iterator[Item]:
         """Yield the index entries of all shards, merged; each shard is read page by page, as needed."""
         shards = [self._shard(key, limit) for key in self.model.tracker.use_case.status_keys(self.code)]
         return heapq.merge(*shards, key=position, reverse=self.latest_first)
 
-    def _shard(self, status_key: str, limit: int | None) -> Iterator[Stored]:
+    def _shard(self, status_key: str, limit: int | None) -> Iterator[Item]:
         at = self.positions.get(status_key)
         found = pages(
             self.model.tracker.connection().query,
@@ -177,7 +177,7 @@ class StateScan(Generic[T]):
             return self.window.until
         return self.latest
 
-    def _start_key(self, status_key: str, at: Position) -> Stored:
+    def _start_key(self, status_key: str, at: Position) -> Item:
         due_time, task_id = at
         key = {"status_key": {"S": status_key}, "due_time": {"S": due_time}}
         return {**key, **self.model.tracker.key(task_id)}
@@ -229,27 +229,28 @@ def kept_since(model: type[TaskRow], code: int) -> datetime | None:
     return clock.now().replace(microsecond=0) + timedelta(seconds=1) - keep_for
 
 
-def _is_as_indexed(row: TaskRow, entry: Stored) -> bool:
+def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
     """Return whether the row still agrees with its index entry, and is not past its time to live."""
-    stored = stored_row(row)
+    stored = row._row_state.stored
     # Where the entries lack what rows have, the index is not the declared one: no row would agree.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
-    expire_time: datetime | None = row.expire_time
+    expire_time: datetime | None = readable_value(row, "expire_time")
     return not moved and (expire_time is None or expire_time > clock.now())
 
 
-def _indexed_row(entry: Stored, rows: Mapping[str, T]) -> T | None:
+def _indexed_row(entry: Item, rows: Mapping[str, T]) -> T | None:
     row = rows.get(entry["task_id"]["S"])
     return row if row is not None and _is_as_indexed(row, entry) else None
 
 
-def _take_group(pairs: deque[tuple[Stored, T | None]]) -> list[tuple[Stored, T | None]]:
+def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:
     """Take as many from the front as the bound on the data in memory allows, at least one."""
-    group: list[tuple[Stored, T | None]] = []
+    group: list[tuple[Item, T | None]] = []
     room = _MOST_DATA
     while pairs:
         _, row = pairs[0]
-        room -= whole.size_beside(row) if row is not None else 0
+        pointer = None if row is None else hydration.unread_data(row)
+        room -= 0 if pointer is None else pointer.size
         if group and room < 0:
             break
         group.append(pairs.popleft())

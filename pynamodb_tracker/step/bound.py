@@ -23,7 +23,6 @@ from pynamodb_tracker.arguments import (
 )
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window
@@ -126,7 +125,7 @@ class BoundStep(Generic[T]):
         self.codes = codes
         self._states = states
         self._also_from: frozenset[int] = frozenset()
-        self._writes = transitions.StepWrites(model, codes, declared.max_attempts)
+        self._statements = transitions.StepStatements(model, codes, declared.max_attempts)
 
     @property
     def pending(self) -> State[T]:
@@ -203,7 +202,16 @@ class BoundStep(Generic[T]):
         also = self._also_from
         if also_from != ():
             also |= self._codes_to_start_from(also_from)
-        return Run(self._writes, self.declared, task_id, duration, also, detailed_error, skip_error, heartbeat)
+        return Run(
+            self._statements,
+            self.declared,
+            task_id,
+            duration,
+            also,
+            detailed_error=detailed_error,
+            skip_error=skip_error,
+            heartbeat=heartbeat,
+        )
 
     def run(
         self,
@@ -240,7 +248,7 @@ class BoundStep(Generic[T]):
         """
         check_limit("limit", limit)
         check_flags(with_data=with_data)
-        return map(checked, self._due(since, until, only, error_like).rows(limit, with_data=with_data))
+        return self._due(since, until, only, error_like).rows(limit, with_data=with_data)
 
     def next_due(self) -> dict[State[T], datetime]:
         """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
@@ -337,7 +345,7 @@ class BoundStep(Generic[T]):
 
         Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
-        return transitions.reopen(self._writes, check_task_id(task_id))
+        return transitions.reopen(self._statements, check_task_id(task_id))
 
     def ignore(self, task_id: str, *, reason: str) -> T:
         """Set a waiting or abandoned task aside, keep the reason in its `errors`, and return it.
@@ -346,7 +354,7 @@ class BoundStep(Generic[T]):
         """
         if not isinstance(reason, str):
             raise TypeError(f"the reason must be text, not {reason!r}")
-        return transitions.ignore(self._writes, check_task_id(task_id), reason)
+        return transitions.ignore(self._statements, check_task_id(task_id), reason)
 
     def allow_from(self, states: States) -> None:
         """Let this step start from further states, as its declaration says."""

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 from pynamodb_tracker import query as index
 from pynamodb_tracker.arguments import check_flags, check_limit, check_task_id, check_time, shown
 from pynamodb_tracker.clock import stamp
-from pynamodb_tracker.model.damaged import checked
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
 
@@ -73,7 +72,7 @@ class State(Generic[T]):
         scan = index.StateScan(
             self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
         )
-        return map(checked, scan.rows(limit))
+        return scan.rows(limit)
 
     def page(
         self,
@@ -96,7 +95,7 @@ class State(Generic[T]):
             self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
         )
         scan.positions = {} if cursor is None else self._positions(scan, cursor)
-        tasks = list(map(checked, scan.rows(limit)))
+        tasks = list(scan.rows(limit))
         more = len(tasks) == limit and scan.has_more()
         return Page(tasks, self._cursor(scan) if more else None)
 

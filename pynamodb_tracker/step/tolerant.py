@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import islice
 from typing import TypeVar
 
 from pynamodb_tracker import query
-from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.query import SeenIds, StateScan
+from pynamodb_tracker.query import StateScan
 from pynamodb_tracker.step.state import State, window
 
 T = TypeVar("T", bound=TaskRow)
@@ -34,16 +32,7 @@ def leniently(
     scan = StateScan(
         state.model, state.code, window(since, until), latest_first=latest_first, latest=latest, with_data=with_data
     )
-    return islice(_found(scan, limit), limit)
-
-
-def _found(scan: StateScan[T], limit: int | None) -> Iterator[T]:
-    seen = SeenIds()  # of both scans: a task may have come into the state again meanwhile
-    try:
-        yield from (row for row in scan.rows(limit) if seen.is_new(row.task_id))
-    except TrackerError:  # data of one of the next rows is not whole: from here on it is left out
-        scan.with_data = False
-        yield from (row for row in scan.rows(limit) if seen.is_new(row.task_id))
+    return scan.rows(limit)
 
 
 def everything(model: type[T]) -> Iterator[T]:

@@ -15,10 +15,8 @@ from pynamodb_tracker.arguments import LONGEST, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.schema import Schema
+from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
-from pynamodb_tracker.model.table import Table
-from pynamodb_tracker.model.use_case import UseCase
 from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
 
@@ -42,7 +40,7 @@ class TaskMeta(MetaModel):
         model, declared = cast("type[TaskRow]", cls), _declared(cls, namespace)
         if base is None:  # Task itself
             super().__init__(name, bases, namespace, **options)
-            model.tracker = Schema(model, None)
+            model.tracker = Schema(model, None, reserved=model.tracker_attributes)
             return
         _refuse(model, _mistakes_in_names(base, declared))
         if "Meta" in namespace:
@@ -54,7 +52,7 @@ class TaskMeta(MetaModel):
         _refuse(model, _mistakes_in_attributes(model))
         if "Meta" in namespace:
             _refuse(model, _mistakes_in_table(model, declared))
-            model.tracker = Schema(model, Table(model))
+            model.tracker = Schema(model, Table(model), reserved=model.tracker_attributes)
         if "use_case_id" in declared:
             _declare_use_case(model, declared)
         else:
@@ -98,7 +96,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     following = [step.number for step in steps[1:]] + [END]
     codes = [Codes(step.name, step.number, after) for step, after in zip(steps, following, strict=True)]
     table = model.tracker.table
-    model.tracker = Schema(model, table, use_case, codes)
+    model.tracker = Schema(model, table, use_case, codes, reserved=model.tracker_attributes)
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, codes[-1].step, Status.SUCCEEDED, END)
     bound = {step.name: BoundStep(model, step, each, states) for step, each in zip(steps, codes, strict=True)}

@@ -21,10 +21,10 @@ from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import check_flags, check_task_id, check_threads, check_time, did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
-from pynamodb_tracker.model import hydration as whole
-from pynamodb_tracker.model.damaged import checked
-from pynamodb_tracker.model.overflow import PIECE
-from pynamodb_tracker.model.row import TaskRow, changes_of
+from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.changes import changes_of
+from pynamodb_tracker.model.overflow import CHUNK
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import check_map
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
@@ -84,7 +84,7 @@ class Task(TaskRow, metaclass=TaskMeta):
 
     @classmethod
     def _check_own(cls, attributes: Iterable[str]) -> None:
-        own = dict(cls.tracker.own_attributes())
+        own = cls.tracker.own_attributes
         for name in attributes:
             if name not in own:
                 reserved = " is the tracker's own" if name in cls.tracker_attributes else " is not declared"
@@ -125,12 +125,12 @@ class Task(TaskRow, metaclass=TaskMeta):
         check_flags(with_data=with_data)
         row = transitions.get(cls, task_id)
         if row is not None and with_data:
-            row = whole.fill(cls, {task_id: row}).get(task_id)
+            row = hydration.fill(cls, {task_id: row}).get(task_id)
         if row is None:
             raise TaskNotFoundError(f"there is no {cls.__name__} {task_id!r}", task_id=task_id)
         if not with_data:
-            whole.leave_out([row])
-        return checked(row)
+            hydration.leave_out_data([row])
+        return row
 
     @classmethod
     def get(
@@ -239,14 +239,14 @@ class Task(TaskRow, metaclass=TaskMeta):
         super().refresh(consistent_read)
 
     def _check_unchanged(self, method: str) -> None:
-        if "_stored" in vars(self) and (changes := changes_of(self)):
+        if "_row_state" in vars(self) and (changes := changes_of(self)):
             raise TypeError(
                 f"{type(self).__name__}.{method} would discard what was assigned to {', '.join(changes)}: in a run, "
                 "call ctx.save() first"
             )
 
     def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
-        own = {attribute.attr_name: (name, attribute) for name, attribute in self.tracker.own_attributes()}
+        own = {attribute.attr_name: (name, attribute) for name, attribute in self.tracker.own_attributes.items()}
         if not (isinstance(actions, list | tuple) and all(isinstance(action, Action) for action in actions)):
             raise TypeError(
                 f"{type(self).__name__}.update takes a list of actions, not {shown(actions)}: write "
@@ -309,15 +309,15 @@ class Task(TaskRow, metaclass=TaskMeta):
 
         def __setattr__(self, name: str, value: object) -> None:
             """Assign one of the user's attributes; AttributeError for other names, or after the recorded success."""
-            if "_closed" in vars(self) and not name.startswith("_"):
+            if self._row_state.closed and not name.startswith("_"):
                 raise AttributeError(
                     f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late: a transaction has "
                     "recorded the success; assign before it is committed",
                     name=name,
                     obj=self,
                 )
-            if "_stored" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
-                own = [own for own, _ in self.tracker.own_attributes()]
+            if "_row_state" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
+                own = list(self.tracker.own_attributes)
                 why = "is written only by the tracker" if name in self.tracker_attributes else "is not declared"
                 raise AttributeError(
                     f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self
@@ -359,7 +359,7 @@ def _without_chunks(condition: Condition | None) -> Condition:
 
     No chunk is in any index.
     """
-    no_chunk: Condition = TaskRow.status.exists() | Path(PIECE).does_not_exist()
+    no_chunk: Condition = TaskRow.status.exists() | Path(CHUNK).does_not_exist()
     return no_chunk if condition is None else And(no_chunk, condition)
 
 

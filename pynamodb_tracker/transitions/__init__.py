@@ -1,35 +1,34 @@
 """The only place that writes a status, guarded as docs/explanation/lock.md explains.
 
-| verb | from → to | guarded by |
+| transition | from → to | guarded by |
 | --- | --- | --- |
-| create | nothing → pending, or the state that is asked for | there is no row |
-| claim | pending, failed (due), in_progress (lock over) → in_progress | status, due or over, attempt, later token |
+| create | nothing → pending, or another given state | there is no row |
+| claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
 | claim from | exactly one further state → in_progress | status, due_time, a later token |
-| spend | waiting or abandoned without an attempt left → ignored | the row as seen |
+| spend | waiting or abandoned without an attempt left → ignored | the row as read |
 | succeed | in_progress → pending of the next step, or the end | the token is mine, still in_progress |
 | fail | in_progress → failed, or ignored | the same |
 | release | in_progress → pending | the same |
-| commit | in_progress → succeeded, or stays, together with writes of the user's | the same, and a later save |
-| extend, save | stays in_progress | the same, and only forward |
+| commit | in_progress → succeeded, or unchanged, together with the user's writes | the same, and a later save |
+| extend, save | in_progress → in_progress | the same, and only forward |
 | reopen | failed, ignored → pending | status, a later token |
-| ignore | pending, failed, abandoned → ignored | the row as seen, a later token |
-| delete | anything that nobody holds → nothing | the row as seen, its create_time |
+| ignore | pending, failed, abandoned → ignored | the row as read, a later token |
+| delete | anything that no worker holds → nothing | the row as read, its create_time |
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, settled
+from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, settle_success
 from pynamodb_tracker.transitions.creations import create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
-from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.pending_success import Promise
+from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
 from pynamodb_tracker.transitions.progress import extend, save
 from pynamodb_tracker.transitions.set_asides import ignore, reopen
-from pynamodb_tracker.transitions.statements import StepWrites, get
+from pynamodb_tracker.transitions.statements import StepStatements, get
 
 __all__ = [
     "Lock",
-    "Promise",
-    "StepWrites",
+    "PendingSuccess",
+    "StepStatements",
     "check_in",
     "claim",
     "commit",
@@ -44,6 +43,6 @@ __all__ = [
     "release",
     "reopen",
     "save",
-    "settled",
+    "settle_success",
     "succeed",
 ]

@@ -1,4 +1,4 @@
-"""A row's beginning and its end: create, and delete."""
+"""Creating a task, and deleting it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,26 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.dynamodb.limits import check
-from pynamodb_tracker.dynamodb.transact_write import write_together
-from pynamodb_tracker.dynamodb.transport import Refused, send
+from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import (
     TaskAlreadyExistsError,
     TaskLockedError,
     TaskNotFoundError,
     ValueNotStorableError,
 )
-from pynamodb_tracker.model.damaged import load_leniently
+from pynamodb_tracker.model.changes import check_row_size, storing
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.model.serialization import Stored, serialized
+from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.overflow_retention import clear_orphans
-from pynamodb_tracker.transitions.overflow_writes import of_new_row
-from pynamodb_tracker.transitions.prepared import PreparedWrite, seen_values
+from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
+from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.statements import get
 from pynamodb_tracker.transitions.token import new_token
-from pynamodb_tracker.transitions.value_checks import check_size, storing
-
-__all__ = ["create", "delete", "deletion"]
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -38,15 +36,15 @@ _TRIES = 4
 def create(
     model: type[T], task_id: str, code: int | None, due_time: datetime | None, attributes: Mapping[str, Any]
 ) -> T:
-    """Put the row of a new task, pending at its first step without a `code`, and return it.
+    """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
 
-    TaskAlreadyExistsError leaves the one that is there untouched.
+    TaskAlreadyExistsError if there is one, which stays as it is.
     """
     now = clock.now()
     given = _given(model, task_id, attributes)
     item = _item(model, task_id, code, now, due_time)
     changes = {}
-    for name, attribute in model.tracker.own_attributes():
+    for name, attribute in model.tracker.own_attributes.items():
         try:
             value = serialized(given, name, attribute)
             check(model.__name__, name, attribute, value)
@@ -56,19 +54,19 @@ def create(
         if value is not None:
             changes[name] = attribute, value
             item[attribute.attr_name] = value
-    pieces = _move_data_out(model, task_id, now, item)
+    chunks = chunks_of_new_row(model, task_id, now, item)
     row = load(model, item)
-    check_size(row, {})
-    if pieces:
+    check_row_size(row, {})
+    if chunks:
         model.data.fill(row, changes["data"][1]["S"])
     try:
         with storing(row, changes):
-            _put(model, item, pieces)
+            _put(model, item, chunks)
     except Refused as refused:
         found = _met(model, task_id, refused)
-        if found is None or found.creation != row.creation:  # its own: somebody repeated a request that was applied
+        if found is None or found.creation != row.creation:  # its own: a request that was applied was sent again
             raise TaskAlreadyExistsError(
-                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
+                f"cannot create {model.__name__} {task_id!r}: it exists, and stays as it is",
                 task_id=task_id,
                 task=found,
             ) from None
@@ -76,9 +74,9 @@ def create(
 
 
 def _met(model: type[T], task_id: str, refused: Refused) -> T | None:
-    """Return the row that is there already; the network itself may have repeated the request, and nobody tells."""
+    """Return the row that exists already; it may be this call's own, because the network itself repeats requests."""
     if refused.item is not None:
-        return load_leniently(model, refused.item)
+        return load(model, refused.item)
     return get(model, task_id) if refused.repeated else None
 
 
@@ -90,10 +88,10 @@ def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
         raise
 
 
-def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | None) -> Stored:
+def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | None) -> Item:
     use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
     code = model.tracker.steps[0].pending if code is None else code
-    item: Stored = {
+    item: Item = {
         **model.tracker.key(task_id),
         "status": {"N": str(code)},
         "status_key": {"S": use_case.status_key(code, task_id)},
@@ -110,24 +108,16 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
     return item
 
 
-def _move_data_out(model: type[T], task_id: str, now: datetime, item: Stored) -> list[Stored]:
-    """Put the pointer into a new row whose data is too large for it, and return the items to be put beside it."""
-    if "data" not in item:
-        return []
-    item["data"], pieces = of_new_row(model, task_id, now, item)
-    return pieces
-
-
-def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
-    """Put the row where there is none, together with what lies beside it."""
+def _put(model: type[T], item: Item, chunks: Sequence[Item]) -> None:
+    """Put the row if there is none, together with its overflow chunks."""
     table = model.tracker.connection()
     request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
     request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
     del request["Key"]
     puts = [{"Put": {**request, "Item": item}}]
-    if pieces:
-        puts += [{"Put": {"TableName": table.table_name, "Item": piece}} for piece in pieces]
-        if unapplied := write_together(table, puts):
+    if chunks:
+        puts += [{"Put": {"TableName": table.table_name, "Item": chunk}} for chunk in chunks]
+        if unapplied := transact_write(table, puts):
             reasons = unapplied.error.cancellation_reasons
             met = reasons[0].raw_item if reasons and reasons[0] else None
             raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
@@ -137,15 +127,17 @@ def _put(model: type[T], item: Stored, pieces: Sequence[Stored]) -> None:
 
 
 def delete(model: type[T], task_id: str) -> None:
-    """Delete the row of a task that nobody holds; TaskLockedError or TaskNotFoundError otherwise."""
+    """Delete a task that no worker holds; TaskLockedError or TaskNotFoundError otherwise."""
     repeated = False
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
         if row is None:
             clear_orphans(model, task_id)
             if repeated:
-                return  # the SDK repeated a request that had deleted it, and whose answer got lost
-            raise TaskNotFoundError(f"cannot delete {model.__name__} {task_id!r}: it is not there", task_id=task_id)
+                return  # the SDK repeated a request whose answer got lost, after it had deleted the row
+            raise TaskNotFoundError(
+                f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
+            )
         held = any(row.status == codes.in_progress for codes in model.tracker.steps)
         if held and row.lock_expire_time >= now - model.tracker.margin:
             raise TaskLockedError(
@@ -166,9 +158,9 @@ def delete(model: type[T], task_id: str) -> None:
 
 
 def deletion(model: type[T], *, held: bool) -> PreparedWrite:
-    """Return the delete of exactly the row that was read: a late copy must not delete one that was created since."""
+    """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
     as_read = when.seen() & when.same_life()
-    condition = as_read & when.lock_is_over() if held else as_read
+    condition = as_read & when.lock_expired() if held else as_read
     return PreparedWrite(model.tracker.connection(), condition=condition)
 
 

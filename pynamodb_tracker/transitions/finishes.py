@@ -1,4 +1,4 @@
-"""Ending a run: succeed, fail, release. A finish is repeated until it landed, was lost, or the lock ends."""
+"""Ending a run: succeed, fail, release. A finish is sent until it has landed, the lock is lost, or the lock expires."""
 
 from __future__ import annotations
 
@@ -7,119 +7,172 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.constants import MAP
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.dynamodb.transport import Refused
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.model.failure_log import fits, for_row, in_row, text_of
-from pynamodb_tracker.model.overflow import Pointer
+from pynamodb_tracker.model.changes import is_too_large_for_row, storable_changes, storing
+from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.finish_request import finish, landed
-from pynamodb_tracker.transitions.finish_retry import patiently
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import next_version, put_errors, settle
+from pynamodb_tracker.transitions.overflow_writes import log_failures, put_next_version, settle, version_of_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.statements import StepWrites, get
-from pynamodb_tracker.transitions.user_attributes import own_values
-from pynamodb_tracker.transitions.value_checks import storable_changes, storing
-
-__all__ = ["fail", "release", "succeed"]
+from pynamodb_tracker.transitions.statements import get, user_values
 
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
+_KEPT_FENCES = 8
+"""How many claims that never finished a row remembers; an older one counts as lost."""
 
-def succeed(writes: StepWrites[T], lock: Lock[T]) -> None:
+
+def succeed(lock: Lock[T]) -> None:
     """Record the success and what the block changed, both or neither.
 
-    ValueNotStorableError where a value is what keeps it from being recorded: the attempt is then to be failed.
+    ValueNotStorableError if a value is what keeps it from being recorded: the attempt has to be failed then.
     """
-    if lock.success is None:
-        if lock.unsure is not None:
-            patiently(lock, writes.codes, writes.codes.succeeded, lambda: settle(writes, lock))
-        found = storable_changes(lock.task)
-        if "data" in found:
-            sent = patiently(lock, writes.codes, writes.codes.succeeded, lambda: next_version(writes, lock, found))
-        else:
-            sent = next_version(writes, lock, found)
-        lock.success = found, sent
+    statements, code = lock.statements, lock.statements.codes.succeeded
+    retries = 0
+    while lock.success is None:
+        try:
+            if lock.unsure is not None:
+                settle(lock)
+            changes = sent = storable_changes(lock.task)
+            if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
+                sent = put_next_version(lock, changes)
+            lock.success = changes, sent
+        except PynamoDBConnectionError as error:
+            wait_before_retry(lock, code, error, retries)
+            retries += 1
     changes, sent = lock.success
     with storing(lock.task, sent):
-        moved = _finish(writes, lock, writes.succeed(sent), writes.codes.succeeded, attempt=0, **own_values(sent))
-    lock.stored(changes, sent)
-    lock.task.attribute_values.update(moved, last_error=None)
-    expire(writes, lock.task)
+        row = send_until_landed(lock, statements.succeed(sent), code, attempt=0, **user_values(sent))
+    lock.mark_saved(changes, sent)
+    lock.task.attribute_values.update(row, last_error=None)
+    if statements.keeps_for_a_time:
+        expire(statements, lock.task)
 
 
-def fail(writes: StepWrites[T], lock: Lock[T], error: BaseException, *, delay: timedelta, final: bool) -> None:
-    """Record the failure: the next attempt may start after `delay`, or none will where it is `final`."""
-    task, codes = lock.task, writes.codes
-    final = final or lock.attempt >= writes.max_attempts
-    failure, pointer = lock.failure = lock.failure or _recorded(writes, lock, error)
-    now = failure.time
-
-    def record(errors: list[Failure], last_error: str) -> None:
-        moved = _finish(
-            writes,
-            lock,
-            writes.failing(final=final, beside=pointer is not None),
-            codes.ignored if final else codes.failed,
-            attempt=lock.attempt,
-            due=now if final else _later(now, delay),
-            now=now,
-            errors=for_row(
-                errors, beside=pointer is not None or task.attribute_values.get("errors_beside") is not None
-            ),
-            errors_beside=pointer and pointer.stored()[MAP],
-            last_error=last_error,
-        )
-        task.attribute_values.update(moved, errors=errors, last_error=last_error)
-        if pointer is not None:
-            task.attribute_values["errors_beside"] = pointer
-        expire(writes, task)
-
+def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) -> None:
+    """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`."""
+    task, statements, codes = lock.task, lock.statements, lock.statements.codes
+    final = final or lock.attempt >= statements.max_attempts
+    failure = lock.failure = lock.failure or Failure.of(
+        error, step=codes.step, attempt=lock.attempt, time=clock.now(), worker=task.worker, redact=task.redact
+    )
+    failures = [*failures_in_row(task), failure]
+    logged = has_log(task) or not fits_row(failures)
+    write, code = (statements.give_up, codes.ignored) if final else (statements.fail, codes.failed)
+    times = {"now": failure.time, "due": failure.time if final else _later(failure.time, delay)}
+    last_error = failure.one_line
+    entries = for_row(failures, logged=logged)
     try:
-        record([*in_row(task), failure], failure.one_line)
+        row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=entries, last_error=last_error)
     except PynamoDBConnectionError as refused:
         if not is_invalid(refused):
             raise
-        record([], failure.type)  # the row has no room for the record; that the attempt failed is still said
+        # The row has no room for the failure; that the attempt failed is recorded all the same.
+        failures, last_error, logged = [], failure.type, False
+        row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=[], last_error=last_error)
+    task.attribute_values.update(row, errors=failures, last_error=last_error)
+    if logged:
+        log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
+    if final and statements.keeps_for_a_time:
+        expire(statements, task)
 
 
-def _recorded(writes: StepWrites[T], lock: Lock[T], error: BaseException) -> tuple[Failure, Pointer | None]:
-    """Return the record of a failure, and where all failures lie, where the row has no room for them.
-
-    That is the best effort: where it fails, what fits the row is recorded.
-    """
-    task = lock.task
-    failure = Failure.of(
-        error,
-        step=writes.codes.step,
-        attempt=lock.attempt,
-        time=clock.now(),
-        worker=task.worker,
-        redact=task.redact,
-    )
-    if fits(task, [*in_row(task), failure]):
-        return failure, None
-    try:
-        failures = [*task.errors, failure]
-        return failure, None if fits(task, failures) else put_errors(writes, lock, text_of(failures))
-    except PynamoDBException as unheard:
-        log.warning("the last errors of %s %r are cut to fit the row: %s", type(task).__name__, task.task_id, unheard)
-        return failure, None
-
-
-def release(writes: StepWrites[T], lock: Lock[T]) -> None:
+def release(lock: Lock[T]) -> None:
     """Give the attempt back: the task is pending at this step, at once, whatever state it was started from."""
-    moved = _finish(writes, lock, writes.release, writes.codes.pending, attempt=lock.attempt - 1)
-    lock.task.attribute_values.update(moved)
+    codes = lock.statements.codes
+    row = send_until_landed(lock, lock.statements.release, codes.pending, attempt=lock.attempt - 1)
+    lock.task.attribute_values.update(row)
+
+
+def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: Any) -> Mapping[str, Any]:
+    """Send a finish until it has landed; return the attributes of the row after it.
+
+    LockLostError only if the row proves it. At least one try is made: a finish after the lock expired is valid while
+    nobody else has taken the task.
+    """
+    statements, task_id = lock.statements, lock.task.task_id
+    slots, row = finish_values(lock, code, **values)
+    retries = 0
+    while True:
+        try:
+            try:
+                statements.send(write, task_id, until=lock.expire_time, **slots)
+            except Refused:
+                found = get(statements.model, task_id, until=lock.expire_time)
+                if not has_landed(lock, found):
+                    raise lost(lock, "finish", found) from None
+        except PynamoDBConnectionError as error:
+            wait_before_retry(lock, code, error, retries)
+            retries += 1
+        else:
+            return row
+
+
+def finish_values(
+    lock: Lock[T], code: int, *, attempt: int, now: datetime | None = None, due: datetime | None = None, **values: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of the slots of a finish, and the row's attributes after it; from one reading of the clock."""
+    now = now or clock.now()
+    due = now if due is None else max(now, due)
+    unfinished = lock.unfinished[-_KEPT_FENCES:]
+    slots = {
+        "token": lock.token,
+        "attempt": str(attempt),
+        "unfinished": [{"N": str(fence)} for fence in unfinished],
+        **lock.statements.moved(code, lock.task.task_id, now, due),
+        **values,
+    }
+    return slots, {"status": code, "attempt": attempt, "due_time": due, "update_time": now, "unfinished": unfinished}
+
+
+def has_landed(lock: Lock[T], row: T | None) -> bool:
+    """Return whether a finish of this run was applied, according to the row.
+
+    Token and status cannot show that: after it landed, another worker may hold the next step, or this one again.
+    """
+    if row is None or row.create_time != lock.create_time:
+        return False
+    fences = row.unfinished or []
+    forgotten = len(fences) >= _KEPT_FENCES and lock.fence < min(fences)
+    return lock.fence not in fences and not forgotten
+
+
+def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBConnectionError, retries: int) -> None:
+    """Wait before a write that ends the run in `code` is sent again; raise the error if another try makes no sense.
+
+    It makes none if the failure is permanent, and none after the lock has expired.
+    """
+    if is_invalid(error):
+        raise error
+    pause, left = jittered_pause(retries), (lock.expire_time - clock.now()).total_seconds()
+    if not is_temporary(error) or left <= pause:
+        _note_unknown_end(lock, code, error)
+        raise error
+    clock.sleep(pause)
+
+
+def _note_unknown_end(lock: Lock[T], code: int, error: PynamoDBConnectionError) -> None:
+    """Note and log what a finish without an answer means: it may have been applied, and nobody knows."""
+    task = lock.task
+    is_success = code == lock.statements.codes.succeeded
+    what = "the work was done, but not recorded" if is_success else "how the attempt ended was not recorded"
+    message = (
+        f"{what}: the end of {lock.step} of {type(task).__name__} {task.task_id!r} (attempt {lock.attempt}) got no "
+        f"answer that says it was recorded as code {code}; it may still be. If not, the task is taken over after "
+        f"{lock.expire_time}"
+    )
+    error.add_note(message)
+    log.error("%s: %s", message, error, extra=lock.log_fields)
 
 
 def _later(now: datetime, delay: timedelta) -> datetime:
@@ -127,19 +180,3 @@ def _later(now: datetime, delay: timedelta) -> datetime:
         return now + delay
     except OverflowError:
         return datetime.max.replace(tzinfo=now.tzinfo)
-
-
-def _finish(writes: StepWrites[T], lock: Lock[T], write: PreparedWrite, code: int, **options: Any) -> Mapping[str, Any]:
-    """Send a finish until it has landed; return what it made of the row. LockLostError only where the row proves it."""
-    ending = finish(writes, lock, code, **options)
-    patiently(lock, writes.codes, code, lambda: _send(writes, lock, write, ending.values))
-    return ending.row
-
-
-def _send(writes: StepWrites[T], lock: Lock[T], write: PreparedWrite, values: Mapping[str, Any]) -> None:
-    try:
-        writes.send(write, lock.task.task_id, until=lock.expire_time, **values)
-    except Refused:
-        row = get(writes.model, lock.task.task_id, until=lock.expire_time)
-        if not landed(lock, row):
-            raise lost(lock.task, writes.codes.step, "finish", row) from None

@@ -1,114 +1,163 @@
-"""A claim that was won: what every later write of the run is guarded by."""
+"""The lock of a run: a claim that was won, which guards every later write of the run."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from pynamodb.constants import MAP
 
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.model.overflow import Pointer, other_slot, pointer_in
-from pynamodb_tracker.model.row import Changes, TaskRow, saved, stored_row
-from pynamodb_tracker.transitions.pending_success import Promise
-
-__all__ = ["Lock"]
+from pynamodb_tracker.model.changes import Changes, mark_saved
+from pynamodb_tracker.model.overflow import other_slot, pointer_in
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.transitions.statements import StepStatements
 
 T = TypeVar("T", bound=TaskRow)
 
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
-"""Stands for a time of creation that cannot be read; the attempt fails then."""
+"""Stands for a creation time that cannot be read; the attempt fails then."""
+
+
+class SentSuccess:
+    """A success as it was sent in a transaction."""
+
+    __slots__ = ("changes", "row", "sent")  # no dataclass: building one takes time at every cold start
+
+    def __init__(self, changes: Changes, sent: Changes, row: Mapping[str, Any]) -> None:
+        self.changes = changes
+        """What the block had changed by then."""
+        self.sent = sent
+        """The same, with a pointer in place of data that is stored in overflow chunks."""
+        self.row = row
+        """The tracker's own attributes of the row after it."""
+
+
+class PendingSuccess:
+    """A success that a transaction of the block records, made by `ctx.transaction(succeed=True)`.
+
+    If the transaction is not committed, the attempt fails.
+    """
+
+    __slots__ = ("error", "recorded", "sent")
+
+    def __init__(self) -> None:
+        self.recorded = False
+        """Whether the success is on record."""
+        self.sent: SentSuccess | None = None
+        """The success that was sent and got no answer: it may have been applied, or may still be."""
+        self.error: BaseException | None = None
+        """What kept the last transaction from being committed."""
 
 
 class Lock(Generic[T]):
     """The lock of one run; `task` is the row as it was claimed, which the block then changes."""
 
-    # No dataclass: a cold start would pay for the making of it.
+    # No dataclass: building one takes time at every cold start.
 
-    def __init__(self, task: T, token: str) -> None:
+    def __init__(self, statements: StepStatements[T], task: T, token: str) -> None:
+        self.statements = statements
+        """The writes of the step that is run."""
         self.task = task
         self.token = token
-        """What the row's `lock` must still be, for anything of this run to be recorded."""
-        values = task.attribute_values  # some of which nobody may be able to read: then the attempt fails
-        self.expire_time: datetime = values["lock_expire_time"]
-        """Until when this worker may believe that it holds the task; `extended` moves it."""
-        self.attempt: int = values.get("attempt") or 1
+        """The row's `lock` must still have this value for anything of this run to be recorded."""
+        # Some of these may be unreadable: the attempt fails then.
+        self.expire_time: datetime = task.lock_expire_time
+        """Until when this worker may assume that it holds the task; `extended` moves it."""
+        self.attempt: int = readable_value(task, "attempt") or 1
         """Which attempt of the step this is, from 1."""
-        *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
+        *earlier, fence = readable_value(task, "unfinished") or [readable_value(task, "fence") or 0]
         self.fence: int = fence
-        """Which claim of the task this is; it only grows, so that a later holder is known by a higher number."""
+        """Which claim of the task this is; it only grows, so a later holder has a higher number."""
         self.unfinished: list[int] = earlier
         """Fences of earlier claims that never finished."""
-        self.create_time: datetime = values.get("create_time", _UNKNOWN)
-        """When the task was created: one that was deleted and created again since is another one."""
+        self.create_time: datetime = readable_value(task, "create_time") or _UNKNOWN
+        """When the task was created: a task that was deleted and created again is another one."""
         self.saves = 0
         """How many saves of this run were sent."""
         self.writing = threading.RLock()
-        """Saves, transactions and the end of the block go one after the other, whatever threads they are of."""
-        self.slot = _slot_of(task)
-        """Where the row points to for its data; None where the data is in the row."""
+        """Saves, transactions and the end of the block are sent one after the other, whatever thread sends them."""
+        stored = task._row_state.stored
+        self.slot = _slot_in(stored) if MAP in stored.get("data", ()) else None
+        """The slot of the overflow chunks that the row points to; None if the data is in the row."""
         self.unsure: tuple[Changes, Changes] | None = None
-        """What a save changed that got no answer, and as it was sent: it may have been applied, or may be yet."""
+        """The changes of a save that got no answer, and as they were sent: it may have been applied, or may be."""
         self.success: tuple[Changes, Changes] | None = None
-        """What the success changes, and as it is sent: the same again, where the finish is sent again."""
-        self.failure: tuple[Failure, Pointer | None] | None = None
-        """The failure that is recorded, and where it lies: the same again, where the finish is sent again."""
-        self.promise: Promise | None = None
-        """Whether a transaction is to record the success."""
+        """The changes of the success, and as they are sent: a finish that is sent again is the same one."""
+        self.failure: Failure | None = None
+        """The failure that is recorded: a finish that is sent again is the same one."""
+        self.pending_success: PendingSuccess | None = None
+        """Set if a transaction is to record the success."""
         self.ended = False
-        """Whether the block has ended, or its success is on record: from then on this lock writes nothing."""
+        """Whether the block has ended, or its success is on record: this lock writes nothing more."""
         self.lost: LockLostError | None = None
-        """The row's proof that another one has the task, or had; it stays."""
+        """The proof, found in the row, that another claim or command has taken the task; it stays."""
         self.extending = threading.Lock()
-        """The block and its heartbeat may extend at the same time."""
+        """The block and its heartbeat may extend the lock at the same time."""
+
+    @property
+    def step(self) -> str:
+        """The name of the step."""
+        return self.statements.codes.step
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """The extra fields of log records about this run."""
+        return {"task_id": self.task.task_id, "step": self.step, "attempt": self.attempt}
 
     def extended(self, expire_time: datetime) -> None:
-        """Believe in the lock until then; never for less, whichever of two extensions is heard of last."""
+        """Move the expiry of the lock; never back, whichever of two extensions is answered last."""
         with self.extending:
             self.expire_time = max(self.expire_time, expire_time)
             self.task.attribute_values["lock_expire_time"] = self.expire_time
 
-    def lose(self, proof: LockLostError) -> None:
-        """Note that the row has proved the lock lost: it is gone, or its token is another one.
+    def note_refusal(self, proof: LockLostError) -> None:
+        """Remember that the lock is lost, if a refused write proves that: the row is gone, or has another token.
 
-        What comes back after the block, or while a transaction records the success, proves nothing: the run itself has
+        A refusal after the block, or while a transaction records the success, proves nothing: the run itself has
         ended then.
         """
         found = proof.task
-        ending = self.ended or (self.promise is not None and self.promise.sent is not None)
+        pending = self.pending_success
+        ending = self.ended or (pending is not None and pending.sent is not None)
         if not ending and self.lost is None and (found is None or found.lock != self.token):
-            self.lost = _again(proof)
+            self.record_loss(proof)
 
-    def mourn(self, proof: LockLostError) -> None:
-        """Note that the end of the run was refused."""
-        self.lost = _again(proof)
+    def record_loss(self, proof: LockLostError) -> None:
+        """Remember that the lock is lost."""
+        self.lost = _fresh(proof)
 
     def check(self) -> None:
-        """Raise LockLostError, with the message and the row of the proof, once the lock is known to be lost."""
+        """Raise LockLostError, with the message and the row of the proof, if the lock is known to be lost."""
         if self.lost is not None:
-            raise _again(self.lost)
+            raise _fresh(self.lost)
 
     @property
     def free_slot(self) -> str:
         """The slot for the next version of the data."""
         return other_slot(self.slot)
 
-    def stored(self, changes: Changes, sent: Changes) -> None:
-        """Count these changes as stored, and the pointer in them as the row's."""
+    def mark_saved(self, changes: Changes, sent: Changes) -> None:
+        """Take these changes for stored, and the pointer in them for the row's."""
         self.unsure = None
         if changes:
-            saved(self.task, changes, sent)
-            self.slot = _slot_of(self.task)
+            mark_saved(self.task, changes, sent)
+            if "data" in changes:
+                self.slot = _slot_in(self.task._row_state.stored)
 
 
-def _slot_of(task: TaskRow) -> str | None:
-    pointer = pointer_in(stored_row(task))
+def _slot_in(stored: Mapping[str, Any]) -> str | None:
+    pointer = pointer_in(dict(stored))
     return pointer.slot if pointer else None
 
 
-def _again(proof: LockLostError) -> LockLostError:
-    """Return a proof for one more raise: without its notes, and its traceback, which keeps the frames of a block."""
+def _fresh(proof: LockLostError) -> LockLostError:
+    """Return a copy to raise once more, without notes, and without a traceback, which would keep frames alive."""
     fresh = copy(proof)
     vars(fresh).pop("__notes__", None)
     return fresh

@@ -1,220 +1,192 @@
-"""Data too large for the row: put into the slot that it does not point to, before the write that moves the pointer.
+"""Data too large for a row: overflow chunks, put into the slot that the row does not point to before it is written.
 
-A reader sees the old text or the new one, never a mixture. A crash in between leaves pieces in the free slot, which
-the next writer overwrites: at most two slots, and nobody has to look for what a crash left.
+A reader sees the old text or the new one, never a mixture. A crash in between leaves chunks in the free slot, which the
+next writer overwrites: there are at most two slots, and no crash leaves anything that has to be cleaned up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, TypeVar
 
 from pynamodb.constants import BINARY, STRING
+from pynamodb.exceptions import PynamoDBException
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
-from pynamodb_tracker.dynamodb.transport import Refused, send
+from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model.changes import Changes, check_data_size, is_too_large_for_row
+from pynamodb_tracker.model.failure_log import packed
 from pynamodb_tracker.model.overflow import (
-    DATA,
-    ERRORS,
+    CHUNK,
     MAX_BYTES,
-    PIECE,
     VERSION,
-    Kind,
     Pointer,
-    Row,
-    cut,
-    items,
-    keys_in,
+    RowKey,
+    chunk_keys,
     life_of,
+    log_key,
     other_slot,
     pointer_in,
+    split,
     version_of,
-    version_of_order,
 )
-from pynamodb_tracker.model.row import Changes, TaskRow, stored_row
-from pynamodb_tracker.model.serialization import Stored, same
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.serialization import same
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
-from pynamodb_tracker.transitions.statements import StepWrites, get
-
-__all__ = [
-    "is_too_large_for_row",
-    "next_version",
-    "of_new_row",
-    "put_errors",
-    "put_errors_of_order",
-    "settle",
-    "too_large",
-]
+from pynamodb_tracker.transitions.statements import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
 
 MAX_AT_ONCE = 3_800_000
 """Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 allows 4 MB."""
 
 _version_there = Path(VERSION)
-_AT_THE_END = 999_999
+_LAST_NUMBER = 999_999
 _TRIES = 4
 
 
-def next_version(writes: StepWrites[T], lock: Lock[T], changes: Changes) -> Changes:
-    """Put `data` beside the row where it is too large for it; return the changes with the pointer in its place.
+def put_next_version(lock: Lock[T], changes: Changes) -> Changes:
+    """Put `data` into overflow chunks; return the changes with the pointer in its place.
 
-    Each call counts as a save: a late copy of one write must not pass as a part of another. LockLostError where a
-    piece is refused, because a later holder has written.
+    It counts as a save: a late copy of one write must not pass for a part of another. LockLostError if a chunk is
+    refused, because a later holder has written it.
     """
     lock.saves += 1
-    attribute, value = changes.get("data", (None, None))
-    if attribute is None or value is None or not is_too_large_for_row(writes.model, value):
+    attribute, value = changes["data"]
+    if value is None:
         return changes
     version = version_of(lock.create_time, lock.fence, lock.saves)
-    pointer, pieces = cut(value[STRING], lock.free_slot, version)
-    for item in _items_of(_place(lock.task), lock.token, DATA, pointer, pieces):
-        _put(writes, lock, item, version)
+    pointer, chunks = split(value[STRING], lock.free_slot, version)
+    for item in _chunk_items(_key(lock.task), lock.token, pointer, chunks):
+        _put_chunk(lock, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
 
 
-def put_errors(writes: StepWrites[T], lock: Lock[T], text: str) -> Pointer:
-    """Put all failures on record beside the row, and return where they lie; LockLostError as of `next_version`."""
-    version = version_of(lock.create_time, lock.fence, _AT_THE_END)
-    pointer, pieces = cut(text, _free_for_errors(lock.task), version)
-    for item in _items_of(_place(lock.task), lock.token, ERRORS, pointer, pieces):
-        _put(writes, lock, item, version)
-    return pointer
+def version_of_failures(create_time: datetime, fence: int) -> str:
+    """Return the version of the failure log that a run writes at its end."""
+    return version_of(create_time, fence, _LAST_NUMBER)
 
 
-def put_errors_of_order(writes: StepWrites[T], row: T, token: str, text: str) -> Pointer | None:
-    """Put all failures beside the row of a task that an order sets aside; None where a later order has done so."""
-    version = version_of_order(row.create_time, row.fence, token)
-    pointer, pieces = cut(text, _free_for_errors(row), version)
-    for item in _items_of(_place(row), token, ERRORS, pointer, pieces):
-        try:
-            _send(writes, item, when.no_later_version(version))
-        except Refused:
-            found = _there(writes, item)
-            if found is None or found[VERSION][STRING] != version:
-                return None
-    return pointer
+def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
+    """Put all failures of a task, whole, into its log item, because its row has no room for them.
+
+    The status is on record by then. A log item of a later version stays; if the log cannot be written, that is logged,
+    and the short entry in the row stays.
+    """
+    try:
+        item = {
+            **log_key(_key(row)),
+            VERSION: {STRING: version},
+            "lock": {STRING: token},
+            CHUNK: {BINARY: packed(row.errors)},
+        }
+        _put(statements, item, when.no_later_version(version))
+    except Refused:
+        return
+    except PynamoDBException as error:
+        log.warning("the last errors of %s %r are cut to fit the row: %s", type(row).__name__, row.task_id, error)
 
 
-def _there(writes: StepWrites[T], item: Stored) -> Stored | None:
-    """Return the piece that is there in the place of another."""
-    return next(items(writes.table, [{name: item[name] for name in ("task_id", "use_case_id")}]), None)
+def settle(lock: Lock[T]) -> None:
+    """Find out what the row holds after a save without an answer, and have the late copy of that save refused.
 
-
-def _free_for_errors(row: TaskRow) -> str:
-    before: Pointer | None = row.attribute_values.get("errors_beside")
-    return other_slot(before.slot if before is not None else None)
-
-
-def settle(writes: StepWrites[T], lock: Lock[T]) -> None:
-    """Find out what the row holds after a save without an answer, and keep the late copy of that out.
-
-    Otherwise the next save would compare with the wrong row, and could put its pieces where that row points to.
+    Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
     """
     lock.saves += 1
-    task_id, until = lock.task.task_id, lock.expire_time
+    statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
     try:
         saves = str(lock.saves)
-        answer = writes.send(writes.settle, task_id, until=until, token=lock.token, saves=saves)["Attributes"]
+        answer = statements.send(statements.settle, task_id, until=until, token=lock.token, saves=saves)["Attributes"]
     except Refused:
-        row = get(writes.model, task_id, until=until)
-        if row is None or not is_held_by(row, writes.codes, [lock.token]) or row.saves < lock.saves:
-            raise lost(lock.task, writes.codes.step, "save", row) from None
-        answer = stored_row(row)
+        row = get(statements.model, task_id, until=until)
+        if row is None or not is_held_by(row, statements.codes, [lock.token]) or row.saves < lock.saves:
+            raise lost(lock, "save", row) from None
+        answer = row._row_state.stored
     if lock.unsure is not None:
         changes, sent = lock.unsure
         if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
-            lock.stored(changes, sent)
+            lock.mark_saved(changes, sent)
     pointer = pointer_in(answer)
     lock.slot, lock.unsure = (pointer.slot if pointer else None), None
 
 
-def of_new_row(
-    model: type[TaskRow], task_id: str, create_time: datetime, item: Stored
-) -> tuple[dict[str, Any], list[Stored]]:
-    """Return the stored form of `data` in a new row, and the items to be put beside it in the same transaction."""
-    value = item["data"]
-    if not is_too_large_for_row(model, value):
-        return value, []
-    too_large(model, task_id, value)
-    pointer, pieces = cut(value[STRING], "A", version_of(create_time, 0, 0))
-    packed = sum(map(len, pieces))
-    if packed > MAX_AT_ONCE:
+def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:
+    """Replace too large `data` of a new row by a pointer; return the chunks to put in the same transaction."""
+    value = item.get("data")
+    if value is None or not is_too_large_for_row(model, value):
+        return []
+    check_data_size(model, task_id, value)
+    pointer, chunks = split(value[STRING], other_slot(None), version_of(create_time, 0, 0))
+    size = sum(map(len, chunks))
+    if size > MAX_AT_ONCE:
         raise ValueNotStorableError(
-            f"{model.__name__} {task_id!r} cannot be created with data of {packed:,} bytes, packed: at once it "
-            f"takes {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
-            task_id=task_id,
-            attribute="data",
-            size=packed,
-        )
-    place = task_id, model.tracker.use_case.name
-    end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
-    token = item["creation"][STRING]
-    return pointer.stored(), [{**put, **end} for put in _items_of(place, token, DATA, pointer, pieces)]
-
-
-def is_too_large_for_row(model: type[TaskRow], value: Mapping[str, Any]) -> bool:
-    """Tell whether a text is to lie beside the row."""
-    return len(value[STRING].encode()) > model.tracker.use_case.data_in_row
-
-
-def too_large(model: type[TaskRow], task_id: str, value: Mapping[str, Any]) -> None:
-    """Raise where `data` is too large to be kept at all."""
-    size = len(value[STRING].encode())
-    if size > MAX_BYTES:
-        raise ValueNotStorableError(
-            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, and {MAX_BYTES:,} are kept: put it into "
-            "an object store, and keep a pointer to it in data",
+            f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed: a create takes "
+            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save the data, which takes {MAX_BYTES:,}",
             task_id=task_id,
             attribute="data",
             size=size,
         )
+    item["data"] = pointer.stored()
+    end = {"expire_time": item["expire_time"]} if "expire_time" in item else {}
+    key, token = (task_id, model.tracker.use_case.name), item["creation"][STRING]
+    return [{**chunk, **end} for chunk in _chunk_items(key, token, pointer, chunks)]
 
 
-def _place(row: TaskRow) -> Row:
+def _key(row: TaskRow) -> RowKey:
     return row.task_id, row.use_case_id
 
 
-def _items_of(place: Row, token: str, kind: Kind, pointer: Pointer, pieces: list[bytes]) -> Iterator[Stored]:
-    """Yield the pieces as they are put beside the row of that place."""
+def _chunk_items(row: RowKey, token: str, pointer: Pointer, chunks: list[bytes]) -> Iterator[Item]:
+    """Yield the chunks of a row as they are stored."""
     of_all = {VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
-    for key, piece in zip(keys_in(place, kind, pointer), pieces, strict=True):
-        yield {**key, **of_all, PIECE: {BINARY: piece}}
+    for key, chunk in zip(chunk_keys(row, pointer), chunks, strict=True):
+        yield {**key, **of_all, CHUNK: {BINARY: chunk}}
 
 
-def _put(writes: StepWrites[T], lock: Lock[T], item: Stored, version: str) -> None:
-    """Put a piece unless a later holder has written there, which proves that the lock was lost.
+def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
+    """Put a chunk unless a later holder has written it, which proves that the lock was lost.
 
-    What is there of a former life of the task, whose clock was ahead, belongs to nobody: that is overwritten.
+    A chunk that an earlier life of the task left, created by a machine whose clock was ahead, is overwritten.
     """
+    statements, task_id = lock.statements, lock.task.task_id
     condition = when.no_later_version(version)
     for _ in range(_TRIES):
         try:
-            _send(writes, item, condition, until=lock.expire_time)
+            _put(statements, item, condition, until=lock.expire_time)
         except Refused:
-            found = _there(writes, item)  # before the row: what came after that was seen is not meant
+            # Read before the row: a chunk that is written after this look must not be taken for the one that refused.
+            found = _chunk_there(statements, item)
             if found is not None and found[VERSION][STRING] == version:
                 return  # a repeated request met its own success
-            row = get(writes.model, lock.task.task_id, until=lock.expire_time)
+            row = get(statements.model, task_id, until=lock.expire_time)
             of_this_life = found is not None and found[VERSION][STRING].startswith(life_of(lock.create_time))
-            if row is None or of_this_life or not is_held_by(row, writes.codes, [lock.token]):
-                raise lost(lock.task, writes.codes.step, "save", row) from None
+            if row is None or of_this_life or not is_held_by(row, statements.codes, [lock.token]):
+                raise lost(lock, "save", row) from None
             condition = _version_there == found[VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return
     raise TrackerError(
-        f"cannot save data of {writes.model.__name__} {lock.task.task_id!r}: what lies beside it changed {_TRIES} "
-        "times meanwhile, though this run holds the lock; is something else writing there?"
+        f"cannot save data of {statements.model.__name__} {task_id!r}: its overflow chunks changed {_TRIES} times "
+        "meanwhile, although this run holds the lock; does another program write them?"
     )
 
 
-def _send(writes: StepWrites[T], item: Stored, condition: Condition, *, until: datetime | None = None) -> None:
-    request = writes.table.get_operation_kwargs("", "", condition=condition)
+def _chunk_there(statements: StepStatements[T], item: Item) -> Item | None:
+    """Read the chunk that has the key of another."""
+    key = {name: item[name] for name in ("task_id", "use_case_id")}
+    return next(get_items(statements.table, [key]), None)
+
+
+def _put(statements: StepStatements[T], item: Item, condition: Condition, *, until: datetime | None = None) -> None:
+    request: dict[str, Any] = statements.table.get_operation_kwargs("", "", condition=condition)
     del request["Key"], request["TableName"]
-    send(writes.table, "PutItem", {**request, "Item": item}, until=until)
+    send(statements.table, "PutItem", {**request, "Item": item}, until=until)

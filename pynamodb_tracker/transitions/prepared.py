@@ -18,25 +18,20 @@ from pynamodb.constants import (
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
-from pynamodb_tracker.model.row import TaskRow
-
-__all__ = ["PreparedWrite", "Slot", "fill", "seen_values", "slot"]
-
-
 _PLACE = re.compile(r":\d+")
-"""Where a value stands in an expression of PynamoDB's."""
+"""The placeholder of a value in an expression of PynamoDB."""
 
 
 class Slot(str):
-    """The name of a value that is not known before the request; it stands where the value will stand."""
+    """The name of a value that is known only at the request, in the place of the value."""
 
     __slots__ = ()
 
 
 def slot(attribute: Attribute[Any], name: str, kind: str | None = None) -> object:
-    """Return an operand for PynamoDB's expressions that holds the place of a value of that attribute.
+    """Return an operand for PynamoDB's expressions in the place of a value of that attribute.
 
-    `kind` is the type of the value, where it is not the one that the attribute declares.
+    `kind` is the type of the value if it is not the type that the attribute declares.
     """
     return {kind or attribute.attr_type: Slot(name)}
 
@@ -47,13 +42,8 @@ def fill(attribute: Attribute[Any], name: str, kind: str | None = None) -> Actio
     return attribute.set(value)
 
 
-def seen_values(row: TaskRow) -> dict[str, str]:
-    """Return the values of the slots that say that a row is as it was read."""
-    return {"seen_status": str(row.status), "seen_fence": str(row.fence), "seen_attempt": str(row.attempt)}
-
-
 class PreparedWrite:
-    """An UpdateItem or DeleteItem: rendered by PynamoDB when it is made, filled for each request."""
+    """An UpdateItem or DeleteItem: rendered by PynamoDB once, and filled for each request."""
 
     def __init__(
         self,
@@ -87,9 +77,9 @@ class PreparedWrite:
 
 
 def _each_once(rendered: dict[str, Any], values: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Let what stands for one value have one place in the expressions; PynamoDB gives each occurrence its own.
+    """Give equal values one placeholder; PynamoDB gives each occurrence its own.
 
-    A request then has fewer values to be put into its form, which takes most of the time that it costs a client.
+    A request then has fewer values to serialize, which takes most of the client's time.
     """
     places: dict[object, str] = {}
     first = {

@@ -1,8 +1,7 @@
-"""What each transition of a step asks of DynamoDB: condition and update, rendered once per step."""
+"""The write of each transition of a step: condition and update, rendered once per step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -14,187 +13,166 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.transport import send
-from pynamodb_tracker.model.damaged import decidable, load_leniently
-from pynamodb_tracker.model.row import Changes, TaskRow
+from pynamodb_tracker.dynamodb.connection import send
+from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
-from pynamodb_tracker.transitions.user_attributes import own_actions, shape_of
-
-__all__ = ["StepWrites", "get"]
 
 T = TypeVar("T", bound=TaskRow)
 
 _PAST_THE_END = 9999
-"""SET of a list's element beyond its end appends; a finish cuts the list, so it is as long as a row of deaths."""
+"""SET of an element beyond the end of a list appends; a finish cuts the list, so only claims that died lengthen it."""
 
 _MOST_SHAPES = 128
+"""How many rendered writes a step keeps; blocks change few different sets of attributes."""
 
 
-class StepWrites(Generic[T]):
+class StepStatements(Generic[T]):
     """The writes of one step of one use case."""
 
     def __init__(self, model: type[T], codes: Codes, max_attempts: int) -> None:
         self.model = model
         self.codes = codes
         self.max_attempts = max_attempts
+        self.keeps_for_a_time = model.tracker.use_case.keep_for is not None
         self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
 
     @cached_property
     def claim(self) -> PreparedWrite:
-        """Take a task that waits, or whose lock is over: the first request of every run."""
+        """Take a task that waits, or whose lock has expired: the first request of every run."""
         startable = when.waiting(self.codes) | when.abandoned(self.codes)
         attempt = TaskRow.attempt.set(TaskRow.attempt + 1)
         return self._write(startable & when.under_limit() & when.later_token(), *self._taking(attempt))
 
     def claim_from(self, code: int) -> PreparedWrite:
         """Take a task from exactly that state, as the first attempt of this step."""
-
-        def render() -> PreparedWrite:
-            attempt = TaskRow.attempt.set(1)
-            return self._write(when.at(code) & when.due() & when.later_token(), *self._taking(attempt))
-
-        return self._shape(("claim_from", code), render)
+        if write := self._shapes.get(("claim_from", code)):
+            return write
+        attempt = TaskRow.attempt.set(1)
+        write = self._write(when.at(code) & when.due() & when.later_token(), *self._taking(attempt))
+        return self._keep(("claim_from", code), write)
 
     def succeed(self, changes: Changes) -> PreparedWrite:
         """Finish with success, together with what the block changed."""
-
-        def render() -> PreparedWrite:
-            code = self.codes.succeeded
-            ends = self.model.tracker.ends_at(code)
-            return self._finish(code, TaskRow.last_error.remove(), *own_actions(changes), ends=ends)
-
-        return self._shape(("succeed", *shape_of(changes)), render)
+        shape = _shape("succeed", changes)
+        if write := self._shapes.get(shape):
+            return write
+        code = self.codes.succeeded
+        actions = [TaskRow.last_error.remove(), *_user_actions(changes)]
+        return self._keep(shape, self._finish(code, *actions, ends=self.model.tracker.ends_at(code)))
 
     def commit(self, changes: Changes) -> PreparedWrite:
-        """Finish with success as a part of a transaction, of which no late copy is applied after a `settle`."""
-
-        def render() -> PreparedWrite:
-            code = self.codes.succeeded
-            ends = self.model.tracker.ends_at(code)
-            fence = fill(TaskRow.saves, "saves")
-            return self._finish(
-                code, TaskRow.last_error.remove(), fence, *own_actions(changes), ends=ends, also=when.later_save()
-            )
-
-        return self._shape(("commit", *shape_of(changes)), render)
+        """Finish with success as part of a transaction; after a `settle`, no late copy of it is applied."""
+        shape = _shape("commit", changes)
+        if write := self._shapes.get(shape):
+            return write
+        code = self.codes.succeeded
+        actions = [TaskRow.last_error.remove(), fill(TaskRow.saves, "saves"), *_user_actions(changes)]
+        ends = self.model.tracker.ends_at(code)
+        return self._keep(shape, self._finish(code, *actions, ends=ends, also=when.later_save()))
 
     @cached_property
     def check(self) -> PreparedWrite:
-        """Say in a transaction that the lock is held; it counts as a save, so that it leaves a trace."""
+        """Check in a transaction that the lock is held; it counts as a save, so that it leaves a trace in the row."""
         condition = when.mine(self.codes) & when.later_save()
         return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
 
     @cached_property
     def fail(self) -> PreparedWrite:
-        """Finish with a failure that another attempt may mend."""
+        """Finish with a failure after which another attempt is allowed."""
         return self._finish(self.codes.failed, *_ERRORS)
 
     @cached_property
     def give_up(self) -> PreparedWrite:
-        """Finish with a failure after which nothing more is tried."""
+        """Finish with a failure after which the task is ignored."""
         return self._finish(self.codes.ignored, *_ERRORS, ends=True)
-
-    def failing(self, *, final: bool, beside: bool) -> PreparedWrite:
-        """Finish with a failure, and with a pointer to the failures `beside` the row."""
-        if not beside:
-            return self.give_up if final else self.fail
-
-        def render() -> PreparedWrite:
-            pointer = fill(TaskRow.errors_beside, "errors_beside")
-            return self._finish(self.codes.ignored if final else self.codes.failed, *_ERRORS, pointer, ends=final)
-
-        return self._shape(("failing", final), render)
 
     @cached_property
     def release(self) -> PreparedWrite:
-        """Finish without a result, as if the attempt had not begun."""
+        """Finish without a result, as if the attempt had not started."""
         return self._finish(self.codes.pending)
 
     @cached_property
     def extend(self) -> PreparedWrite:
-        """Make the lock longer; touches no indexed attribute."""
+        """Extend the lock; writes no indexed attribute."""
         expire = fill(TaskRow.lock_expire_time, "expire")
         return PreparedWrite(self.table, condition=when.mine(self.codes) & when.grows(), actions=[expire])
 
     def save(self, changes: Changes) -> PreparedWrite:
-        """Store what the block changed so far; touches no indexed attribute."""
-
-        def render() -> PreparedWrite:
-            condition = when.mine(self.codes) & when.later_save()
-            return PreparedWrite(
-                self.table, condition=condition, actions=[fill(TaskRow.saves, "saves"), *own_actions(changes)]
-            )
-
-        return self._shape(("save", *shape_of(changes)), render)
+        """Store what the block changed so far; writes no indexed attribute."""
+        shape = _shape("save", changes)
+        if write := self._shapes.get(shape):
+            return write
+        condition = when.mine(self.codes) & when.later_save()
+        actions = [fill(TaskRow.saves, "saves"), *_user_actions(changes)]
+        return self._keep(shape, PreparedWrite(self.table, condition=condition, actions=actions))
 
     @cached_property
     def settle(self) -> PreparedWrite:
-        """Count a save that stores nothing: it keeps the late copy of an earlier one out, and tells how the row is."""
+        """Count a save that stores nothing: late copies of earlier saves are refused after it. Returns the row."""
         return self._write(when.mine(self.codes) & when.later_save(), fill(TaskRow.saves, "saves"))
 
     @cached_property
     def keep_out(self) -> PreparedWrite:
-        """Count a save that stores nothing, unless the row has counted another since it was seen."""
+        """Count a save that stores nothing, unless the row has counted another one since it was read."""
         condition = when.mine(self.codes) & when.saves_seen()
         return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
 
-    def spend(self, *, beside: bool) -> PreparedWrite:
-        """Set a task aside that waits and has no attempt left; `beside` as of `failing`."""
-        return self._set_aside("spend", when.seen, beside=beside)
+    @cached_property
+    def spend(self) -> PreparedWrite:
+        """Set a task aside that waits and has no attempt left."""
+        return self._set_aside(when.seen())
 
-    def spend_abandoned(self, *, beside: bool) -> PreparedWrite:
-        """Set a task aside whose last attempt died with its worker; its fence stays among the unfinished."""
-        return self._set_aside("spend abandoned", lambda: when.seen() & when.lock_is_over(), beside=beside)
+    @cached_property
+    def spend_abandoned(self) -> PreparedWrite:
+        """Set a task aside whose last attempt died with its worker; its fence stays among the unfinished ones."""
+        return self._set_aside(when.seen() & when.lock_expired())
 
     @cached_property
     def reopen(self) -> PreparedWrite:
-        """Give a task a fresh set of attempts, unless its end is set: then there may be more to keep than the row."""
-        return self._reopen(self._may_be_reopened() & when.stays())
+        """Give a task a fresh set of attempts, unless it has a time to live, which its overflow chunks have, too."""
+        return self._reopen(self._may_be_reopened() & when.has_no_time_to_live())
 
     @cached_property
     def reopen_ended(self) -> PreparedWrite:
-        """Do so once what lies beside the row is kept."""
+        """Give it a fresh set of attempts after the time to live of its overflow chunks was removed."""
         return self._reopen(self._may_be_reopened())
 
-    def ignore(self, *, beside: bool) -> PreparedWrite:
-        """Set a task aside on a person's order."""
-
-        def as_seen() -> Condition:
-            free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-            condition: Condition = when.seen() & free & when.later_token()
-            return condition
-
-        return self._set_aside("ignore", as_seen, beside=beside)
+    @cached_property
+    def ignore(self) -> PreparedWrite:
+        """Set a task aside by command."""
+        free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
+        return self._set_aside(when.seen() & free & when.later_token())
 
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
     ) -> dict[str, Any]:
-        """Send one of these writes, for which there is time `until`; raise Refused, or PynamoDB's UpdateError."""
-        request = write.request(self.model.tracker.key(task_id), values)
-        return send(self.model.tracker.connection(), "UpdateItem", request, until=until)
+        """Send one of these writes, and retry it until then; raise Refused, or PynamoDB's UpdateError."""
+        tracker = self.model.tracker
+        return send(tracker.table.connection(), "UpdateItem", write.request(tracker.key(task_id), values), until=until)
 
     def moved(self, code: int, task_id: str, now: datetime, due: datetime | None = None) -> dict[str, Any]:
-        """Return the values of every change of state: its index keys and its times, from one reading of the clock."""
+        """Return the values of every status change: its index keys and its times, from one reading of the clock."""
         stamped = clock.stamp(now)
         values = {
             "status_key": self.model.tracker.use_case.status_key(code, task_id),
             "now": stamped,
             "due": stamped if due is None or due <= now else clock.stamp(due),
         }
-        if keep_until := self.keep_until(code, now):
+        if self.keeps_for_a_time and (keep_until := self.keep_until(code, now)):
             values["keep_until"] = keep_until
         return values
 
     def keep_until(self, code: int, now: datetime) -> str | None:
-        """Return the stored time to live of a task that came to this state now; None where it stays."""
+        """Return the stored time to live of a task that came to this state now; None if it is kept for ever."""
         keep_for = self.model.tracker.use_case.keep_for
         return str(int((now + keep_for).timestamp())) if keep_for and self.model.tracker.ends_at(code) else None
 
     @property
     def table(self) -> TableConnection:
-        """The connection of the table: PynamoDB renders by it."""
+        """The connection of the table, by which PynamoDB renders expressions."""
         return self.model.tracker.connection()
 
     def _taking(self, attempt: Action) -> list[Action]:
@@ -228,13 +206,9 @@ class StepWrites(Generic[T]):
         actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
         return self._write(condition, *actions, TaskRow.expire_time.remove())
 
-    def _set_aside(self, name: str, condition: Callable[[], Condition], *, beside: bool) -> PreparedWrite:
-        def render() -> PreparedWrite:
-            token = fill(TaskRow.lock, "token")  # without a later one, the late copy of a refused reopen could undo it
-            moves, pointer = self._moves(self.codes.ignored, ends=True), fill(TaskRow.errors_beside, "errors_beside")
-            return self._write(condition(), *moves, *_ERRORS, token, *([pointer] if beside else []))
-
-        return self._shape((name, beside), render)
+    def _set_aside(self, condition: Condition) -> PreparedWrite:
+        token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it
+        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *_ERRORS, token)
 
     def _moves(self, code: int, *, ends: bool = False) -> list[Action]:
         actions: list[Action] = [
@@ -250,13 +224,11 @@ class StepWrites(Generic[T]):
     def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:
         return PreparedWrite(self.table, condition=condition, actions=actions, return_values=ALL_NEW)
 
-    def _shape(self, key: tuple[object, ...], render: Callable[[], PreparedWrite]) -> PreparedWrite:
-        """Return the write of that shape, rendered when it is first wanted: blocks change few sets of attributes."""
-        write = self._shapes.get(key)
-        if write is None:
-            if len(self._shapes) >= _MOST_SHAPES:
-                self._shapes.clear()
-            write = self._shapes[key] = render()
+    def _keep(self, shape: tuple[object, ...], write: PreparedWrite) -> PreparedWrite:
+        """Keep a rendered write for the next request of that shape."""
+        if len(self._shapes) >= _MOST_SHAPES:
+            self._shapes.clear()
+        self._shapes[shape] = write
         return write
 
 
@@ -266,8 +238,26 @@ _ERRORS = (
 )
 
 
+def _shape(name: str, changes: Changes) -> tuple[object, ...]:
+    """Return which attributes change, and the type of each: writes of one shape are rendered once."""
+    return (name, *((name, value and next(iter(value))) for name, (_, value) in changes.items()))
+
+
+def _user_actions(changes: Changes) -> list[Action]:
+    """Return the actions that store what the block changed."""
+    return [
+        attribute.remove() if value is None else fill(attribute, f"own {name}", next(iter(value)))
+        for name, (attribute, value) in changes.items()
+    ]
+
+
+def user_values(changes: Changes) -> dict[str, Any]:
+    """Return the values of the slots of the block's changes."""
+    return {f"own {name}": next(iter(value.values())) for name, (_, value) in changes.items() if value is not None}
+
+
 def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:
-    """Read a task, strongly consistent; None where there is none, a TaskError where nothing can be decided by it."""
+    """Read a task, strongly consistent; None if there is none, a TaskError if the tracker's attributes are damaged."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
-    item = send(model.tracker.connection(), "GetItem", request, until=until).get("Item")
-    return decidable(load_leniently(model, item)) if item else None
+    item = send(model.tracker.table.connection(), "GetItem", request, until=until).get("Item")
+    return check_tracker_attributes(load(model, item)) if item else None

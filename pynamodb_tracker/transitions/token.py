@@ -1,4 +1,4 @@
-"""What a claim signs with: tokens that only grow."""
+"""The tokens of claims and commands: each is later than those before it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import secrets
 import threading
 import time
 
-__all__ = ["new_token"]
-
 _guard = threading.Lock()
 _last = 0
 
 
 def _renew() -> None:
-    """Give a forked process a lock of its own: a thread of its parent may hold this one for ever."""
+    """Give a forked process a lock of its own: a thread of its parent may have held this one when it forked."""
     global _guard  # noqa: PLW0603 - the order holds for the whole process
     _guard = threading.Lock()
 

@@ -20,7 +20,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_passing
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -206,7 +206,7 @@ class StepPoller:
             return
         pause = self._outage.note_failure(error)
         self._failures += 1
-        if is_passing(error) or self._failures >= _FAILURES_IN_A_ROW:
+        if is_temporary(error) or self._failures >= _FAILURES_IN_A_ROW:
             self._cut(pause)
 
     def _next(self) -> str | None:
@@ -264,4 +264,4 @@ class StepPoller:
 
 def _is_caused_by_task(error: Exception | None) -> bool:
     """Return whether a task was not started because of what its row contains."""
-    return type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_passing(error))
+    return type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_temporary(error))

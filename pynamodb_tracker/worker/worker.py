@@ -21,7 +21,7 @@ from pynamodb_tracker.arguments import (
     check_threads,
     shown,
 )
-from pynamodb_tracker.dynamodb.error_codes import is_passing
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.worker import process_main
 from pynamodb_tracker.worker.poller import Tally
@@ -126,7 +126,7 @@ class Worker:
             try:
                 step.next_due()
             except PynamoDBException as error:
-                if not is_passing(error):
+                if not is_temporary(error):
                     raise
                 log.warning(
                     "%s.%s cannot be polled yet; the worker keeps trying: %s", step.model.__name__, step.name, error

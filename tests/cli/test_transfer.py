@@ -208,7 +208,7 @@ def test_what_export_writes_load_reads_back() -> None:
     Sample.delete_task("s-1")
     assert load(ended.out, of=SAMPLE).err == ""
     after = Sample.get_task("s-1")
-    for name, _ in Sample.tracker.own_attributes():
+    for name in Sample.tracker.own_attributes:
         was, now = getattr(before, name), getattr(after, name)
         assert (now.attribute_values if name == "place" else now) == (was.attribute_values if name == "place" else was)
     assert run("export", of=SAMPLE).out == ended.out

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from pynamodb_tracker import LockLostError, TaskLockedError
-from pynamodb_tracker.transitions import StepWrites
+from pynamodb_tracker.transitions import StepStatements
 from tests.support.paced_clock import PATIENCE, PacedClock, heart, paced
 from tests.support.recorder import recorded
 from tests.support.rows import client, index_entries, stored
@@ -148,7 +148,7 @@ def test_a_longer_extension_by_the_block_saves_beats(clock: PacedClock) -> None:
 def test_an_extension_that_is_heard_of_late_does_not_shorten_what_the_block_believes(
     clock: PacedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, overtaken = StepWrites.send, threading.Event()
+    send, overtaken = StepStatements.send, threading.Event()
 
     def overtake(*given: Any, **values: Any) -> Any:
         answer = send(*given, **values)
@@ -159,7 +159,7 @@ def test_an_extension_that_is_heard_of_late_does_not_shorten_what_the_block_beli
 
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, monkeypatch.context() as patch:
-        patch.setattr(StepWrites, "send", overtake)
+        patch.setattr(StepStatements, "send", overtake)
         ctx.extend_lock(timedelta(minutes=6))
         assert overtaken.is_set()
         assert ctx.lock_expire_time == ctx.task.lock_expire_time == clock.now() + timedelta(hours=1)

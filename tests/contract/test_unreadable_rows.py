@@ -1,4 +1,4 @@
-"""Rows that cannot be read: somebody else changed them, or an attribute was declared anew as another kind."""
+"""Rows that cannot be read as declared: another program changed them, or an attribute has another type now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import TaskIgnoredError, TrackerError
+from pynamodb_tracker import TrackerError
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
 from tests.support.rows import change, client, stored
@@ -28,20 +28,37 @@ UNREADABLE: dict[str, Any] = {
 
 
 @columns("name")([*UNREADABLE, "data"])
-def test_a_task_whose_row_cannot_be_read_is_not_left_in_progress(name: str) -> None:
+def test_a_block_that_touches_an_unreadable_attribute_fails_and_the_error_names_it(name: str) -> None:
     Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
-    with pytest.raises(Exception, match=name), Odd.work.start("o-1"):
-        pytest.fail("its task cannot be read")
-    assert stored(Odd, "o-1")["status"] != {"N": str(Odd.work.in_progress.code)}
+    with (
+        pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}") as raised,
+        Odd.work.start("o-1") as ctx,
+    ):
+        getattr(ctx.task, name)
+    assert raised.value.__cause__ is not None
+    task = Odd.get_task("o-1")
+    assert task.state == Odd.work.failed
+    assert name in task.errors[-1].message
 
 
-@columns("name")([*UNREADABLE])
-def test_a_row_that_cannot_be_read_does_not_keep_others_from_running(name: str) -> None:
-    Odd.create_many(["o-1", "o-2", "o-3"])
-    change(Odd, "o-2", **{name: UNREADABLE[name]})
-    report = Odd.work.run_all(nothing)
-    assert (sorted(report.succeeded), [*report.refused]) == (["o-1", "o-3"], ["o-2"])
+@columns("name")([*UNREADABLE, "data"])
+def test_a_block_that_does_not_touch_an_unreadable_attribute_succeeds_and_leaves_it_as_it_is(name: str) -> None:
+    Odd.create("o-1")
+    value = UNREADABLE.get(name, {"N": "5"})
+    change(Odd, "o-1", **{name: value})
+    with Odd.work.start("o-1") as ctx:
+        ctx.task.text = "done"
+    assert (stored(Odd, "o-1")[name], Odd.get_task("o-1").text) == (value, "done")
+
+
+def test_a_block_can_replace_what_cannot_be_read() -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", number={"S": "x"}, data={"N": "5"})
+    with Odd.work.start("o-1") as ctx:
+        ctx.task.number = 7
+        ctx.task.data = {"a": 1}
+    assert (Odd.get_task("o-1").number, Odd.get_task("o-1").data) == (7, {"a": 1})
 
 
 @columns("name")([*UNREADABLE])
@@ -53,32 +70,26 @@ def test_a_row_that_cannot_be_read_can_be_deleted(name: str) -> None:
 
 
 @columns("name")([*UNREADABLE, "data"])
-def test_a_row_that_cannot_be_read_is_an_error_to_whoever_asks_for_it(name: str) -> None:
+def test_a_row_with_an_unreadable_attribute_is_read_and_raises_where_it_is_touched(name: str) -> None:
     Odd.create("o-1")
     change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
-    for read in (
-        lambda: Odd.get_task("o-1"),
-        lambda: list(Odd.work.pending.query()),
-        Odd.work.pending.page,
-        lambda: list(Odd.work.todo()),
-    ):
-        with pytest.raises(TrackerError, match=f"'o-1' cannot be read: .*{name}"):
-            read()
+    (queried,), (due,) = Odd.work.pending.query(), Odd.work.todo()
+    (paged,) = Odd.work.pending.page().tasks
+    for task in (Odd.get_task("o-1"), queried, due, paged):
+        assert task.state == Odd.work.pending
+        for _ in range(2):
+            with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
+                getattr(task, name)
+        assert "<unreadable: " in repr(task)
 
 
-def test_a_row_that_cannot_be_read_is_ignored_and_reopened_and_used_up_like_any_other() -> None:
+def test_a_row_with_an_unreadable_attribute_is_ignored_and_reopened_like_any_other() -> None:
     Odd.create("o-1")
     change(Odd, "o-1", number=UNREADABLE["number"])
-    Odd.work.ignore("o-1", reason="mend it")
+    Odd.work.ignore("o-1", reason="correct it")
     assert Odd.work.reopen("o-1").state == Odd.work.pending
-    for _ in range(Odd.work.declared.max_attempts):
-        with pytest.raises(TrackerError, match="cannot be read"), Odd.work.start("o-1"):
-            pytest.fail("its task cannot be read")
-    with pytest.raises(TaskIgnoredError), Odd.work.start("o-1"):
-        pytest.fail("its task cannot be read")
     change(Odd, "o-1", number={"N": "5"})
     assert Odd.get_task("o-1").number == 5
-    assert "number" in Odd.get_task("o-1").errors[-1].message
 
 
 BROKEN: dict[str, Any] = {

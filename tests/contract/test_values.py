@@ -185,7 +185,7 @@ def test_a_change_within_a_value_is_saved(
     )
     with recorded() as requests, Odd.work.start("o-1") as ctx:
         change(ctx.task)
-    own = {attribute.attr_name for _, attribute in Odd.tracker.own_attributes()}
+    own = {attribute.attr_name for attribute in Odd.tracker.own_attributes.values()}
     assert requests[-1].written & own == {name}
     assert read(Odd.get_task("o-1")) == expected
 

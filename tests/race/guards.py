@@ -11,13 +11,11 @@ import pytest
 from pynamodb.expressions.update import RemoveAction
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.dynamodb import transport as sending
+from pynamodb_tracker.dynamodb import connection
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock, claims, commits, conditions, finishes
-from pynamodb_tracker.transitions import creations as rows
-from pynamodb_tracker.transitions import overflow_writes as beside
+from pynamodb_tracker.transitions import Lock, claims, commits, conditions, creations, finishes, overflow_writes
 from pynamodb_tracker.transitions.prepared import slot
-from pynamodb_tracker.transitions.statements import StepWrites
+from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_runs as runs
@@ -62,12 +60,12 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    patch.setattr(finishes, "landed", landed)
+    patch.setattr(finishes, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Read a refused finish by the status of the row alone."""
-    patch.setattr(finishes, "landed", lambda _, row: not str(row.state).endswith("in_progress"))
+    patch.setattr(finishes, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
 def attempts_go_on(patch: Patch) -> None:
@@ -83,13 +81,12 @@ def attempts_go_on(patch: Patch) -> None:
 
 def keep_the_end(patch: Patch) -> None:
     """Leave `expire_time` in place where it would be removed."""
-    for name in ("_write", "_shape"):
-        original = getattr(StepWrites, name)
+    original = StepStatements._write
 
-        def kept(self: Any, *given: Any, original: Any = original) -> Any:
-            return original(self, *(part for part in given if not isinstance(part, RemoveAction)))
+    def kept(self: Any, *given: Any) -> Any:
+        return original(self, *(part for part in given if not isinstance(part, RemoveAction)))
 
-        patch.setattr(StepWrites, name, kept)
+    patch.setattr(StepStatements, "_write", kept)
 
 
 def enter_at_once(patch: Patch) -> None:
@@ -110,24 +107,24 @@ def forget_my_token(patch: Patch) -> None:
 
 def forget_repeats(patch: Patch) -> None:
     """Do not look at how often the SDK sent a request."""
-    patch.setattr(sending, "was_repeated", lambda _: False)
+    patch.setattr(connection, "was_repeated", lambda _: False)
 
 
 def look_at_no_row(patch: Patch) -> None:
     """Take every refused create for one of a task that somebody else created."""
-    patch.setattr(rows, "_met", lambda *_: None)
+    patch.setattr(creations, "_met", lambda *_: None)
 
 
 def trust_any_row(patch: Patch) -> None:
     """Take any row for the one that was just created."""
-    original = rows._met
+    original = creations._met
 
     def met(*given: Any) -> Any:
         row: Any = original(*given)
         row.attribute_values["creation"] = mock.ANY
         return row
 
-    patch.setattr(rows, "_met", met)
+    patch.setattr(creations, "_met", met)
 
 
 def one_slot(patch: Patch) -> None:
@@ -137,7 +134,7 @@ def one_slot(patch: Patch) -> None:
 
 def settle_nothing(patch: Patch) -> None:
     """Go on after a request without an answer as if it could not be applied any more."""
-    patch.setattr(beside, "settle", lambda *_: None)
+    patch.setattr(overflow_writes, "settle", lambda *_: None)
     patch.setattr(commits, "settle", lambda *_: None)
     patch.setattr(commits, "_keep_out", lambda *_: True)
 
@@ -164,10 +161,10 @@ GUARDS = [
     Guard("MINE", runs.woken_loser, without("mine")),
     Guard("SPENT as seen", commands.finished_meanwhile, without("seen")),
     Guard("IGNORE as seen", commands.failed_meanwhile, without("seen")),
-    Guard("lock is over", runs.taken_while_held, without("lock_is_over")),
-    Guard("PIECE only later", overflow.woken_writer, without("no_later_version")),
+    Guard("lock expired", runs.taken_while_held, without("lock_expired")),
+    Guard("CHUNK only later", overflow.woken_writer, without("no_later_version")),
     Guard("two slots", overflow.half_written, one_slot),
-    Guard("SETTLE before pieces", overflow.unheard_save, settle_nothing),
+    Guard("SETTLE before chunks", overflow.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
     Guard("KEEP OUT as seen", overflow.transaction_after_the_look, without("saves_seen")),
     Guard("MINE in a transaction", overflow.woken_transaction, without("mine")),

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from pynamodb_tracker import Step, Task, UseCase
-from pynamodb_tracker.transitions import StepWrites, deletion
+from pynamodb_tracker.transitions import StepStatements, deletion
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 
 __all__ = ["as_told", "writes_of_ship"]
@@ -33,7 +33,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         ship = Step(20)
         deliver = Step(30)
 
-    writes = StepWrites(Order, Order.ship.codes, 3)
+    writes = StepStatements(Order, Order.ship.codes, 3)
     return {
         "claim": writes.claim,
         "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
@@ -46,11 +46,11 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "fail": writes.fail,
         "give up": writes.give_up,
         "release": writes.release,
-        "spend": writes.spend(beside=False),
-        "spend abandoned": writes.spend_abandoned(beside=False),
+        "spend": writes.spend,
+        "spend abandoned": writes.spend_abandoned,
         "reopen": writes.reopen,
         "reopen ended": writes.reopen_ended,
-        "ignore": writes.ignore(beside=False),
+        "ignore": writes.ignore,
         "delete": deletion(Order, held=False),
         "delete abandoned": deletion(Order, held=True),
     }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import Tally, Worker
+from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
 from pynamodb_tracker.worker.process_main import parent_pipe
@@ -35,18 +35,18 @@ def test_an_end_that_is_being_recorded_at_the_end_of_the_grace_time_is_waited_fo
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     cutting = threading.Event()
-    succeed, cut_short = Run._succeed, ThreadTeam.cut_short
+    succeed, cut_short = transitions.succeed, ThreadTeam.cut_short
 
-    def slow(run: Run[Any], lock: Any) -> None:
+    def slow(lock: Any) -> None:
         worker.stop()
         assert cutting.wait(WAIT)
-        succeed(run, lock)
+        succeed(lock)
 
     def cut(team: ThreadTeam) -> None:
         cutting.set()
         cut_short(team)
 
-    monkeypatch.setattr(Run, "_succeed", slow)
+    monkeypatch.setattr(transitions, "succeed", slow)
     monkeypatch.setattr(ThreadTeam, "cut_short", cut)
     Order.create("o-1")
     worker = Worker({Order.confirm: lambda _: None}, grace=AT_ONCE)

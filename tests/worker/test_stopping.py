@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker
+from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import thread_team
 from pynamodb_tracker.worker.thread_team import Left, ThreadTeam, WorkerAttempt
@@ -187,15 +187,14 @@ def test_a_block_that_ends_while_its_task_is_given_back_does_not_count_as_a_succ
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The row looks as if the run had ended well: its lock is there, and its fence is not among the unfinished."""
-    release = Run._release
+    release = transitions.release
 
-    def ended_meanwhile(run: Any, lock: Any, error: BaseException) -> bool:
-        released = release(run, lock, error)
+    def ended_meanwhile(lock: Any) -> None:
+        release(lock)
         with pytest.raises(LockLostError, match="given back"):
             run.__exit__(None, None, None)
-        return released
 
-    monkeypatch.setattr(Run, "_release", ended_meanwhile)
+    monkeypatch.setattr(transitions, "release", ended_meanwhile)
     Order.create("o-1")
     run: Any = Order.confirm.start("o-1")
     run.__enter__()

@@ -28,7 +28,7 @@ from pynamodb_tracker.cli.options import (
 from pynamodb_tracker.cli.streams import SafeStream, last_output, log_to_stderr, logging_to_stderr, stdout_to_stderr
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.cli.times import age, duration, length
-from pynamodb_tracker.dynamodb.error_codes import is_passing
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
@@ -140,7 +140,7 @@ def _try_first_request(functions: Mapping[BoundStep[Any], object]) -> None:
     try:
         next(iter(functions)).next_due()
     except PynamoDBException as error:
-        if not is_passing(error):
+        if not is_temporary(error):
             raise
 
 

@@ -1,0 +1,150 @@
+"""What a block changed in a row: found by comparing with the stored row, and checked before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
+from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.dynamodb.limits import MAX_ITEM_BYTES, check, item_size, value_size
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.overflow import MAX_BYTES
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import Unreadable, raw_value
+from pynamodb_tracker.model.serialization import rewritten, same, serialized
+
+Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
+"""The user's attributes that changed, by name, each with its stored form; None means to remove it."""
+
+_TRACKER_BYTES = 3000
+"""Room for what a transition itself writes: keys, times, the short entries of failures."""
+
+
+def changes_of(row: TaskRow) -> Changes:
+    """Return the user's attributes that differ from the stored row; a ValueNotStorableError names the attribute."""
+    before = row._row_state.stored
+    changed: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
+    for name, attribute in row.tracker.own_attributes.items():
+        old = before.get(attribute.attr_name)
+        if isinstance(attribute, DataAttribute):
+            if not attribute.is_untouched(row):
+                new = serialized(row, name, attribute)  # once: large data takes most of the time of a run
+                if not _is_same_data(row, attribute, old, new):
+                    changed[name] = (cast("Attribute[Any]", attribute), new)
+            continue
+        if isinstance(raw_value(row, name), Unreadable):
+            continue  # nothing was assigned to it
+        new = serialized(row, name, attribute, loaded=before, complete=False)
+        if not (same(old, new) or (old is not None and same(_rewritten(row, name, attribute, old), new))):
+            if isinstance(attribute, ListAttribute | MapAttribute):
+                new = serialized(row, name, attribute, loaded=before)
+            changed[name] = (attribute, new)
+    return changed
+
+
+def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the stored value becomes when it is written again; None for one that the block replaced unread."""
+    try:
+        return rewritten(row, name, attribute, old)
+    except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned is a change
+        return None
+
+
+def _is_same_data(
+    row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
+) -> bool:
+    """Return whether the dictionary is the stored one; a dictionary assigned over one that was not read is a change."""
+    if old is None or "NULL" in old or new is None:
+        return (old is None or "NULL" in old) and new is None
+    text = attribute.text_of(row, old)
+    return text is not None and (text == new[STRING] or attribute.is_rewritten(row, text, new[STRING]))
+
+
+def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
+    """Take these changes, as they were sent, for the stored row: the next `changes_of` starts from them."""
+    state = row._row_state
+    stored = {**state.stored, **{attribute.attr_name: value for attribute, value in sent.values()}}
+    state.stored = {name: value for name, value in stored.items() if value is not None}
+    if "data" in changes:
+        _, value = changes["data"]
+        state.data_text = None if value is None else value[STRING]
+
+
+def close(row: TaskRow) -> None:
+    """Refuse every assignment from now on: nothing would save it."""
+    row._row_state.closed = True
+
+
+def storable_changes(row: TaskRow) -> Changes:
+    """Return what the block changed, in stored form; ValueNotStorableError if a value or the row cannot be stored."""
+    try:
+        changes = changes_of(row)
+        for name, (attribute, value) in changes.items():
+            check(type(row).__name__, name, attribute, value)
+        if changes:
+            in_row = {attribute.attr_name: value for attribute, value in changes.values()}
+            if "data" in changes and is_too_large_for_row(type(row), in_row["data"]):
+                check_data_size(type(row), row.task_id, in_row.pop("data"))
+            check_row_size(row, in_row)
+    except ValueNotStorableError as error:
+        error.task_id = row.task_id
+        raise
+    return changes
+
+
+def is_too_large_for_row(model: type[TaskRow], data: Mapping[str, Any] | None) -> bool:
+    """Return whether `data`, in stored form, belongs into overflow chunks."""
+    return data is not None and len(data[STRING].encode()) > model.tracker.use_case.data_in_row
+
+
+def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> None:
+    """Raise a ValueNotStorableError if `data` is too large for overflow chunks, too."""
+    size = 0 if data is None else len(data[STRING].encode())
+    if size > MAX_BYTES:
+        raise ValueNotStorableError(
+            f"data of {model.__name__} {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: "
+            "put it into an object store, and keep a pointer to it in data",
+            task_id=task_id,
+            attribute="data",
+            size=size,
+        )
+
+
+def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
+    """Raise a ValueNotStorableError if the row, with the new values in it, would be larger than an item can be."""
+    item: Item = {name: value for name, value in {**row._row_state.stored, **new}.items() if value is not None}
+    total = item_size(item) + _TRACKER_BYTES
+    if total > MAX_ITEM_BYTES:
+        sizes = {name: value_size(value) for name, value in item.items()}
+        largest = max(sizes, key=sizes.__getitem__)
+        raise ValueNotStorableError(
+            f"{type(row).__name__} {row.task_id!r} would take {total:,} bytes, and a row holds {MAX_ITEM_BYTES:,}: "
+            f"{largest} alone has {sizes[largest]:,}; put it into an object store and keep a pointer to it",
+            task_id=row.task_id,
+            attribute=largest,
+            size=sizes[largest],
+        )
+
+
+@contextmanager
+def storing(row: TaskRow, changes: Changes) -> Iterator[None]:
+    """Turn DynamoDB's refusal of invalid values into a ValueNotStorableError."""
+    try:
+        yield
+    except PynamoDBConnectionError as error:
+        if not (changes and is_invalid(error)):
+            raise
+        names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
+        raise ValueNotStorableError(
+            f"DynamoDB refused what {type(row).__name__} {row.task_id!r} was given in {names}: "
+            f"{error.cause_response_message}",
+            task_id=row.task_id,
+            attribute=next(iter(changes)),
+        ) from error

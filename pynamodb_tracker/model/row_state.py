@@ -1,0 +1,111 @@
+"""What the library remembers of a loaded row: its stored form, what was read off-row, and what cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pynamodb.attributes import AttributeContainer
+
+from pynamodb_tracker.dynamodb.connection import Item, get_items
+from pynamodb_tracker.exceptions import LockLostError, TaskError, TrackerError
+from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, log_key, texts_in
+
+
+class RowState:
+    """The state of one row in memory."""
+
+    __slots__ = ("closed", "data_text", "failures_whole", "stored")
+
+    def __init__(self, stored: Item) -> None:
+        self.stored = stored
+        """The item as it was loaded or last saved; changes are found by comparing with it."""
+        self.data_text: str | None = None
+        """The text of `data` that was read from overflow chunks."""
+        self.failures_whole = False
+        """Whether the log item of the failures was read."""
+        self.closed = False
+        """Whether assignments are refused, because nothing would save them."""
+
+
+class Unreadable:
+    """Stands for the value of an attribute that is stored otherwise than the class declares."""
+
+    __slots__ = ("_raised", "error")
+
+    def __init__(self, raised: TaskError, error: Exception) -> None:
+        self._raised = raised
+        self.error = error
+        """Why it cannot be read."""
+
+    def exception(self) -> TaskError:
+        """Return the error for one access to the attribute."""
+        raised = TaskError(str(self._raised), task_id=self._raised.task_id)
+        raised.__cause__ = self.error
+        return raised
+
+    def __repr__(self) -> str:
+        return f"<unreadable: {self.error}>"
+
+
+class ValuesWithUnreadable(dict[str, Any]):
+    """The attribute values of a row of which some cannot be read; getting one of those raises a TaskError."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a value; raise for an unreadable one."""
+        value = super().__getitem__(name)
+        if isinstance(value, Unreadable):
+            raise value.exception()
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value or the default; raise for an unreadable one."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+def raw_value(row: AttributeContainer, name: str) -> Any:
+    """Return the value of an attribute as it is held in memory, without raising; None if there is none."""
+    return dict.get(row.attribute_values, name)
+
+
+def readable_value(row: AttributeContainer, name: str) -> Any:
+    """Return the value of an attribute; None if it cannot be read."""
+    value = raw_value(row, name)
+    return None if isinstance(value, Unreadable) else value
+
+
+def unreadable_in(row: AttributeContainer) -> dict[str, Exception]:
+    """Return the attributes of a row that cannot be read, and why."""
+    return {name: value.error for name, value in row.attribute_values.items() if isinstance(value, Unreadable)}
+
+
+def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error: Exception) -> None:
+    """Let every access to an attribute of a row raise that TaskError."""
+    if not isinstance(row.attribute_values, ValuesWithUnreadable):
+        vars(row)["attribute_values"] = ValuesWithUnreadable(row.attribute_values)
+    row.attribute_values[name] = Unreadable(raised, error)
+
+
+def read_data(row: Any, pointer: Pointer) -> str:
+    """Read the text of a row's data from its chunks; a LockLostError if it was written again since the row was read."""
+    key, connection = (row.task_id, row.use_case_id), row.tracker.connection()
+    found = by_key(get_items(connection, chunk_keys(key, pointer)))
+    texts = texts_in(found, {key: pointer})
+    if texts:
+        return texts[key]
+    described = f"the data of {type(row).__name__} {row.task_id!r}"
+    now = next(get_items(connection, [row.tracker.key(row.task_id)]), {})
+    if pointer.stored() == now.get("data"):
+        raise TrackerError(f"{described} is incomplete: at least one of its overflow chunks is missing")
+    raise LockLostError(
+        f"{described} was written again since this row was read: a run that gets this error has lost its lock; any "
+        "other reader reads the task again",
+        task_id=row.task_id,
+    )
+
+
+def read_failure_log(row: Any) -> Item | None:
+    """Read the log item of a row's failures; None if there is none."""
+    return next(get_items(row.tracker.connection(), [log_key((row.task_id, row.use_case_id))]), None)
