@@ -71,7 +71,7 @@ def row_of(status: Status | None, task: Task) -> list[Cell]:
 
 def is_abandoned(task: Task) -> bool:
     """Return whether a worker left the task behind: its lock has expired, and the clock margin has passed."""
-    expires: datetime | None = task.lock_expire_time
+    expires: datetime | None = readable_value(task, "lock_expire_time")
     in_progress = task.state.status is Status.IN_PROGRESS
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
 

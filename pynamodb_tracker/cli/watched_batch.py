@@ -30,7 +30,6 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
-from pynamodb_tracker.step.tolerant import leniently
 from pynamodb_tracker.task.task import Task
 
 _SHOWN_REFUSALS = 5
@@ -75,7 +74,10 @@ class Selection:
         if self.since is not None and self.since >= before:
             return iter(())
         until = before if self.until is None else min(self.until, before)
-        return (task.task_id for task in self._matching(leniently(self.step.ignored, since=self.since, until=until)))
+        return (
+            task.task_id
+            for task in self._matching(self.step.ignored.query(since=self.since, until=until, with_data=False))
+        )
 
     def why_empty(self) -> str:
         """Return why there was nothing to run: tasks that are not due yet, if any."""
@@ -84,7 +86,7 @@ class Selection:
         due: list[datetime | None] = [
             task.due_time
             for state in states
-            for task in self._matching(leniently(state, since=self.since, until=self.until, limit=limit))
+            for task in self._matching(state.query(since=self.since, until=self.until, limit=limit, with_data=False))
         ]
         waiting = len(due)
         if not self.error_like:

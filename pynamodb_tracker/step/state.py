@@ -154,3 +154,13 @@ def window(since: datetime | None, until: datetime | None) -> index.Window:
     if since is not None and until is not None and since >= until:
         raise ValueError(f"the window is empty: since={since} is not before until={until}")
     return index.Window(since, until)
+
+
+def due_until(state: State[T], latest: datetime) -> Iterator[T]:
+    """Return the tasks of a state whose due time is not after `latest`, in order, without data."""
+    return index.StateScan(state.model, state.code, index.Window(), latest=latest, with_data=False).rows()
+
+
+def all_tasks(model: type[T]) -> Iterator[T]:
+    """Return every task of a use case once, strongly consistent; reads the whole table."""
+    return index.tasks(model)

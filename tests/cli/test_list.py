@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
-from unittest import mock
 
 import pytest
 
-from pynamodb_tracker import TrackerError
-from pynamodb_tracker.query import StateScan
-from pynamodb_tracker.step.tolerant import leniently
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
 from tests.cli.shop import Order, refuse
@@ -176,23 +170,3 @@ def test_a_table_class_needs_the_name_of_one_of_its_use_cases() -> None:
     assert run("list", "test.pending", of="tests.cli.shop:OtherTask").code == 0
     assert "none of its use cases is imported" in run("status", of="tests.cli.shop:EmptyTask").err
     assert run("list", "send.pending", "--use-case", "invoice", of=APP).code == 0
-
-
-def test_a_task_that_comes_back_is_shown_once_though_data_is_torn(store: StoppedClock) -> None:
-    Order.create_many({"task_id": f"o-{number}", "data": {"text": "x" * 5_000}} for number in range(3))
-    store.advance(timedelta(seconds=1))
-    found = leniently(Order.pay.pending, with_data=True)
-    rows, torn = StateScan.rows, list[Any]()
-
-    def tear(walk: StateScan[Any], limit: int | None = None) -> Iterator[Any]:
-        walked = rows(walk, limit)
-        yield next(walked)
-        if not torn:
-            torn.append(walk)
-            walk.positions.clear()  # as if the first one had come into the state again
-            raise TrackerError("torn")
-        yield from walked
-
-    with mock.patch.object(StateScan, "rows", tear):
-        shown = [task.task_id for task in found]
-    assert sorted(shown) == ["o-0", "o-1", "o-2"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.step.tolerant import everything
+from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
@@ -345,7 +345,7 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
     Order.create("o-2", data={"text": "x" * 5000})
 
     def scanned(model: type[Order]) -> Iterator[Order]:
-        for order in everything(model):
+        for order in all_tasks(model):
             if order.task_id == "o-1":
                 for step in (Order.pay, Order.ship):
                     with step.start("o-1") as ctx:
@@ -355,7 +355,7 @@ def test_data_that_was_written_again_during_an_export_is_read_again() -> None:
             yield order
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pynamodb_tracker.cli.commands.transfer.everything", scanned)
+        patch.setattr("pynamodb_tracker.cli.commands.transfer.all_tasks", scanned)
         ended = run("export")
     (line,) = [json.loads(line) for line in ended.out.splitlines()]
     assert (line["task_id"], line["state"], line["data"]) == ("o-1", "ship.succeeded", {"text": "ship" * 2000})
@@ -370,7 +370,7 @@ def test_an_interrupted_export_says_how_far_it_came(monkeypatch: pytest.MonkeyPa
         yield first
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pynamodb_tracker.cli.commands.transfer.everything", scanned)
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.transfer.all_tasks", scanned)
     ended = run("export")
     assert (ended.code, ended.err) == (130, "stopped after 1 task\n")
 

@@ -25,7 +25,7 @@ from pynamodb_tracker.cli.tasks import (
 from pynamodb_tracker.cli.terminal import Cell, Column, count, print_table, say, say_json_array, styled, warn
 from pynamodb_tracker.cli.times import age, between, stamp
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.tolerant import leniently
+from pynamodb_tracker.step.state import due_until
 from pynamodb_tracker.task.task import Task
 
 StepOption = Annotated[str | None, typer.Argument(metavar="STEP", help="Only this step; all steps by default.")]
@@ -53,7 +53,7 @@ def list_tasks(
         check_window(since, until)
         of, damaged = state_named(model, state), Damaged(own_too=True)
         asked = None if most is None else most + 1
-        found = leniently(of, since=since, until=until, latest_first=newest, limit=asked)
+        found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
         shown = damaged.reported(islice(found, most))
         if as_json:
             say_json_array(map(task_as_json, shown))
@@ -87,7 +87,7 @@ def errors(
         check_window(since, until)
         for of in [step_named(model, step)] if step else steps_of(model):
             for state in (of.failed, of.ignored):
-                for task in damaged.reported(leniently(state, since=since, until=until)):
+                for task in damaged.reported(state.query(since=since, until=until, with_data=False)):
                     if not is_hidden(task):
                         error = task.last_error or "no error is recorded"
                         groups.add(name_of(state), task.task_id, error, task.update_time)
@@ -149,7 +149,7 @@ def stuck(
 def _stuck(steps: list[BoundStep[Any]], damaged: Damaged) -> Iterator[tuple[BoundStep[Any], Task]]:
     for step in steps:
         expired = clock.now() - step.model.tracker.margin
-        for task in damaged.reported(leniently(step.in_progress, latest=expired)):
+        for task in damaged.reported(due_until(step.in_progress, expired)):
             if is_abandoned(task) and not is_hidden(task):
                 yield step, task
 

@@ -28,7 +28,7 @@ from pynamodb_tracker.cli.times import stamp
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.data import LeftOut
 from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.step.tolerant import everything, leniently
+from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.task import Task
 
 
@@ -195,7 +195,7 @@ def export(
             raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
         check_window(since, until)
         of = None if state is None else state_named(model, state)
-        found = _unexpired(model) if of is None else leniently(of, since=since, until=until, with_data=True)
+        found = _unexpired(model) if of is None else of.query(since=since, until=until)
         try:
             for task in found:
                 if (line := _line(model, task, damaged)) is not None:
@@ -211,7 +211,7 @@ def export(
 def _unexpired(model: type[Task]) -> Iterator[Task]:
     """Yield every task of the use case once, without those whose time to live has passed."""
     now = clock.now()
-    for task in everything(model):
+    for task in all_tasks(model):
         expires: datetime | None = task.expire_time
         if expires is None or expires > now:
             yield task
