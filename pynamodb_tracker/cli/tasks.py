@@ -108,6 +108,12 @@ def unread_of(task: Task) -> dict[str, Exception]:
     return unreadable_in(task)
 
 
+def remove_unreadable(task: Task) -> None:
+    """Remove the attributes that cannot be read from a row that is only shown, so that they read as None."""
+    for name in unread_of(task):
+        del task.attribute_values[name]
+
+
 def is_hidden(task: Task) -> bool:
     """Return whether a task cannot be shown in a table, because an attribute that tables show cannot be read."""
     return not unread_of(task).keys().isdisjoint(task.tracker_attributes - _NOT_IN_TABLES)

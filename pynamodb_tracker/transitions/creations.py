@@ -66,7 +66,7 @@ def create(
         found = _met(model, task_id, refused)
         if found is None or found.creation != row.creation:  # its own: a request that was applied was sent again
             raise TaskAlreadyExistsError(
-                f"cannot create {model.__name__} {task_id!r}: it exists, and stays as it is",
+                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,
                 task=found,
             ) from None

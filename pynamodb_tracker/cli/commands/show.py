@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
@@ -17,10 +16,10 @@ from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli.exits import FOUND, CannotRunError
 from pynamodb_tracker.cli.lookup import name_of, use_case
 from pynamodb_tracker.cli.options import AppOption, JsonOption, UseCaseOption
-from pynamodb_tracker.cli.tasks import is_abandoned, task_as_json
+from pynamodb_tracker.cli.tasks import is_abandoned, remove_unreadable, task_as_json
 from pynamodb_tracker.cli.terminal import COLOURS, console, escaped, say, say_json
 from pynamodb_tracker.cli.times import between, stamp
-from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -44,6 +43,7 @@ def show(
     with use_case(name, use_case_name) as model:
         task = _read(model, task_id)
         found = task_as_json(task, with_data=True)
+        remove_unreadable(task)  # it is only shown; `found` lists what is missing
         if as_json:
             say_json({**found, "errors": [asdict(each) | {"time": stamp(each.time)} for each in task.errors]})
         else:
@@ -60,8 +60,7 @@ def _read(model: type[Task], task_id: str) -> Task:
         found = hydration.rows(model, [check_task_id(task_id)])
     except ValueError as error:
         raise CannotRunError(str(error)) from None
-    with suppress(TrackerError):  # overflow chunks are missing: showing the task reports it
-        found = hydration.fill(model, found)
+    found = hydration.fill(model, found)
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
     return found[task_id]

@@ -28,6 +28,7 @@ from pynamodb_tracker.cli.times import stamp
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.data import LeftOut
 from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.task import Task
 
@@ -212,14 +213,14 @@ def _unexpired(model: type[Task]) -> Iterator[Task]:
     """Yield every task of the use case once, without those whose time to live has passed."""
     now = clock.now()
     for task in all_tasks(model):
-        expires: datetime | None = task.expire_time
+        expires: datetime | None = readable_value(task, "expire_time")
         if expires is None or expires > now:
             yield task
 
 
 def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
     """Return what `load` reads; None for a task that was deleted meanwhile, or that is damaged, which is reported."""
-    if isinstance(task.attribute_values.get("data"), LeftOut):
+    if isinstance(readable_value(task, "data"), LeftOut):
         task = rows(model, [task.task_id]).get(task.task_id, task)
     unread = unread_of(task)
     try:
