@@ -47,7 +47,7 @@ class ErrorsAttribute(Attribute[list[Failure]]):
             return self
         if needs_log(instance):
             fill(instance, read_failure_log(instance))
-        return failures_in_row(instance)
+        return instance.attribute_values.get("errors") or []
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
         """Return the stored list of a row that has no log item."""
@@ -59,8 +59,8 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
 
 def failures_in_row(instance: Any) -> list[Failure]:
-    """Return the failures that are in memory, without a request."""
-    failures: list[Failure] = instance.attribute_values.get("errors") or []
+    """Return the failures that are in memory, without a request; none if they cannot be read."""
+    failures: list[Failure] = readable_value(instance, "errors") or []
     return failures
 
 

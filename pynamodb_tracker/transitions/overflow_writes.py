@@ -130,7 +130,7 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     if size > MAX_AT_ONCE:
         raise ValueNotStorableError(
             f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed: a create takes "
-            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save the data, which takes {MAX_BYTES:,}",
+            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
             task_id=task_id,
             attribute="data",
             size=size,
