@@ -47,7 +47,6 @@ def mixed(clock: StoppedClock) -> None:
         ((STEP.in_progress,), {"dead"}),
         ([STEP.pending, STEP.in_progress], {"waits", "dead"}),
     ],
-    ids=str,
 )
 def test_only_some_states_are_looked_at(only: Any, run: set[str]) -> None:
     assert {task.task_id for task in STEP.todo(only=only)} == set(STEP.due_ids(only=only)) == run
