@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -49,7 +49,7 @@ def transact_write(
     whose answer got lost is not applied twice within ten minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
-    request = {"TransactItems": list(writes), "ClientRequestToken": secrets.token_hex(16)}
+    request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
     unheard, retries = False, 0
     while True:
         connection = table.connection if lock is None else connection_until(table, lock.expire_time)

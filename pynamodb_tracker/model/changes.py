@@ -17,7 +17,7 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import Unreadable, raw_value
+from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
 from pynamodb_tracker.model.serialization import rewritten, same, serialized
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
@@ -29,7 +29,8 @@ _TRACKER_BYTES = 3000
 
 def changes_of(row: TaskRow) -> Changes:
     """Return the user's attributes that differ from the stored row; a ValueNotStorableError names the attribute."""
-    before = row._row_state.stored
+    before, values = row._row_state.stored, row.attribute_values
+    unreadable = unreadable_in(row) if isinstance(values, ValuesWithUnreadable) else ()
     changed: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
     for name, attribute in row.tracker.own_attributes.items():
         old = before.get(attribute.attr_name)
@@ -39,7 +40,7 @@ def changes_of(row: TaskRow) -> Changes:
                 if not _is_same_data(row, attribute, old, new):
                     changed[name] = (cast("Attribute[Any]", attribute), new)
             continue
-        if isinstance(raw_value(row, name), Unreadable):
+        if name in unreadable:
             continue  # nothing was assigned to it
         new = serialized(row, name, attribute, loaded=before, complete=False)
         if not (same(old, new) or (old is not None and same(_rewritten(row, name, attribute, old), new))):

@@ -70,6 +70,14 @@ def raw_value(row: AttributeContainer, name: str) -> Any:
     return dict.get(row.attribute_values, name)
 
 
+def readable_values(row: AttributeContainer) -> dict[str, Any]:
+    """Return the attribute values of a row, without those that cannot be read."""
+    values = row.attribute_values
+    if isinstance(values, ValuesWithUnreadable):
+        return {name: value for name, value in values.items() if not isinstance(value, Unreadable)}
+    return values
+
+
 def readable_value(row: AttributeContainer, name: str) -> Any:
     """Return the value of an attribute; None if it cannot be read."""
     value = raw_value(row, name)

@@ -126,7 +126,8 @@ def _serialized(
         return None
     kind: Any = type(attribute)
     own = _own(kind)
-    _check_kind(own, value)
+    if own is not None:
+        _check_kind(own, value)
     if isinstance(value, MapAttribute) and not value.validate(null_check=complete):
         raise ValueError("it is not correctly typed")
     if isinstance(attribute, ListAttribute | MapAttribute):

@@ -30,7 +30,7 @@ from pynamodb_tracker.transitions.refusals import (
 )
 from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)
@@ -100,7 +100,9 @@ def _claim(
                 raise not_startable(statements, task_id, operation) from None
         else:
             tries.in_doubt = True
-            return _with_readable_row(lock)
+            if isinstance(lock.task.attribute_values, ValuesWithUnreadable):
+                _fail_unless_readable(lock)
+            return lock
         tries.in_doubt = True
         row = get(statements.model, task_id)
         if row is None:
@@ -138,15 +140,13 @@ def _send(
     return Lock(statements, load(statements.model, answer["Attributes"]), token)
 
 
-def _with_readable_row(lock: Lock[T]) -> Lock[T]:
-    """Return the lock; if one of the tracker's own attributes in the row is damaged, fail the attempt and raise."""
-    if isinstance(lock.task.attribute_values, ValuesWithUnreadable):
-        try:
-            check_tracker_attributes(lock.task)
-        except TaskError as error:
-            fail(lock, error=error, delay=timedelta(0), final=False)
-            raise
-    return lock
+def _fail_unless_readable(lock: Lock[T]) -> None:
+    """Fail the attempt, and raise, if one of the tracker's own attributes in the row cannot be read."""
+    try:
+        check_tracker_attributes(lock.task)
+    except TaskError as error:
+        fail(lock, error=error, delay=timedelta(0), final=False)
+        raise
 
 
 def _give_back(statements: StepStatements[T], task_id: str, tokens: Collection[str], lock_for: timedelta) -> str:

@@ -26,7 +26,7 @@ from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.transitions.lock import new_token
 
 T = TypeVar("T", bound=TaskRow)
 

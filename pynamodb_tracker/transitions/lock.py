@@ -1,8 +1,10 @@
-"""The lock of a run: a claim that was won, which guards every later write of the run."""
+"""The lock of a run: a claim that was won, which guards every later write of the run; and the tokens of claims."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime
@@ -13,15 +15,42 @@ from pynamodb.constants import MAP
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model.changes import Changes, mark_saved
-from pynamodb_tracker.model.overflow import other_slot, pointer_in
+from pynamodb_tracker.model.overflow import other_slot
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row_state import readable_values
 from pynamodb_tracker.transitions.statements import StepStatements
 
 T = TypeVar("T", bound=TaskRow)
 
 _UNKNOWN = datetime.fromtimestamp(0, UTC)
 """Stands for a creation time that cannot be read; the attempt fails then."""
+
+
+_guard = threading.Lock()
+_last = 0
+
+
+def _renew() -> None:
+    """Give a forked process a lock of its own: a thread of its parent may have held this one when it forked."""
+    global _guard  # noqa: PLW0603 - the order holds for the whole process
+    _guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_renew)
+
+
+def new_token(above: str | None = None) -> str:
+    """Return a token later than every earlier one of this process, and than `above`.
+
+    16 hex digits of the real clock in nanoseconds, so that the tokens of a row are in the order in which they were
+    drawn, then 8 random ones. A stopped clock does not stop them: two runs at one stopped moment are two runs.
+    """
+    global _last  # noqa: PLW0603 - the order holds for the whole process
+    with _guard:
+        floor = int(above[:16], 16) if above else 0
+        _last = max(time.time_ns(), _last + 1, floor + 1)
+        return f"{_last:016x}{os.urandom(4).hex()}"
 
 
 class SentSuccess:
@@ -66,24 +95,23 @@ class Lock(Generic[T]):
         self.task = task
         self.token = token
         """The row's `lock` must still have this value for anything of this run to be recorded."""
-        # Some of these may be unreadable: the attempt fails then.
-        self.expire_time: datetime = task.lock_expire_time
+        values = readable_values(task)  # if one is missing that every row has, the attempt fails
+        self.expire_time: datetime = values["lock_expire_time"]
         """Until when this worker may assume that it holds the task; `extended` moves it."""
-        self.attempt: int = readable_value(task, "attempt") or 1
+        self.attempt: int = values.get("attempt") or 1
         """Which attempt of the step this is, from 1."""
-        *earlier, fence = readable_value(task, "unfinished") or [readable_value(task, "fence") or 0]
+        *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
         self.fence: int = fence
         """Which claim of the task this is; it only grows, so a later holder has a higher number."""
         self.unfinished: list[int] = earlier
         """Fences of earlier claims that never finished."""
-        self.create_time: datetime = readable_value(task, "create_time") or _UNKNOWN
+        self.create_time: datetime = values.get("create_time", _UNKNOWN)
         """When the task was created: a task that was deleted and created again is another one."""
         self.saves = 0
         """How many saves of this run were sent."""
         self.writing = threading.RLock()
         """Saves, transactions and the end of the block are sent one after the other, whatever thread sends them."""
-        stored = task._row_state.stored
-        self.slot = _slot_in(stored) if MAP in stored.get("data", ()) else None
+        self.slot = self._slot_in_row()
         """The slot of the overflow chunks that the row points to; None if the data is in the row."""
         self.unsure: tuple[Changes, Changes] | None = None
         """The changes of a save that got no answer, and as they were sent: it may have been applied, or may be."""
@@ -142,18 +170,17 @@ class Lock(Generic[T]):
         """The slot for the next version of the data."""
         return other_slot(self.slot)
 
+    def _slot_in_row(self) -> str | None:
+        pointer = self.task._row_state.stored.get("data", {}).get(MAP)
+        return None if pointer is None else str(pointer["slot"]["S"])
+
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
         """Take these changes for stored, and the pointer in them for the row's."""
         self.unsure = None
         if changes:
             mark_saved(self.task, changes, sent)
             if "data" in changes:
-                self.slot = _slot_in(self.task._row_state.stored)
-
-
-def _slot_in(stored: Mapping[str, Any]) -> str | None:
-    pointer = pointer_in(dict(stored))
-    return pointer.slot if pointer else None
+                self.slot = self._slot_in_row()
 
 
 def _fresh(proof: LockLostError) -> LockLostError:

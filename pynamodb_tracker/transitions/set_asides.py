@@ -21,7 +21,7 @@ from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)

@@ -11,7 +11,7 @@ from typing import Any
 import botocore.config
 import botocore.session
 
-from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 from tests.benchmarks import by_hand_requests as requests
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, claimed

@@ -9,7 +9,7 @@ from pynamodb.attributes import JSONAttribute, ListAttribute, NumberAttribute, U
 from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
-from pynamodb_tracker.transitions.token import new_token
+from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, OrderTable, claimed
 

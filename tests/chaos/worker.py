@@ -17,7 +17,7 @@ from unittest import mock
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import TaskNotStartableError, clock
-from pynamodb_tracker.transitions import token
+from pynamodb_tracker.transitions import lock as lock_module
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
@@ -157,7 +157,7 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, calm: str) 
     # Tokens are made of the machine's clock, too, which no setting of the library reaches.
     skewed = SimpleNamespace(time_ns=lambda: time.time_ns() + skew // timedelta(microseconds=1) * 1000)
     log = Log(Path(folder), name)
-    with mock.patch.object(token, "time", skewed):
+    with mock.patch.object(lock_module, "time", skewed):
         Worker(settings, log, endpoint, calm=calm == "calm").work()
     log.close()
 

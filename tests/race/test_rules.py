@@ -13,7 +13,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import LockLostError, TaskIgnoredError, TaskLockedError
 from pynamodb_tracker.testing import StoppedClock
-from pynamodb_tracker.transitions import token
+from pynamodb_tracker.transitions import lock as lock_module
 from tests.engine.actions import DropRequest, Fail
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
@@ -114,7 +114,7 @@ def test_a_worker_whose_clock_is_behind_the_last_claimers_claims_once_more(
 ) -> None:
     order.create("o")
     with monkeypatch.context() as ahead:
-        ahead.setattr(token, "_last", time.time_ns() + 3_600_000_000_000)
+        ahead.setattr(lock_module, "_last", time.time_ns() + 3_600_000_000_000)
         fail(order.confirm)
     before = len(proxy.log)
 
@@ -128,7 +128,7 @@ def test_an_order_from_a_clock_behind_the_last_claimers_is_carried_out(
 ) -> None:
     order.create("o")
     with monkeypatch.context() as ahead:
-        ahead.setattr(token, "_last", time.time_ns() + 3_600_000_000_000)
+        ahead.setattr(lock_module, "_last", time.time_ns() + 3_600_000_000_000)
         fail(order.confirm)
 
     task = order.confirm.reopen("o") if behind == "reopen" else order.confirm.ignore("o", reason="cancelled")
