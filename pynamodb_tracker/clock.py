@@ -90,7 +90,7 @@ def now() -> datetime:
 
 def seconds_until(time: datetime) -> float:
     """Return how long a request may take before that time, in seconds; infinity if the clock is stopped."""
-    return _clock.seconds_until(time)
+    return (time - datetime.now(UTC)).total_seconds() if _clock is _SYSTEM else _clock.seconds_until(time)
 
 
 def sleep(seconds: float) -> None:

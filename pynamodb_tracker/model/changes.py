@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
@@ -134,14 +133,9 @@ def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
         )
 
 
-@contextmanager
-def storing(row: TaskRow, changes: Changes) -> Iterator[None]:
-    """Turn DynamoDB's refusal of invalid values into a ValueNotStorableError."""
-    try:
-        yield
-    except PynamoDBConnectionError as error:
-        if not (changes and is_invalid(error)):
-            raise
+def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionError) -> None:
+    """Raise a ValueNotStorableError if DynamoDB refused a request because of the values in it."""
+    if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
         raise ValueNotStorableError(
             f"DynamoDB refused what {type(row).__name__} {row.task_id!r} was given in {names}: "

@@ -235,8 +235,8 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
             yield f"{declared}: write a whole number from {LOWEST} to {HIGHEST}"
         if before is not None and number - before.number < SPACING:
             yield (
-                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); each step needs "
-                f"{SPACING} codes: write Step({before.number + SPACING})"
+                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need "
+                f"{SPACING} codes each: write Step({before.number + SPACING})"
             )
         yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
         before = step

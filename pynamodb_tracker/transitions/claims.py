@@ -15,7 +15,7 @@ from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerErr
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable
 from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.lock import Lock, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.progress import extend
@@ -30,7 +30,6 @@ from pynamodb_tracker.transitions.refusals import (
 )
 from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from pynamodb.exceptions import PynamoDBConnectionError
+
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, send
 from pynamodb_tracker.dynamodb.limits import check
@@ -16,17 +18,17 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     ValueNotStorableError,
 )
-from pynamodb_tracker.model.changes import check_row_size, storing
+from pynamodb_tracker.model.changes import check_row_size, raise_if_invalid
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import clear_orphans
 from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import holder
 from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.lock import new_token
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -60,8 +62,10 @@ def create(
     if chunks:
         model.data.fill(row, changes["data"][1]["S"])
     try:
-        with storing(row, changes):
-            _put(model, item, chunks)
+        _put(model, item, chunks)
+    except PynamoDBConnectionError as error:
+        raise_if_invalid(row, changes, error)
+        raise
     except Refused as refused:
         found = _met(model, task_id, refused)
         if found is None or found.creation != row.creation:  # its own: a request that was applied was sent again

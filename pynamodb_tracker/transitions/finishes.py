@@ -14,7 +14,7 @@ from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.model.changes import is_too_large_for_row, storable_changes, storing
+from pynamodb_tracker.model.changes import is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.lock import Lock
@@ -51,8 +51,11 @@ def succeed(lock: Lock[T]) -> None:
             wait_before_retry(lock, code, error, retries)
             retries += 1
     changes, sent = lock.success
-    with storing(lock.task, sent):
+    try:
         row = send_until_landed(lock, statements.succeed(sent), code, attempt=0, **user_values(sent))
+    except PynamoDBConnectionError as error:
+        raise_if_invalid(lock.task, sent, error)
+        raise
     lock.mark_saved(changes, sent)
     lock.task.attribute_values.update(row, last_error=None)
     if statements.keeps_for_a_time:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TypeVar
 
+from pynamodb.exceptions import PynamoDBConnectionError
+
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.model.changes import is_too_large_for_row, storable_changes, storing
+from pynamodb_tracker.model.changes import is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.commits import settle_unknown_writes
 from pynamodb_tracker.transitions.lock import Lock
@@ -45,9 +47,11 @@ def save(lock: Lock[T]) -> None:
         lock.saves += 1
     saves, values = str(lock.saves), user_values(sent)
     try:
-        with storing(lock.task, sent):
-            lock.unsure = changes, sent
-            statements.send(statements.save(sent), task_id, until=until, token=lock.token, saves=saves, **values)
+        lock.unsure = changes, sent
+        statements.send(statements.save(sent), task_id, until=until, token=lock.token, saves=saves, **values)
+    except PynamoDBConnectionError as error:
+        raise_if_invalid(lock.task, sent, error)
+        raise
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not is_held_by(row, statements.codes, [lock.token]) or row.saves < lock.saves:

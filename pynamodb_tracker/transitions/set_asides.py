@@ -16,12 +16,12 @@ from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_ro
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)

@@ -97,7 +97,7 @@ def test_another_number_is_refused(number: Any) -> None:
 
 def test_a_step_too_close_to_the_one_before_is_refused_with_the_number_to_write() -> None:
     told = refusal(pack=None, ship=Step(20), deliver=Step(25))
-    assert told == ("Order.deliver = Step(25) is 5 after ship = Step(20); each step needs 10 codes: write Step(30)")
+    assert told == ("Order.deliver = Step(25) is 5 after ship = Step(20); steps need 10 codes each: write Step(30)")
 
 
 @pytest.mark.parametrize("second", [10, 11, 19])
