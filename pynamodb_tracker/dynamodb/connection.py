@@ -18,13 +18,7 @@ from pynamodb.exceptions import DeleteError, GetError, PutError, PynamoDBConnect
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.error_codes import (
-    is_condition_failure,
-    is_retryable_answer,
-    is_server_error,
-    item_met,
-    was_repeated,
-)
+from pynamodb_tracker.dynamodb import error_codes
 
 Item = dict[str, dict[str, Any]]
 """An item of the table, or a part of one, in the form of DynamoDB's API."""
@@ -80,16 +74,18 @@ def send(
         try:
             return connection.dispatch(operation, {"TableName": table.table_name, **request})
         except (BotoCoreError, ClientError) as error:
-            repeated = repeated or was_repeated(error)
-            if is_condition_failure(error):
-                raise Refused(repeated=repeated, item=item_met(error)) from None
+            repeated = repeated or error_codes.was_repeated(error)
+            if error_codes.is_condition_failure(error):
+                raise Refused(repeated=repeated, item=error_codes.item_met(error)) from None
             if not (
-                is_retryable_answer(error) and retries < TRIES - 1 and slept_before(until, jittered_pause(retries))
+                error_codes.is_retryable_answer(error)
+                and retries < TRIES - 1
+                and slept_before(until, jittered_pause(retries))
             ):
                 kind, message = _ERRORS[operation]
                 raise kind(f"{message}: {error}", error) from error
             retries += 1
-            repeated = repeated or is_server_error(error)  # the request that failed may have been applied
+            repeated = repeated or error_codes.is_server_error(error)  # the request that failed may have been applied
 
 
 def slept_before(until: datetime | None, pause: float) -> bool:
@@ -113,7 +109,7 @@ def read(request: Callable[[], R]) -> R:
         try:
             return request()
         except PynamoDBConnectionError as error:
-            if retries == TRIES - 1 or not is_retryable_answer(error.cause):
+            if retries == TRIES - 1 or not error_codes.is_retryable_answer(error.cause):
                 raise
             clock.sleep(jittered_pause(retries))
             retries += 1

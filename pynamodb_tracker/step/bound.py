@@ -9,18 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from pynamodb_tracker import clock, query, transitions
-from pynamodb_tracker.arguments import (
-    check_duration,
-    check_flags,
-    check_function,
-    check_limit,
-    check_rate,
-    check_task_id,
-    check_text,
-    check_threads,
-    shown,
-)
+from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
@@ -196,9 +185,9 @@ class BoundStep(Generic[T]):
         runs, whenever a third of it has passed; each extension is one request, and 1 write unit per started KB of the
         row.
         """
-        task_id = check_task_id(task_id)
-        check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
-        duration = self.declared.lock_for if lock_for is None else check_duration("lock_for", lock_for)
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
+        duration = self.declared.lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
         also = self._also_from
         if also_from != ():
             also |= self._codes_to_start_from(also_from)
@@ -224,7 +213,7 @@ class BoundStep(Generic[T]):
         heartbeat: bool = False,
     ) -> R:
         """Start the task, call the function with the context, and return its result; options as in `start`."""
-        check_function(function)
+        arguments.check_function(function)
         with self.start(
             task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from, heartbeat=heartbeat
         ) as ctx:
@@ -246,8 +235,8 @@ class BoundStep(Generic[T]):
         `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
         contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
         """
-        check_limit("limit", limit)
-        check_flags(with_data=with_data)
+        arguments.check_limit("limit", limit)
+        arguments.check_flags(with_data=with_data)
         return self._due(since, until, only, error_like).rows(limit, with_data=with_data)
 
     def next_due(self) -> dict[State[T], datetime]:
@@ -268,7 +257,7 @@ class BoundStep(Generic[T]):
         error_like: str | None = None,
     ) -> Iterator[str]:
         """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
-        check_limit("limit", limit)
+        arguments.check_limit("limit", limit)
         return islice(self._due(since, until, only, error_like).ids(), limit)
 
     def feed(
@@ -297,7 +286,11 @@ class BoundStep(Generic[T]):
         error_like: str | None,
         goes_on: Callable[[], bool] | None = None,
     ) -> query.DueTasks[T]:
-        within, codes, like = window(since, until), self.codes_to_do(only), check_text("error_like", error_like)
+        within, codes, like = (
+            window(since, until),
+            self.codes_to_do(only),
+            arguments.check_text("error_like", error_like),
+        )
         return query.DueTasks(self.model, self.codes, clock.now(), within, only=codes, error_like=like, goes_on=goes_on)
 
     def run_all(
@@ -325,13 +318,13 @@ class BoundStep(Generic[T]):
         """
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
 
-        check_function(function)
-        check_threads(threads)
-        check_limit("limit", limit)
-        check_flags(heartbeat=heartbeat, dry_run=dry_run)
+        arguments.check_function(function)
+        arguments.check_threads(threads)
+        arguments.check_limit("limit", limit)
+        arguments.check_flags(heartbeat=heartbeat, dry_run=dry_run)
         if not (progress is None or callable(progress)):
             raise TypeError(f"progress must be a function of the report, not {progress!r}")
-        rate = check_rate("rate", rate)
+        rate = arguments.check_rate("rate", rate)
         if dry_run:
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
             return Report(due=list(due))
@@ -345,7 +338,7 @@ class BoundStep(Generic[T]):
 
         Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
-        return transitions.reopen(self._statements, check_task_id(task_id))
+        return transitions.reopen(self._statements, arguments.check_task_id(task_id))
 
     def ignore(self, task_id: str, *, reason: str) -> T:
         """Set a waiting or abandoned task aside, keep the reason in its `errors`, and return it.
@@ -354,7 +347,7 @@ class BoundStep(Generic[T]):
         """
         if not isinstance(reason, str):
             raise TypeError(f"the reason must be text, not {reason!r}")
-        return transitions.ignore(self._statements, check_task_id(task_id), reason)
+        return transitions.ignore(self._statements, arguments.check_task_id(task_id), reason)
 
     def allow_from(self, states: States) -> None:
         """Let this step start from further states, as its declaration says."""
@@ -410,5 +403,7 @@ def _sequence(name: str, states: object) -> Iterable[object]:
     if isinstance(states, State | DeclaredState):
         raise TypeError(f"{name} must be a sequence of states, not one: write {name}=({states},)")
     if isinstance(states, str) or not isinstance(states, Iterable):
-        raise TypeError(f"{name} must be a sequence of states, not {shown(states)}: write {name}=(ship.failed,)")
+        raise TypeError(
+            f"{name} must be a sequence of states, not {arguments.shown(states)}: write {name}=(ship.failed,)"
+        )
     return states

@@ -14,20 +14,12 @@ from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable
+from pynamodb_tracker.transitions import refusals
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.progress import extend
-from pynamodb_tracker.transitions.refusals import (
-    is_due,
-    is_held_by,
-    is_startable,
-    not_due,
-    not_found,
-    not_startable,
-    refusal,
-)
 from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.worker_name import this_worker
@@ -96,7 +88,7 @@ def _claim(
             lock = _send(statements, write, task_id, tries.tokens[-1], lock_for)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from):
-                raise not_startable(statements, task_id, operation) from None
+                raise refusals.not_startable(statements, task_id, operation) from None
         else:
             tries.in_doubt = True
             if isinstance(lock.task.attribute_values, ValuesWithUnreadable):
@@ -105,8 +97,8 @@ def _claim(
         tries.in_doubt = True
         row = get(statements.model, task_id)
         if row is None:
-            raise not_found(statements, task_id, operation)
-        if is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
+            raise refusals.not_found(statements, task_id, operation)
+        if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
             return Lock(statements, row, row.lock)
         tries.in_doubt = False
         tries.tokens.append(new_token(above=row.lock))
@@ -153,7 +145,7 @@ def _give_back(statements: StepStatements[T], task_id: str, tokens: Collection[s
     task, now = f"{statements.model.__name__} {task_id!r}", clock.now()
     try:
         row = get(statements.model, task_id, until=now + _GIVE_BACK_WITHIN)
-        if row is None or not is_held_by(row, statements.codes, tokens):
+        if row is None or not refusals.is_held_by(row, statements.codes, tokens):
             return f"{task} was not locked by this call"
         release(Lock(statements, row, row.lock))
     except (PynamoDBException, TrackerError) as error:
@@ -168,12 +160,12 @@ def _give_back(statements: StepStatements[T], task_id: str, tokens: Collection[s
 def _next(statements: StepStatements[T], row: T, operation: str, also_from: Collection[int]) -> PreparedWrite:
     """Return the write to try next after a refusal, or raise the reason of the refusal."""
     now = clock.now()
-    if is_startable(row, statements.codes, now):
+    if refusals.is_startable(row, statements.codes, now):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
-            raise refusal(statements, spent, operation)
+            raise refusals.refusal(statements, spent, operation)
         return statements.claim  # its token was behind the row's, or it moved between the two requests
     if row.status in also_from:
-        if is_due(row, now):
+        if refusals.is_due(row, now):
             return statements.claim_from(row.status)
-        raise not_due(statements, row, operation)
-    raise refusal(statements, row, operation)
+        raise refusals.not_due(statements, row, operation)
+    raise refusals.refusal(statements, row, operation)

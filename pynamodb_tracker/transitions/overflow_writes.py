@@ -18,22 +18,9 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes, check_data_size, is_too_large_for_row
 from pynamodb_tracker.model.failure_log import packed
-from pynamodb_tracker.model.overflow import (
-    CHUNK,
-    MAX_BYTES,
-    VERSION,
-    Pointer,
-    RowKey,
-    chunk_keys,
-    life_of,
-    log_key,
-    other_slot,
-    pointer_in,
-    split,
-    version_of,
-)
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import same
 from pynamodb_tracker.transitions import conditions as when
@@ -49,7 +36,7 @@ MAX_AT_ONCE = 3_800_000
 """Bytes in the transaction that creates a task: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 allows 4 MB."""
 
-_version_there = Path(VERSION)
+_version_there = Path(overflow.VERSION)
 _LAST_NUMBER = 999_999
 _TRIES = 4
 
@@ -64,8 +51,8 @@ def put_next_version(lock: Lock[T], changes: Changes) -> Changes:
     attribute, value = changes["data"]
     if value is None:
         return changes
-    version = version_of(lock.create_time, lock.fence, lock.saves)
-    pointer, chunks = split(value[STRING], lock.free_slot, version)
+    version = overflow.version_of(lock.create_time, lock.fence, lock.saves)
+    pointer, chunks = overflow.split(value[STRING], lock.free_slot, version)
     for item in _chunk_items(_key(lock.task), lock.token, pointer, chunks):
         _put_chunk(lock, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
@@ -73,7 +60,7 @@ def put_next_version(lock: Lock[T], changes: Changes) -> Changes:
 
 def version_of_failures(create_time: datetime, fence: int) -> str:
     """Return the version of the failure log that a run writes at its end."""
-    return version_of(create_time, fence, _LAST_NUMBER)
+    return overflow.version_of(create_time, fence, _LAST_NUMBER)
 
 
 def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
@@ -84,10 +71,10 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
     """
     try:
         item = {
-            **log_key(_key(row)),
-            VERSION: {STRING: version},
+            **overflow.log_key(_key(row)),
+            overflow.VERSION: {STRING: version},
             "lock": {STRING: token},
-            CHUNK: {BINARY: packed(row.errors)},
+            overflow.CHUNK: {BINARY: packed(row.errors)},
         }
         _put(statements, item, when.no_later_version(version))
     except Refused:
@@ -115,7 +102,7 @@ def settle(lock: Lock[T]) -> None:
         changes, sent = lock.unsure
         if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
             lock.mark_saved(changes, sent)
-    pointer = pointer_in(answer)
+    pointer = overflow.pointer_in(answer)
     lock.slot, lock.unsure = (pointer.slot if pointer else None), None
 
 
@@ -125,12 +112,12 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     if value is None or not is_too_large_for_row(model, value):
         return []
     check_data_size(model, task_id, value)
-    pointer, chunks = split(value[STRING], other_slot(None), version_of(create_time, 0, 0))
+    pointer, chunks = overflow.split(value[STRING], overflow.other_slot(None), overflow.version_of(create_time, 0, 0))
     size = sum(map(len, chunks))
     if size > MAX_AT_ONCE:
         raise ValueNotStorableError(
             f"{model.__name__} {task_id!r} cannot be created with data of {size:,} bytes, compressed: a create takes "
-            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {MAX_BYTES:,}",
+            f"at most {MAX_AT_ONCE:,}; create it without, and let a run save it, which takes {overflow.MAX_BYTES:,}",
             task_id=task_id,
             attribute="data",
             size=size,
@@ -141,15 +128,15 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     return [{**chunk, **end} for chunk in _chunk_items(key, token, pointer, chunks)]
 
 
-def _key(row: TaskRow) -> RowKey:
+def _key(row: TaskRow) -> overflow.RowKey:
     return row.task_id, row.use_case_id
 
 
-def _chunk_items(row: RowKey, token: str, pointer: Pointer, chunks: list[bytes]) -> Iterator[Item]:
+def _chunk_items(row: overflow.RowKey, token: str, pointer: overflow.Pointer, chunks: list[bytes]) -> Iterator[Item]:
     """Yield the chunks of a row as they are stored."""
-    of_all = {VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
-    for key, chunk in zip(chunk_keys(row, pointer), chunks, strict=True):
-        yield {**key, **of_all, CHUNK: {BINARY: chunk}}
+    of_all = {overflow.VERSION: {STRING: pointer.version}, "lock": {STRING: token}}
+    for key, chunk in zip(overflow.chunk_keys(row, pointer), chunks, strict=True):
+        yield {**key, **of_all, overflow.CHUNK: {BINARY: chunk}}
 
 
 def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
@@ -165,13 +152,15 @@ def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
         except Refused:
             # Read before the row: a chunk that is written after this look must not be taken for the one that refused.
             found = _chunk_there(statements, item)
-            if found is not None and found[VERSION][STRING] == version:
+            if found is not None and found[overflow.VERSION][STRING] == version:
                 return  # a repeated request met its own success
             row = get(statements.model, task_id, until=lock.expire_time)
-            of_this_life = found is not None and found[VERSION][STRING].startswith(life_of(lock.create_time))
+            of_this_life = found is not None and found[overflow.VERSION][STRING].startswith(
+                overflow.life_of(lock.create_time)
+            )
             if row is None or of_this_life or not is_held_by(row, statements.codes, [lock.token]):
                 raise lost(lock, "save", row) from None
-            condition = _version_there == found[VERSION][STRING] if found else _version_there.does_not_exist()
+            condition = _version_there == found[overflow.VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return
     raise TrackerError(

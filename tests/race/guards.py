@@ -11,7 +11,7 @@ import pytest
 from pynamodb.expressions.update import RemoveAction
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.dynamodb import connection
+from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, claims, commits, conditions, creations, finishes, overflow_writes
 from pynamodb_tracker.transitions.prepared import slot
@@ -107,7 +107,7 @@ def forget_my_token(patch: Patch) -> None:
 
 def forget_repeats(patch: Patch) -> None:
     """Do not look at how often the SDK sent a request."""
-    patch.setattr(connection, "was_repeated", lambda _: False)
+    patch.setattr(error_codes, "was_repeated", lambda _: False)
 
 
 def look_at_no_row(patch: Patch) -> None:
