@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests.chaos.faults import KINDS
+from tests.chaos.guards import NAMES
 from tests.chaos.session import Outcome, run
 from tests.chaos.settings import Settings
 from tests.chaos.summary import lines, traces
@@ -49,8 +50,9 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
     assert all(outcome.blows[kind] for kind in ("kill", "freeze", "wake")), told(outcome)
 
 
-@pytest.mark.parametrize("guard", ["MINE", "lock is over"])
+@pytest.mark.parametrize("guard", ["MINE", "lock expired"])
 def test_without_a_guard_the_same_history_breaks_promises(dynamodb_local: Engine, seed: int, guard: str) -> None:
+    assert guard in NAMES
     outcomes = (run(dynamodb_local.endpoint, rough(seed + burst, guard)) for burst in range(BURSTS))
     found = ({violation.promise for violation in outcome.violations} for outcome in outcomes)
 
