@@ -29,7 +29,7 @@ def check_task_id(task_id: object) -> str:
 
 
 def _as_text(task_id: object) -> str:
-    """Return a hint to write a number or a UUID as text; nothing for values that are hardly meant as an id."""
+    """Return a hint to write a number or a UUID as text; nothing for values that cannot be meant as an id."""
     from uuid import UUID  # noqa: PLC0415 - only errors need it, and a cold start pays for every import
 
     is_number = isinstance(task_id, int) and not isinstance(task_id, bool) and task_id.bit_length() <= _LONGEST_ID

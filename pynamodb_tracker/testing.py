@@ -50,7 +50,7 @@ class OneAtATime(SharedConnection):
 
 @contextmanager
 def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
-    """Keep these tables, or those of these use cases, in memory on moto until it is left: empty, without credentials.
+    """Create these tables, or those of these use cases, empty and in memory on moto, until the block ends.
 
     Endpoints and profiles, in Meta and in the environment, are ignored meanwhile, for the whole process, so enter it in
     one thread. If entered again for the same table, the table keeps its tasks. Needs the extra `local`.

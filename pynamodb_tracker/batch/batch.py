@@ -53,7 +53,7 @@ class Report:
 
 
 class _Stopped(KeyboardInterrupt):
-    """Raised in a block to give its attempt back, which is what a run does on KeyboardInterrupt."""
+    """Raised in a block to release its attempt, which is what a run does on KeyboardInterrupt."""
 
 
 class TaskAttempt(Generic[T]):
@@ -91,7 +91,7 @@ class TaskAttempt(Generic[T]):
                 self.value = function(self.ctx)
         except _Stopped:
             if self.outcome != "released":
-                self.error = TrackerError("the attempt was to be given back because of the stop")
+                self.error = TrackerError("the worker was stopped, and the attempt could not be released")
         except BaseException as error:
             self.error = error
             if not isinstance(error, Exception):
@@ -153,7 +153,7 @@ class Batch(Generic[T]):
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
-        """Try each task; KeyboardInterrupt and SystemExit are recorded with their task, stop the batch, and leave."""
+        """Try each task; KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
         in_threads(self._run, islice(self.feed, limit), threads, rate=rate)
         return self.report
 

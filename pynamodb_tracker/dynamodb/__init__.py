@@ -1,1 +1,1 @@
-"""What DynamoDB takes, answers and refuses; nothing here knows of tasks."""
+"""Requests to DynamoDB: retries, limits and error codes. This package knows nothing about tasks."""

@@ -1,4 +1,4 @@
-"""The connection of a table: one botocore client for all its use cases, and requests that are retried in time."""
+"""The connection of a table: one botocore client for all its use cases, and retries that end at a deadline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Item = dict[str, dict[str, Any]]
 R = TypeVar("R")
 
 TRIES = 6
-"""How often a request is sent whose failure is temporary; each time the SDK makes as many tries as the user set."""
+"""How often a request is sent if its failures are temporary; each time, the SDK retries as the user configured it."""
 
 _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
     "UpdateItem": (UpdateError, "Failed to update item"),
@@ -36,7 +36,7 @@ _ERRORS: dict[str, tuple[type[PynamoDBConnectionError], str]] = {
 }
 
 _SHORTEST_TIMEOUT = 0.5
-"""Seconds below which no timeout is cut: a finish is worth one real try even after its lock has expired."""
+"""Seconds; no timeout is shorter, because a finish is worth one real try even after its lock has expired."""
 
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 """How often the SDK sends a request to DynamoDB in each retry mode, unless a number was set."""
@@ -45,7 +45,7 @@ _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 
-class Refused(Exception):  # noqa: N818 - not an error: the answer of a condition, which only transitions read
+class Refused(Exception):  # noqa: N818 - not an error: a condition did not hold, and transitions decide what follows
     """The condition of a write did not hold.
 
     `repeated` is True if the SDK or this library sent the request more than once; `item` is the item that failed the
@@ -63,8 +63,8 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
 
-    `until` is when the answer becomes worthless: when the lock expires that the request is about. Temporary failures
-    are retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met
+    `until` is when the lock expires that the request is about; a later answer is worthless. Temporary failures are
+    retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met
     a transaction on the same item and says nothing about the condition
     (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
     """
@@ -89,7 +89,7 @@ def send(
 
 
 def slept_before(until: datetime | None, pause: float) -> bool:
-    """Sleep, and return True; return False at once if that would take until `until` or longer."""
+    """Sleep and return True; return False without sleeping if the pause would not end before `until`."""
     if until is not None and clock.now() + timedelta(seconds=pause) >= until:
         return False
     clock.sleep(pause)
@@ -147,7 +147,7 @@ def _plain_key(key: Item) -> dict[str, Any]:
 
 
 def _set_user_agent(session: botocore.session.Session) -> None:
-    """Let the clients of a session send one fixed user agent: botocore otherwise builds it twice for each request.
+    """Give the clients of a session one fixed user agent, because botocore otherwise builds it twice for each request.
 
     The application's name from `AWS_SDK_UA_APP_ID` stays in it.
     """
@@ -161,7 +161,7 @@ def _set_user_agent(session: botocore.session.Session) -> None:
 
 
 class SharedConnection(Connection):
-    """PynamoDB's connection, whose client is built once, however many threads ask for it first.
+    """PynamoDB's connection; its client is built once, even if several threads ask for it at the same time.
 
     A client's timeouts are fixed, so requests that are sent shortly before a lock expires use another connection with
     the same settings, retries included, and shorter timeouts. Its client is built when it is first needed.
@@ -192,7 +192,8 @@ class SharedConnection(Connection):
     def within(self, seconds: float) -> SharedConnection:
         """Return a connection that ends a request in that time, the SDK's retries included.
 
-        It is this one while there is enough time, and the quickest one if no connection is quick enough.
+        This is the connection itself if there is enough time, and the one with the shortest timeouts if none is quick
+        enough.
         """
         longest, quicker = self._quicker or self._build_quicker()
         if seconds >= longest or not quicker:

@@ -41,7 +41,7 @@ def is_in_progress(error: PynamoDBException) -> bool:
 
 
 def is_unheard(error: PynamoDBException) -> bool:
-    """Return whether the request may have been applied although no answer says so."""
+    """Return whether the request may have been applied although its success was not answered."""
     cause = error.cause
     return _got_no_answer(cause) or (isinstance(cause, ClientError) and is_server_error(cause))
 

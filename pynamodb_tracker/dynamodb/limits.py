@@ -26,7 +26,7 @@ MAX_ITEM_BYTES = 400 * 1024
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-items"""
 
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
-"""The type as which entries of a set are compared."""
+"""The type that entries of a set are converted to for comparison."""
 SETS = frozenset(_ENTRY)
 _MOST_DIGITS = 38
 _MOST_LEVELS = 31
@@ -76,7 +76,7 @@ def _set_problems(kind: str, content: Sequence[Any]) -> Iterator[str]:
     for entry in content:
         yield from _problems({kind[0]: entry})
     if len(set(map(_ENTRY[kind], content))) < len(content):
-        yield "an entry of the set is there twice"
+        yield "an entry of the set occurs twice"
 
 
 def _name_problems(name: object) -> Iterator[str]:

@@ -37,7 +37,7 @@ class Unapplied:
         self.refused = refused
         """Whether the condition of the first write did not hold."""
         self.unheard = unheard
-        """Whether one of the tries got no answer: that one may have been applied, or may still be."""
+        """Whether one of the tries got no answer: it may have been applied, or may be applied later."""
 
 
 def transact_write(

@@ -50,10 +50,10 @@ class ExecutionContext(Generic[T_co]):
     def lock_lost(self) -> bool:
         """Whether this worker can no longer assume that it holds the task; reading it sends no request.
 
-        True for good once a heartbeat, a `save` or an `extend_lock` found in the row that the lock is lost; they raise
-        LockLostError from then on. True also while the lock has expired by this machine's clock, as in a process that
+        Permanently True once a heartbeat, a `save` or an `extend_lock` found in the row that the lock is lost; then
+        these raise LockLostError. Also True while the lock has expired by this machine's clock, as in a process that
         was frozen; a later heartbeat or `extend_lock` makes it False again if no other worker took the task meanwhile.
-        It is about the block while it runs: a run that has recorded its end holds no lock, and has not lost one.
+        It describes a block that runs: a run whose end is recorded holds no lock, and has not lost one.
         """
         return self._lock.lost is not None or self._lock.expire_time <= clock.now()
 
@@ -79,7 +79,7 @@ class ExecutionContext(Generic[T_co]):
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
 
         With `succeed`, the success of the run and what the block has assigned by then are part of it: all of that is
-        applied, or nothing. Later assignments are an AttributeError, and without a commit the attempt fails. Raises
+        applied, or nothing. Later assignments raise AttributeError, and without a commit the attempt fails. Raises
         LockLostError if the lock is lost, otherwise PynamoDB's error, also for a condition of your own; its
         `cancellation_reasons` begin with that of the task's row. Nothing was applied then, unless a note on the error
         says so. It takes 99 actions of yours, none on the task's row, and costs twice the write units of its parts:

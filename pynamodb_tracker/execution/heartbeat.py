@@ -84,7 +84,7 @@ class _Beats(Generic[T]):
         return self._until_due()
 
     def _note_refusal(self, proof: LockLostError) -> None:
-        """Tell the block that the lock is lost, unless the beat was refused because the run itself has ended."""
+        """Mark the lock as lost, unless the beat was refused because the run itself has ended."""
         self._lock.note_refusal(proof)
         if self._lock.lost is not None and not self.stopped.is_set():
             log.error("%s", proof, extra=self._lock.log_fields)

@@ -70,10 +70,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.detailed_error = detailed_error
         self.skip_error = skip_error
         self.heartbeat: Heartbeat[T] | bool = heartbeat
-        """Whether the run is to have a heartbeat; the heartbeat itself once it has one."""
+        """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
         self.lock: Lock[T] | None = None
         self.finisher = threading.Lock()
-        """Taken by whoever ends the run: the block, or `give_back` while the block still runs; never released."""
+        """Acquired by the call that ends the run: `__exit__`, or `give_back` while the block still runs."""
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it was refused."""
@@ -93,7 +93,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Record success, release or failure; the block's error is raised unless it is recorded and to be skipped."""
+        """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
         lock = self.lock
         if lock is None:
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
@@ -115,8 +115,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Release the task although its block still runs in another thread; return whether that is on record.
 
         Nothing of the block is recorded from then on: its writes, and its end, are refused with LockLostError. A block
-        that records its success in a transaction is left alone, and so is one that is ending: after a release while
-        such a transaction is on its way, nobody could find out which of the two was applied.
+        that records its success in a transaction is left alone, and so is one that is ending: if it were released while
+        such a transaction is on its way, it would be impossible to find out which of the two was applied.
         """
         lock = self.lock
         if lock is None or _has_pending_success(lock) or not self.finisher.acquire(blocking=False):
@@ -238,7 +238,7 @@ def delay_after(policy: RetryPolicy, attempt: int, error: BaseException, step: s
 
 
 def _checked_delay(delay: object, error: BaseException, source: str) -> timedelta:
-    """Return a valid delay; for anything else return none, and add a note to the error."""
+    """Return the delay if it is valid; otherwise return zero, and add a note to the error."""
     if isinstance(delay, timedelta) and delay >= timedelta(0):
         return delay
     add_note(error, f"{source} {shown(delay)}, no timedelta of zero or more: the next attempt may start at once")
@@ -254,7 +254,7 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def _has_pending_success(lock: Lock[T]) -> bool:
-    """Return whether a transaction is to record the success."""
+    """Return whether the block uses a transaction to record its success."""
     return lock.pending_success is not None
 
 

@@ -50,7 +50,7 @@ def changes_of(row: TaskRow) -> Changes:
 
 
 def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the stored value becomes when it is written again; None for one that the block replaced unread."""
+    """Return what the stored value becomes when it is written again; None if it cannot be read."""
     try:
         return rewritten(row, name, attribute, old)
     except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned is a change
@@ -60,7 +60,7 @@ def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str
 def _is_same_data(
     row: TaskRow, attribute: DataAttribute, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> bool:
-    """Return whether the dictionary is the stored one; a dictionary assigned over one that was not read is a change."""
+    """Return whether the dictionary equals the stored one; replacing one that was not read is a change."""
     if old is None or "NULL" in old or new is None:
         return (old is None or "NULL" in old) and new is None
     text = attribute.text_of(row, old)
@@ -68,7 +68,7 @@ def _is_same_data(
 
 
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
-    """Take these changes, as they were sent, for the stored row: the next `changes_of` starts from them."""
+    """Apply these changes, as they were sent, to the stored row that the next `changes_of` compares with."""
     state = row._row_state
     stored = {**state.stored, **{attribute.attr_name: value for attribute, value in sent.values()}}
     state.stored = {name: value for name, value in stored.items() if value is not None}
@@ -78,7 +78,7 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
 
 
 def close(row: TaskRow) -> None:
-    """Refuse every assignment from now on: nothing would save it."""
+    """Refuse all further assignments, because they would not be saved."""
     row._row_state.closed = True
 
 
@@ -100,12 +100,12 @@ def storable_changes(row: TaskRow) -> Changes:
 
 
 def is_too_large_for_row(model: type[TaskRow], data: Mapping[str, Any] | None) -> bool:
-    """Return whether `data`, in stored form, belongs into overflow chunks."""
+    """Return whether `data`, in stored form, has to be stored in overflow chunks."""
     return data is not None and len(data[STRING].encode()) > model.tracker.use_case.data_in_row
 
 
 def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> None:
-    """Raise a ValueNotStorableError if `data` is too large for overflow chunks, too."""
+    """Raise a ValueNotStorableError if `data` is too large even for overflow chunks."""
     size = 0 if data is None else len(data[STRING].encode())
     if size > MAX_BYTES:
         raise ValueNotStorableError(
@@ -138,7 +138,7 @@ def raise_if_invalid(row: TaskRow, changes: Changes, error: PynamoDBConnectionEr
     if changes and is_invalid(error):
         names = ", ".join(f"{name} ({value_size(value):,} bytes)" for name, (_, value) in changes.items() if value)
         raise ValueNotStorableError(
-            f"DynamoDB refused what {type(row).__name__} {row.task_id!r} was given in {names}: "
+            f"DynamoDB refused new values of {type(row).__name__} {row.task_id!r}, {names}: "
             f"{error.cause_response_message}",
             task_id=row.task_id,
             attribute=next(iter(changes)),

@@ -14,7 +14,7 @@ from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
 _TRIES = 20
-"""How often a dictionary is serialized again that another thread changes meanwhile."""
+"""How often serializing a dictionary is tried while another thread changes it."""
 
 
 class LazyData:
@@ -160,7 +160,7 @@ def _to_json(value: dict[str, Any], known: str | None) -> str:
 
 
 def _dumped(value: dict[str, Any]) -> str:
-    """Return compact JSON in which text is not escaped, unless UTF-8 cannot encode a lone surrogate in it."""
+    """Return compact JSON; text is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         text.encode()

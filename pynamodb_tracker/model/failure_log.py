@@ -1,7 +1,7 @@
-"""The last failures of a task: short entries in the row, and all of them whole in a log item if the row has no room.
+"""The last failures of a task: short entries in the row and, if they do not fit, the complete failures in a log item.
 
-The log item is written after the status change, and not together with it: a crash in between loses a traceback, and
-the short entry in the row stays.
+The log item is written after the status change, and not together with it. A crash in between loses a traceback; the
+short entry in the row stays.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MAX_FAILURES = 10
 """How many failures of a task are kept, the newest ones."""
 
 MAX_BYTES = 500
-"""How many bytes of failures a row keeps: every write of a task costs write units for its whole row."""
+"""How many bytes of failures a row keeps; few, because every write of a task is charged for its whole row."""
 
 _LOGGED = "logged"
-"""Marks the newest entry of a row whose failures are whole in the log item."""
+"""Marks the newest entry of a row if the complete failures are in the log item."""
 
 _MESSAGE = 200
 _OLDER_MESSAGE = 40
@@ -65,13 +65,13 @@ def failures_in_row(instance: Any) -> list[Failure]:
 
 
 def has_log(instance: Any) -> bool:
-    """Return whether the row said, when it was loaded, that its failures are whole in the log item."""
+    """Return whether the row, as it was loaded, refers to a log item."""
     entries = instance._row_state.stored.get("errors", {}).get(LIST)
     return bool(entries) and _LOGGED in entries[-1].get(MAP, {})
 
 
 def needs_log(instance: Any) -> bool:
-    """Return whether the failures in memory are cut, and the log item is not read yet."""
+    """Return whether the failures in memory are truncated, and the log item has not been read."""
     return (
         not instance._row_state.failures_whole and readable_value(instance, "errors") is not None and has_log(instance)
     )
@@ -113,12 +113,12 @@ def for_row(failures: Sequence[Failure], *, logged: bool) -> list[dict[str, Any]
 
 
 def fits_row(failures: Sequence[Failure]) -> bool:
-    """Return whether a row has room for all of these failures, none of them cut."""
+    """Return whether all of these failures fit into a row without being truncated."""
     return list(failures) == [from_map(entry) for entry in for_row(failures, logged=False)]
 
 
 def packed(failures: Sequence[Failure]) -> bytes:
-    """Return the failures that are kept, compressed, for the log item."""
+    """Return the newest failures as compressed JSON, for the log item."""
     text = json.dumps([to_map(failure) for failure in failures[-MAX_FAILURES:]], ensure_ascii=False)
     return zlib.compress(text.encode())
 
@@ -129,7 +129,7 @@ def unpacked(item: Item) -> list[Failure]:
 
 
 def _key(failure: Failure) -> tuple[object, ...]:
-    """Return what identifies a failure, cut or not."""
+    """Return what identifies a failure, truncated or not."""
     return failure.time, failure.step, failure.attempt, failure.type
 
 

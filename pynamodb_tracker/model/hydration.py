@@ -48,7 +48,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
             model.data.fill(left[task_id], text)
         missing = wanted.keys() - texts.keys()
         is_last = retry == _TRIES - 1
-        # No writer touches the chunks that a row points to, so a second look at the same version proves them damaged.
+        # No writer changes the chunks that a row points to: if they mismatch the same pointer twice, they are damaged.
         damaged = {key for key in missing if is_last or before.get(key) == wanted[key]}
         for task_id, _ in damaged:
             _mark_incomplete(left[task_id])
@@ -64,7 +64,7 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 
 def _mark_incomplete(row: TaskRow) -> None:
-    """Let every access to the data of a row raise, because a chunk is missing or has another version."""
+    """Make every access to the data of a row raise, because a chunk is missing or has another version."""
     expire_time: datetime | None = readable_value(row, "expire_time")
     expired = expire_time is not None and expire_time <= clock.now()
     why = f"its time to live ended at {expire_time}" if expired else "was a chunk deleted by other means?"

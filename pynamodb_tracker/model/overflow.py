@@ -22,7 +22,7 @@ MAX_BYTES = 10 * 1024 * 1024
 """The longest text that is stored off-row; beyond it an object store is the better and cheaper place."""
 
 VERSION, CHUNK = "version", "piece"
-"""The stored names of a chunk's attributes; no row has them."""
+"""The stored names of a chunk's attributes, which no row has; stored names, also those of a pointer, never change."""
 
 _CHUNK_BYTES = 295_000
 """Bytes of content in a chunk: an item holds at most 400 KB, and moto measures binary content in base64."""
@@ -69,7 +69,7 @@ def other_slot(slot: str | None) -> str:
 
 
 def life_of(create_time: datetime) -> str:
-    """Return the beginning of all versions of a task: a task that is deleted and created again has later ones."""
+    """Return the prefix of all versions of a task; it is later if the task was deleted and created again."""
     return clock.stamp(create_time) + "/"
 
 
@@ -127,7 +127,7 @@ def key_of(item: Item) -> RowKey:
 def texts_in(found: Mapping[RowKey, Item], wanted: Mapping[RowKey, Pointer]) -> dict[RowKey, str]:
     """Put texts together from the chunks that were found; a text is left out if a chunk has another version.
 
-    The row was written again meanwhile then: read the row again, and its chunks by the new pointer.
+    In that case the row was written in the meantime: read it again, and then its chunks by the new pointer.
     """
     texts = {}
     for row, pointer in wanted.items():

@@ -77,7 +77,7 @@ class TaskRow(Model):
     status_index = StatusIndex()
 
     tracker: ClassVar[Schema]
-    """What the class declares; the one name of the library in a class of the user's."""
+    """What the class declares: its table, its use case and its steps."""
     tracker_attributes: ClassVar[frozenset[str]]
     """The names of the attributes that only transitions write."""
     _bound_steps: ClassVar[Mapping[str, Any]] = {}
@@ -85,7 +85,7 @@ class TaskRow(Model):
     _states: ClassVar[Mapping[int, Any]] = {}
     """The states of a use case, by code."""
     _row_state: RowState = RowState({})
-    """Set when a row is loaded; `vars(row)` has it then."""
+    """Each row that is loaded has its own, in `vars(row)`."""
     _loading: ClassVar[tuple[tuple[str, str, Attribute[Any], bool], ...] | None] = None
 
     if TYPE_CHECKING:
@@ -113,8 +113,8 @@ class TaskRow(Model):
     def deserialize(self, attribute_values: Item) -> None:
         """Fill this instance from a stored row in one pass, and keep that row, with which changes are compared.
 
-        An attribute that is stored otherwise than declared raises a TaskError when it is touched: one damaged
-        attribute must neither hide a task nor keep its other attributes from being used.
+        An attribute whose stored form does not match its declaration raises a TaskError when it is accessed. So one
+        damaged attribute neither hides a task nor prevents the use of its other attributes.
         """
         vars(self).update(attribute_values={}, _row_state=RowState(attribute_values))
         for name, stored_name, attribute, plain in self._loading_plan():
@@ -166,9 +166,9 @@ def load(model: type[T], item: Item) -> T:
 
 
 def check_tracker_attributes(row: T) -> T:
-    """Return the row if all the tracker's own attributes can be read; nothing is decided by a row that lacks one.
+    """Return the row if all of the tracker's own attributes can be read; otherwise raise a TaskError.
 
-    Raises a TaskError.
+    No transition is decided by a row that lacks one of them.
     """
     unreadable: dict[str, Exception] = {}
     for name, attribute in row.get_attributes().items():
@@ -183,10 +183,10 @@ def check_tracker_attributes(row: T) -> T:
 
 
 def _unreadable(model: type[TaskRow], task_id: str, found: Mapping[str, Exception]) -> TaskError:
-    """Return the error for attributes that are stored otherwise than declared."""
+    """Return the error for attributes whose stored form does not match their declaration."""
     attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
     return TaskError(
-        f"{model.__name__} {task_id!r} cannot be read: {attributes} is stored otherwise than the class declares: "
-        "declare it as it was stored, or correct the row",
+        f"{model.__name__} {task_id!r} cannot be read: {attributes}; the stored value does not match the "
+        "declaration: declare the attribute as it is stored, or correct the row",
         task_id=task_id,
     )

@@ -28,7 +28,7 @@ class RowState:
 
 
 class Unreadable:
-    """Stands for the value of an attribute that is stored otherwise than the class declares."""
+    """Stands for the value of an attribute whose stored form does not match its declaration."""
 
     __slots__ = ("_raised", "error")
 
@@ -48,7 +48,7 @@ class Unreadable:
 
 
 class ValuesWithUnreadable(dict[str, Any]):
-    """The attribute values of a row of which some cannot be read; getting one of those raises a TaskError."""
+    """The attribute values of a row, some of which cannot be read: getting one of these raises a TaskError."""
 
     def __getitem__(self, name: str) -> Any:
         """Return a value; raise for an unreadable one."""
@@ -90,7 +90,7 @@ def unreadable_in(row: AttributeContainer) -> dict[str, Exception]:
 
 
 def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error: Exception) -> None:
-    """Let every access to an attribute of a row raise that TaskError."""
+    """Make every access to an attribute of a row raise that TaskError."""
     if not isinstance(row.attribute_values, ValuesWithUnreadable):
         vars(row)["attribute_values"] = ValuesWithUnreadable(row.attribute_values)
     row.attribute_values[name] = Unreadable(raised, error)

@@ -187,7 +187,7 @@ def _is_redefinition(old: type, new: type) -> bool:
 
 
 class Schema:
-    """What a class of tasks declares, in one object, so that the class reserves only one name, `tracker`, for it."""
+    """What a class of tasks declares, in one object, so that the class reserves only one name, `tracker`."""
 
     def __init__(
         self,

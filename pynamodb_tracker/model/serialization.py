@@ -156,7 +156,7 @@ def _own(kind: Any) -> Any:
 
 
 def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> bool:
-    """Return whether a row was loaded with this text, however formatted: others may store what JSON does not have."""
+    """Return whether a row was loaded with this text, in any format; other programs may store more than JSON has."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
 

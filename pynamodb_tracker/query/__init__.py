@@ -1,4 +1,4 @@
-"""The only reader of the index: what it finds are candidates, and their whole rows are read before they count."""
+"""The only reader of the index. The index finds candidates; their rows are read before they are returned."""
 
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.full_scan import counts, task_ids, tasks

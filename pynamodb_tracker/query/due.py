@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class DueTasks(Generic[T]):
-    """What a step has to do at a moment, the oldest first."""
+    """What a step has to do at a point in time, oldest first."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class DueTasks(Generic[T]):
         self.now = now
         self.window = window
         self.only = only
-        """Codes of the step that are looked at; all three where it is empty."""
+        """Codes to include: pending, failed or in_progress of the step; if empty, all three."""
         self.error_like = error_like
         """Text that the last error, on one line, must contain; case is ignored."""
         self.goes_on = goes_on
@@ -64,7 +64,7 @@ class DueTasks(Generic[T]):
     def first(self) -> dict[int, datetime]:
         """Return by code when its first task can start, now or later; reads one entry of each shard.
 
-        A lock that was extended expires later than that: the index does not know.
+        A lock that was extended expires later than that, because the index does not contain extensions.
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
@@ -88,7 +88,7 @@ class DueTasks(Generic[T]):
                 yield position(entry)
 
     def _abandoned(self, *, with_data: bool) -> Iterator[T]:
-        """Yield tasks whose lock has expired by their rows: the index does not know of extensions."""
+        """Yield tasks whose lock has expired by their rows, because the index does not contain extensions."""
         if not self._is_wanted(self.codes.in_progress):
             return
         expired = self.now - self.model.tracker.margin

@@ -1,4 +1,4 @@
-"""All tasks of a use case, whatever their state: their number by state, their ids, and they themselves."""
+"""All tasks of a use case, in any state: their number by state, their ids, and the tasks themselves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def counts(model: type[TaskRow]) -> dict[int, int]:
 def task_ids(model: type[TaskRow]) -> Iterator[str]:
     """Yield the id of every task of the use case once, strongly consistent; reads the whole table.
 
-    Includes tasks of which a delete that was interrupted has left only overflow chunks.
+    Includes tasks whose delete was interrupted, so that only their overflow chunks are left.
     """
     use_case = model.tracker.use_case
     found = pages(
@@ -49,7 +49,7 @@ def task_ids(model: type[TaskRow]) -> Iterator[str]:
 
 
 def tasks(model: type[T]) -> Iterator[T]:
-    """Return every task of the use case once, strongly consistent, as far as it can be read; reads the whole table."""
+    """Return every task of the use case once, strongly consistent; reads the whole table."""
     of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
     found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
     return (load(model, item) for page in found for item in page["Items"])

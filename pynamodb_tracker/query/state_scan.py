@@ -43,7 +43,7 @@ _RECENT = 4096
 class Window:
     """`since <= update_time < until`: when a task came into its state."""
 
-    __slots__ = ("since", "until")  # no dataclass: a cold start would pay for the making of it
+    __slots__ = ("since", "until")  # no dataclass: building one takes time at every cold start
 
     def __init__(self, since: datetime | None = None, until: datetime | None = None) -> None:
         self.since = since
@@ -93,7 +93,7 @@ class StateScan(Generic[T]):
         self.with_data = with_data
         """Whether the data of the rows is read, too."""
         self.positions: dict[str, Position] = {}
-        """By index key, the last entry that was consumed; a scan starts behind it, and moves it on."""
+        """By index key, the last entry that was consumed; a scan starts after it, and updates it."""
         self._entries: Iterator[Item] = iter(())
 
     def rows(self, limit: int | None = None) -> Iterator[T]:
@@ -195,7 +195,7 @@ class SeenIds:
         """Each at least twice as long as the next one."""
 
     def is_new(self, task_id: str) -> bool:
-        """Return whether an id comes for the first time."""
+        """Return whether this is the first time that the id is met."""
         digest = int.from_bytes(blake2b(task_id.encode(), digest_size=8, usedforsecurity=False).digest())
         if digest in self._recent:
             return False
@@ -222,7 +222,7 @@ def position(entry: Mapping[str, Any]) -> Position:
 
 
 def kept_since(model: type[TaskRow], code: int) -> datetime | None:
-    """Return when a finished task of this state must have finished to be there still; a time to live is in seconds."""
+    """Return the earliest end of finished tasks in this state that have not expired, rounded up to a second."""
     keep_for = model.tracker.use_case.keep_for
     if keep_for is None or not model.tracker.ends_at(code):
         return None

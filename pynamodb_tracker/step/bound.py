@@ -1,4 +1,4 @@
-"""A step of a use case: as a class body declares it, and bound to that class, with all that is done with its tasks."""
+"""A step of a use case: as a class body declares it, and bound to that class, with the operations on its tasks."""
 
 from __future__ import annotations
 
@@ -311,8 +311,8 @@ class BoundStep(Generic[T]):
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
         Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
-        starts, and KeyboardInterrupt propagates when the running ones have ended. Workers that run into each other
-        spread over the oldest tasks. `rate` limits the starts per second. `dry_run` runs nothing, and reports what is
+        starts, and KeyboardInterrupt propagates when the running ones have ended. Workers that compete for tasks
+        spread over the oldest ones. `rate` limits the starts per second. `dry_run` runs nothing, and reports what is
         due. `progress` is called with the report after each task, one call at a time. `heartbeat` is that of `start`:
         one thread for each running task.
         """

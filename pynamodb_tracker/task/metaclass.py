@@ -25,7 +25,7 @@ _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_
 threads open a connection for each request, and throw it away."""
 
 _PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "range_key", "self"})
-"""Of `create`, and of PynamoDB's constructor: a value of that name would never arrive."""
+"""Parameters of `create` and of PynamoDB's constructor: an attribute with such a name could not be passed to them."""
 
 _MOST_ATTEMPTS = 2**63 - 1
 _LONGEST_NAME = 65_535
@@ -180,7 +180,7 @@ def _is_stored_name(name: str) -> bool:
 
 
 def _mistakes_in_default(model: type[TaskRow], name: str, attribute: Attribute[Any]) -> Iterator[str]:
-    """Yield a default that cannot be stored: it would be found out when an older row is loaded, after its claim."""
+    """Yield a default that cannot be stored; it would fail only when an older row is loaded, after its claim."""
     default = attribute.default if attribute.default is not None else attribute.default_for_new
     is_users = not type(attribute).serialize.__module__.startswith("pynamodb.")  # it may need a network, or a secret
     if default is None or callable(default) or is_users:

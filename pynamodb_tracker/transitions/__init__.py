@@ -1,4 +1,4 @@
-"""The only place that writes a status, guarded as docs/explanation/lock.md explains.
+"""The only package that writes a status. docs/explanation/lock.md explains the guards.
 
 | transition | from → to | guarded by |
 | --- | --- | --- |
@@ -6,7 +6,7 @@
 | claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
 | claim from | exactly one further state → in_progress | status, due_time, a later token |
 | spend | waiting or abandoned without an attempt left → ignored | the row as read |
-| succeed | in_progress → pending of the next step, or the end | the token is mine, still in_progress |
+| succeed | in_progress → pending of the next step, or the end | the row has this run's token, and is in_progress |
 | fail | in_progress → failed, or ignored | the same |
 | release | in_progress → pending | the same |
 | commit | in_progress → succeeded, or unchanged, together with the user's writes | the same, and a later save |

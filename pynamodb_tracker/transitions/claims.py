@@ -1,4 +1,4 @@
-"""Taking a task: one conditional UPDATE first; only when that is refused, a GET finds out why and what to do."""
+"""Claiming a task: one conditional UpdateItem; only if it is refused, a GetItem finds out why, and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
-"""How long the row is read after a claim without an answer: its caller has waited for long already."""
+"""How long reading the row is tried after a claim without an answer; the caller has already waited for long."""
 
 
 class _Tries:
@@ -41,7 +41,7 @@ class _Tries:
         self.in_doubt = False
         """Whether one of them may have locked the task, as far as is known."""
         self.kept = False
-        """Whether the time to live of a finished task's chunks was removed, for a claim from its end."""
+        """Whether the time to live of a finished task's chunks was removed, so that the task can be claimed again."""
 
     def may_hold(self, error: BaseException) -> bool:
         """Return whether the task may stay locked, with no worker on it, when this error is raised."""
@@ -58,7 +58,7 @@ def claim(
     detailed: bool = True,
     also_from: Collection[int] = (),
 ) -> Lock[T]:
-    """Take the task for `lock_for`, or raise the reason of the refusal; `also_from` are codes of further states."""
+    """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states."""
     tries = _Tries([new_token()])
     try:
         lock = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
@@ -163,7 +163,7 @@ def _next(statements: StepStatements[T], row: T, operation: str, also_from: Coll
     if refusals.is_startable(row, statements.codes, now):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
             raise refusals.refusal(statements, spent, operation)
-        return statements.claim  # its token was behind the row's, or it moved between the two requests
+        return statements.claim  # the token was lower than the row's, or the row has changed since
     if row.status in also_from:
         if refusals.is_due(row, now):
             return statements.claim_from(row.status)

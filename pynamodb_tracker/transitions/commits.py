@@ -1,7 +1,7 @@
-"""A user's transaction within a run: applied only while the lock is held, with the success of the run or without.
+"""A user's transaction within a run: applied only while the lock is held, with or without the run's success.
 
-It counts as a save of the run. That leaves a trace in the row, by which one GET decides whether a transaction was
-applied whose answer got lost. After a further save without content, late copies of it are refused.
+It counts as a save of the run, which leaves a trace in the row: if the answer got lost, one GetItem decides whether the
+transaction was applied. After another save, without content, late copies of it are refused.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _UNKNOWN = "an earlier try of it got no answer: it may have been applied before,
 def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
     """Apply the user's writes together while the lock is held.
 
-    LockLostError if it is not, otherwise PynamoDB's TransactWriteError; nothing was applied then, unless a note says
-    so.
+    Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Then nothing was applied, unless
+    a note on the error says so.
     """
     settle_unknown_writes(lock)
     lock.saves += 1
@@ -103,7 +103,7 @@ def check_in(lock: Lock[T], transaction: TransactWrite) -> None:
 def settle_unknown_writes(lock: Lock[T]) -> None:
     """Find out, before more is written, what became of an earlier write that got no answer.
 
-    LockLostError if the success is on record by now.
+    Raises LockLostError if this shows that the success is on record.
     """
     if lock.pending_success is not None:
         settle_success(lock, lock.pending_success)
@@ -151,7 +151,7 @@ def _decide(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> Non
 
 
 def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> None:
-    """Take the success for recorded: nothing of the run is written after it."""
+    """Mark the run as ended with a recorded success: it writes nothing more."""
     lock.ended = pending.recorded = True
     pending.error = pending.sent = None
     lock.mark_saved(success.changes, success.sent)
@@ -177,10 +177,10 @@ def _read_row(lock: Lock[T]) -> T | None:
 
 
 def _was_applied(lock: Lock[T], number: int, *, unheard: bool) -> bool:
-    """Return whether the row has that save of this run; if not, have a copy of it refused that may still be on its way.
+    """Return whether the row has counted that save of this run; if not, make sure that copies still on their way fail.
 
-    The row is fenced as it was read: a copy that arrives between the read and the fence is found by another read.
-    LockLostError if another run has the row.
+    A copy that arrives after the read makes `_keep_out` fail, and the next read finds it. Raises LockLostError if
+    another run has the row.
     """
     saves = _saves_in_row(lock)
     while unheard and saves < number and not _keep_out(lock, saves):
@@ -189,9 +189,9 @@ def _was_applied(lock: Lock[T], number: int, *, unheard: bool) -> bool:
 
 
 def _keep_out(lock: Lock[T], seen: int) -> bool:
-    """Count a save in a row that has counted as many as were seen, so that late copies of earlier saves are refused.
+    """Count one more save if the row still has the number that was read, so that late copies of earlier saves fail.
 
-    False if the row has counted another save meanwhile, which may have been this one, sent twice.
+    Return False if the row has counted another save since, which may have been this one, sent twice.
     """
     lock.saves += 1
     values = {"token": lock.token, "seen_saves": str(seen), "saves": str(lock.saves)}

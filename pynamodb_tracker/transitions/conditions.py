@@ -1,4 +1,4 @@
-"""The guards of the lock protocol as named parts of a condition; docs/explanation/lock.md has the reason of each."""
+"""The guards of the lock protocol as named parts of a condition; docs/explanation/lock.md has the reason for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def at(*codes: int) -> Condition:
 
 
 def due() -> Condition:
-    """Require that the task may start: a little early rather than never, because clocks differ."""
+    """Require that the task is due; it may start early by the margin, because clocks differ."""
     return TaskRow.due_time <= slot(TaskRow.due_time, "now_plus_margin")
 
 
@@ -67,7 +67,7 @@ def saves_seen() -> Condition:
 
 
 def no_later_version(version: str) -> Condition:
-    """Require that neither a later holder of the task nor a later save has written this chunk, nor this save before."""
+    """Require that this chunk was not written by a later holder of the task, a later save, or this save itself."""
     there = Path(VERSION)
     return there.does_not_exist() | (there < version)
 
@@ -79,7 +79,7 @@ def no_later_command() -> Condition:
 
 
 def has_no_time_to_live() -> Condition:
-    """Require that the row has no time to live; its overflow chunks have none either then."""
+    """Require that the row has no time to live; then its overflow chunks have none either."""
     return TaskRow.expire_time.does_not_exist()
 
 

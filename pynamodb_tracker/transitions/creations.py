@@ -40,7 +40,7 @@ def create(
 ) -> T:
     """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
 
-    TaskAlreadyExistsError if there is one, which stays as it is.
+    Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
     now = clock.now()
     given = _given(model, task_id, attributes)
@@ -68,7 +68,7 @@ def create(
         raise
     except Refused as refused:
         found = _met(model, task_id, refused)
-        if found is None or found.creation != row.creation:  # its own: a request that was applied was sent again
+        if found is None or found.creation != row.creation:  # if equal, it is this call's own, which was sent twice
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,

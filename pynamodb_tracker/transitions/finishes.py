@@ -29,13 +29,13 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _KEPT_FENCES = 8
-"""How many claims that never finished a row remembers; an older one counts as lost."""
+"""How many unfinished claims a row remembers; an older one counts as lost."""
 
 
 def succeed(lock: Lock[T]) -> None:
     """Record the success and what the block changed, both or neither.
 
-    ValueNotStorableError if a value is what keeps it from being recorded: the attempt has to be failed then.
+    Raises ValueNotStorableError if a value cannot be stored; the caller then records a failure.
     """
     statements, code = lock.statements, lock.statements.codes.succeeded
     retries = 0
@@ -80,7 +80,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     except PynamoDBConnectionError as refused:
         if not is_invalid(refused):
             raise
-        # The row has no room for the failure; that the attempt failed is recorded all the same.
+        # The row has no room for the failure, so only the status is recorded.
         failures, last_error, logged = [], failure.type, False
         row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=[], last_error=last_error)
     task.attribute_values.update(row, errors=failures, last_error=last_error)
@@ -91,7 +91,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
 
 
 def release(lock: Lock[T]) -> None:
-    """Give the attempt back: the task is pending at this step, at once, whatever state it was started from."""
+    """Release the task: it is pending at this step, due at once, and the attempt does not count."""
     codes = lock.statements.codes
     row = send_until_landed(lock, lock.statements.release, codes.pending, attempt=lock.attempt - 1)
     lock.task.attribute_values.update(row)
@@ -100,8 +100,8 @@ def release(lock: Lock[T]) -> None:
 def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: Any) -> Mapping[str, Any]:
     """Send a finish until it has landed; return the attributes of the row after it.
 
-    LockLostError only if the row proves it. At least one try is made: a finish after the lock expired is valid while
-    nobody else has taken the task.
+    Raises LockLostError only if the row proves it. The finish is tried at least once: even after the lock has expired,
+    it is valid as long as no other worker has taken the task.
     """
     statements, task_id = lock.statements, lock.task.task_id
     slots, row = finish_values(lock, code, **values)
@@ -165,7 +165,7 @@ def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBConnectionError, 
 
 
 def _note_unknown_end(lock: Lock[T], code: int, error: PynamoDBConnectionError) -> None:
-    """Note and log what a finish without an answer means: it may have been applied, and nobody knows."""
+    """Add a note to the error, and log, that it is unknown whether the finish was applied."""
     task = lock.task
     is_success = code == lock.statements.codes.succeeded
     what = "the work was done, but not recorded" if is_success else "how the attempt ended was not recorded"

@@ -1,4 +1,4 @@
-"""The lock of a run: a claim that was won, which guards every later write of the run; and the tokens of claims."""
+"""The lock of a run: a successful claim, which guards every later write of the run; and the tokens of claims."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 def new_token(above: str | None = None) -> str:
     """Return a token later than every earlier one of this process, and than `above`.
 
-    16 hex digits of the real clock in nanoseconds, so that the tokens of a row are in the order in which they were
-    drawn, then 8 random ones. A stopped clock does not stop them: two runs at one stopped moment are two runs.
+    16 hex digits of the real clock in nanoseconds, so that the tokens of a row sort by time, then 8 random ones. A
+    stopped clock has no effect on them: two runs at the same stopped time have different tokens.
     """
     global _last  # noqa: PLW0603 - the order holds for the whole process
     with _guard:
@@ -110,15 +110,15 @@ class Lock(Generic[T]):
         self.saves = 0
         """How many saves of this run were sent."""
         self.writing = threading.RLock()
-        """Saves, transactions and the end of the block are sent one after the other, whatever thread sends them."""
+        """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
         self.slot = self._slot_in_row()
         """The slot of the overflow chunks that the row points to; None if the data is in the row."""
         self.unsure: tuple[Changes, Changes] | None = None
-        """The changes of a save that got no answer, and as they were sent: it may have been applied, or may be."""
+        """The changes of a save without an answer, and these as sent; it may have been applied, or may be later."""
         self.success: tuple[Changes, Changes] | None = None
-        """The changes of the success, and as they are sent: a finish that is sent again is the same one."""
+        """The changes of the success, and these as they are sent; kept, so that a retry sends the same."""
         self.failure: Failure | None = None
-        """The failure that is recorded: a finish that is sent again is the same one."""
+        """The failure that is recorded; kept, so that a retry sends the same."""
         self.pending_success: PendingSuccess | None = None
         """Set if a transaction is to record the success."""
         self.ended = False
@@ -175,7 +175,7 @@ class Lock(Generic[T]):
         return None if pointer is None else str(pointer["slot"]["S"])
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
-        """Take these changes for stored, and the pointer in them for the row's."""
+        """Remember that these changes are stored, and which slot the row points to."""
         self.unsure = None
         if changes:
             mark_saved(self.task, changes, sent)

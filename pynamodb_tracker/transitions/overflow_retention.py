@@ -32,7 +32,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 def expire(statements: StepStatements[T], task: T) -> None:
-    """Give the chunks of a task that has ended the time to live of its row, once the end is on record.
+    """Set the time to live of an ended task's off-row items to that of its row, after the end is recorded.
 
     It costs a query, and a write for each chunk, so it is only called if the use case has `keep_for`. If it fails, that
     is logged, and the chunks stay.
@@ -49,7 +49,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
 def keep(model: type[T], row: T, token: str, operation: str) -> None:
     """Remove the time to live of an ended task's chunks, before an operation with that token makes the task live again.
 
-    TaskNotFoundError if its data has been deleted already.
+    Raises TaskNotFoundError if its data has already been deleted.
     """
     _set_expire_time(model, row.task_id, token, None)
     pointer = pointer_in(row._row_state.stored)

@@ -1,4 +1,4 @@
-"""Data too large for a row: overflow chunks, put into the slot that the row does not point to before it is written.
+"""Data that is too large for a row: its chunks are put into the slot that the row does not point to, and then the row.
 
 A reader sees the old text or the new one, never a mixture. A crash in between leaves chunks in the free slot, which the
 next writer overwrites: there are at most two slots, and no crash leaves anything that has to be cleaned up.
@@ -44,8 +44,8 @@ _TRIES = 4
 def put_next_version(lock: Lock[T], changes: Changes) -> Changes:
     """Put `data` into overflow chunks; return the changes with the pointer in its place.
 
-    It counts as a save: a late copy of one write must not pass for a part of another. LockLostError if a chunk is
-    refused, because a later holder has written it.
+    It counts as a save, so that a late copy of one write cannot pass for a part of another. Raises LockLostError if a
+    later holder has written a chunk.
     """
     lock.saves += 1
     attribute, value = changes["data"]
@@ -64,9 +64,9 @@ def version_of_failures(create_time: datetime, fence: int) -> str:
 
 
 def log_failures(statements: StepStatements[T], row: T, token: str, version: str) -> None:
-    """Put all failures of a task, whole, into its log item, because its row has no room for them.
+    """Put the complete failures of a task into its log item, because they do not fit into its row.
 
-    The status is on record by then. A log item of a later version stays; if the log cannot be written, that is logged,
+    The status is already recorded. A log item of a later version stays; if the log cannot be written, that is logged,
     and the short entry in the row stays.
     """
     try:
@@ -80,11 +80,11 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
     except Refused:
         return
     except PynamoDBException as error:
-        log.warning("the last errors of %s %r are cut to fit the row: %s", type(row).__name__, row.task_id, error)
+        log.warning("the last errors of %s %r are truncated to fit the row: %s", type(row).__name__, row.task_id, error)
 
 
 def settle(lock: Lock[T]) -> None:
-    """Find out what the row holds after a save without an answer, and have the late copy of that save refused.
+    """Find out what the row holds after a save without an answer, and make sure that a late copy of that save fails.
 
     Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
     """
@@ -142,7 +142,7 @@ def _chunk_items(row: overflow.RowKey, token: str, pointer: overflow.Pointer, ch
 def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
     """Put a chunk unless a later holder has written it, which proves that the lock was lost.
 
-    A chunk that an earlier life of the task left, created by a machine whose clock was ahead, is overwritten.
+    A chunk of an earlier task with this id, created on a machine whose clock was ahead, is overwritten.
     """
     statements, task_id = lock.statements, lock.task.task_id
     condition = when.no_later_version(version)
@@ -170,7 +170,7 @@ def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
 
 
 def _chunk_there(statements: StepStatements[T], item: Item) -> Item | None:
-    """Read the chunk that has the key of another."""
+    """Read the chunk that is stored under the key of this item."""
     key = {name: item[name] for name in ("task_id", "use_case_id")}
     return next(get_items(statements.table, [key]), None)
 

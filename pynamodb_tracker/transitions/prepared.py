@@ -23,7 +23,7 @@ _PLACE = re.compile(r":\d+")
 
 
 class Slot(str):
-    """The name of a value that is known only at the request, in the place of the value."""
+    """Stands for a value that is only known at the request; the text is its name."""
 
     __slots__ = ()
 

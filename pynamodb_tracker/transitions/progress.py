@@ -21,7 +21,7 @@ T = TypeVar("T", bound=TaskRow)
 
 
 def extend(lock: Lock[T], lock_for: timedelta) -> None:
-    """Move the expiry of the lock to `lock_for` from now; never back. LockLostError if the row has moved on."""
+    """Move the expiry of the lock to `lock_for` from now; never back. Raises LockLostError if it is lost."""
     statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
     expire = clock.now() + lock_for
     try:
@@ -35,7 +35,7 @@ def extend(lock: Lock[T], lock_for: timedelta) -> None:
 
 
 def save(lock: Lock[T]) -> None:
-    """Store what the block changed so far; no request if nothing changed. LockLostError if the row has moved on."""
+    """Store what the block changed so far; no request if nothing changed. Raises LockLostError."""
     settle_unknown_writes(lock)
     changes = sent = storable_changes(lock.task)
     if not changes:

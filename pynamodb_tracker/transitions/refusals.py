@@ -1,4 +1,4 @@
-"""Why an operation was refused: reads the row that the extra GET found, and returns the error that explains it."""
+"""Why an operation was refused: the error that explains it, by the row that was read after the refusal."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _TRIES = 4
 
 
 def reopen(statements: StepStatements[T], task_id: str) -> T:
-    """Make a failed or ignored task pending with a fresh set of attempts, and return it; a pending one stays."""
+    """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed."""
     codes, operation, token = statements.codes, f"reopen {statements.codes.step} of", new_token()
     write, kept = statements.reopen, False
     try:
@@ -60,7 +60,7 @@ def reopen(statements: StepStatements[T], task_id: str) -> T:
 
 
 def ignore(statements: StepStatements[T], task_id: str, reason: str) -> T:
-    """Set a waiting or abandoned task aside, with the reason in `errors`, and return it; an ignored one stays."""
+    """Set a waiting or abandoned task aside, with the reason in `errors`, and return it; not if it is ignored."""
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     for _ in range(_TRIES):
         row, now = get(statements.model, task_id), clock.now()
@@ -76,7 +76,7 @@ def ignore(statements: StepStatements[T], task_id: str, reason: str) -> T:
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Set a task aside that has no attempt left, and return it; None if it is no longer as it was read."""
+    """Set a task aside that has no attempt left, and return it; None if it has changed since it was read."""
     abandoned = row.status == statements.codes.in_progress
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"

@@ -23,7 +23,7 @@ from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 T = TypeVar("T", bound=TaskRow)
 
 _PAST_THE_END = 9999
-"""SET of an element beyond the end of a list appends; a finish cuts the list, so only claims that died lengthen it."""
+"""SET of an element beyond the end of a list appends it. A finish shortens the list; only dead claims extend it."""
 
 _MOST_SHAPES = 128
 """How many rendered writes a step keeps; blocks change few different sets of attributes."""

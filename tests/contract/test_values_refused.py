@@ -85,7 +85,7 @@ OF_ATTRIBUTES: list[Any] = [
     ("numbers", {NAN}, "NaN is not a finite number"),
     *(("numbers", {value}, "is not a number") for value in ("5", True, None)),
     ("numbers", {int("1" * 39)}, "has more than 38 digits"),
-    ("numbers", {10**25, 1e25}, "there twice"),
+    ("numbers", {10**25, 1e25}, "occurs twice"),
     ("numbers", [1, 1.0], "write a set"),
     *(("binaries", {value}, "is not bytes") for value in ("x", None)),
     *(("binaries", value, "write a set") for value in (b"abc", [bytearray(b"a")])),
