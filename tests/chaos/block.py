@@ -1,4 +1,4 @@
-"""The block of one run: carries out its script, and tells the history before and after everything that counts."""
+"""The block of one run: carries out its script, and writes to the history before and after every relevant action."""
 
 from __future__ import annotations
 

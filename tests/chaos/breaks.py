@@ -1,4 +1,4 @@
-"""Ways to break each promise in a history that was sound: the checker is to find every one."""
+"""Ways to break each promise in a correct history: the checker must find every one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways to break what is promised of transactions, in a history that was sound: the checker is to find every one."""
+"""Ways to break what is promised about transactions, in a correct history: the checker must find every one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of the records in a row: nothing acknowledged is gone, nothing of a loser is there, none is mixed."""
+"""What must hold of the records in a row: nothing acknowledged is missing, nothing is from a lost run, none mixed."""
 
 from __future__ import annotations
 

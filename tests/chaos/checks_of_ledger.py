@@ -1,4 +1,4 @@
-"""What must hold of transactions: a success and its mark are one, what is told is so, and no loser leaves a mark."""
+"""What must hold of transactions: a success and its entry are one, reports are true, and a lost run leaves no entry."""
 
 from __future__ import annotations
 

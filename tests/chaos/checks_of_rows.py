@@ -1,4 +1,4 @@
-"""What must hold in the end: every task ended, for a reason on record, and every row is in exactly its index state."""
+"""What must hold in the end: every task ended, for a recorded reason, and every row agrees with its index entry."""
 
 from __future__ import annotations
 

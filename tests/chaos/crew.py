@@ -1,4 +1,4 @@
-"""The worker processes of a run: started, killed, frozen and woken, and ended whatever happens."""
+"""The worker processes of a run: started, killed, frozen and resumed, and always ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line of a history: what a process was about to do, or what came of it."""
+"""One line of a history: what a process was about to do, or the result."""
 
 from __future__ import annotations
 

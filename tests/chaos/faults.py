@@ -1,4 +1,4 @@
-"""The network of a run: what becomes of each request, decided by the seed and the request's number alone."""
+"""The network of a run: what happens to each request, decided by the seed and the request's number alone."""
 
 from __future__ import annotations
 

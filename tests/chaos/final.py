@@ -1,4 +1,4 @@
-"""What is in the tables in the end: rows, index entries, pieces beside the rows, counts."""
+"""What is in the tables in the end: rows, index entries, off-row items, counts."""
 
 from __future__ import annotations
 

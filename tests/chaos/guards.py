@@ -1,4 +1,4 @@
-"""Guards of the protocol that a run of the chaos can do without, to see that it is missed."""
+"""Guards of the protocol that a chaos run can remove, to see that the checker notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger beside the tasks, which only transactions of runs write: whose was applied, how often, in which order."""
+"""A ledger in its own table, which only transactions of runs write: which were applied, how often, in which order."""
 
 from __future__ import annotations
 

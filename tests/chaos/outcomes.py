@@ -1,4 +1,4 @@
-"""What an error that leaves the library says about the run: refused, lost, without an answer, or nothing it may say."""
+"""What an error of the library says about a run: refused, lost, without an answer, or an error that must not occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a block leaves in its task: one record for each thing it did, and text that only that record explains."""
+"""What a block leaves in its task: one record for each action, and text that belongs to that record only."""
 
 from __future__ import annotations
 

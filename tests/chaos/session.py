@@ -1,4 +1,4 @@
-"""One run of the chaos: faults and blows for some time, then calm workers, then everything is read and checked."""
+"""One chaos run: faults and killed workers for some time, then undisturbed workers, then everything is checked."""
 
 from __future__ import annotations
 

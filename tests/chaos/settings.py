@@ -1,4 +1,4 @@
-"""What one run of the chaos is made of; everything random in it is drawn from its seed."""
+"""The settings of one chaos run; everything random in it is drawn from its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what a run of the chaos has left in the tables, past all faults."""
+"""Reads what a chaos run has left in the tables, without faults."""
 
 from __future__ import annotations
 

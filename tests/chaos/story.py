@@ -1,4 +1,4 @@
-"""A short history without a fault, made by hand: what the checker is tried on."""
+"""A short history without a fault, made by hand, to test the checker."""
 
 from __future__ import annotations
 

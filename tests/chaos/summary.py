@@ -1,4 +1,4 @@
-"""What a run did, in lines for people, and the history of each task about which a promise was broken."""
+"""What a run did, for people to read, and the history of each task for which a promise was broken."""
 
 from __future__ import annotations
 

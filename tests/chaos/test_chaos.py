@@ -1,4 +1,4 @@
-"""A short run of the chaos: the library keeps its promises, and without one of its guards the checker sees it."""
+"""A short chaos run: the library keeps its promises, and without one of its guards the checker finds violations."""
 
 from __future__ import annotations
 

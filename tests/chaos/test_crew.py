@@ -1,4 +1,4 @@
-"""Nobody outlives a run of the chaos, however that ends, and a worker that ends by itself is told."""
+"""No worker outlives a chaos run, however it ends, and a worker that ends by itself is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that the faults explain are told apart from those that no fault explains."""
+"""Errors that a fault explains are distinguished from those that no fault explains."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def unrecorded() -> Boom:
         (KeyError("step"), "crash"),
     ],
 )
-def test_only_what_a_fault_explains_is_no_crash(error: BaseException, expected: str) -> None:
+def test_an_error_that_no_fault_explains_is_a_crash(error: BaseException, expected: str) -> None:
     assert outcome(error) == expected
 
 

@@ -1,4 +1,4 @@
-"""A worker process: draws its scripts from the seed, runs them on what there is to do, and tells its history."""
+"""A worker process: draws its scripts from the seed, runs them on the tasks that are due, and writes its history."""
 
 from __future__ import annotations
 

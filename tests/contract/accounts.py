@@ -1,4 +1,4 @@
-"""Rows of the user's own business, past the tracker: what a transaction of a run writes."""
+"""Rows of the user's own tables, which a transaction of a run writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fixtures of the contract: the engines, and the clock that stands still."""
+"""The fixtures of the contract: the engines, and the stopped clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions that are odd: what a user's class can do that makes recording one of it hard."""
+"""Unusual exceptions, which are hard to record because of what their classes do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a block does after a transaction has recorded its success: too late to be saved, and told all the same."""
+"""What a block does after a transaction has recorded its success: it is not saved, and reported."""
 
 from __future__ import annotations
 

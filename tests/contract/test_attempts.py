@@ -103,7 +103,7 @@ def test_a_task_that_kills_its_workers_ends_ignored(clock: StoppedClock) -> None
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
-def test_what_killed_its_workers_says_so_in_its_errors(clock: StoppedClock) -> None:
+def test_the_errors_of_a_task_say_that_its_workers_died(clock: StoppedClock) -> None:
     Order.create("o-1")
     killed("o-1", clock, 3)
     with pytest.raises(TaskIgnoredError) as caught, Order.confirm_payment.start("o-1"):

@@ -1,4 +1,4 @@
-"""What `run_all` and `todo` take beside the function: which tasks, how fast, and who is told."""
+"""Options of `run_all` and `todo`: which tasks, how fast, and the report of progress."""
 
 from __future__ import annotations
 

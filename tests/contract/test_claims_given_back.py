@@ -1,4 +1,4 @@
-"""A claim that was applied and whose caller is never told: the task is given back, and locked for nobody."""
+"""A claim that was applied, but whose answer never arrives: the task is released, and does not stay locked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def never(_: Any) -> None:
     pytest.fail("the block ran")
 
 
-def test_a_claim_that_was_repeated_and_whose_row_cannot_be_read_is_given_back(network: Network) -> None:
+def test_a_repeated_claim_whose_row_cannot_be_read_is_released(network: Network) -> None:
     Order.create("o-1")
     unread = throttled("GetItem", GIVEN_UP)
 
@@ -43,9 +43,7 @@ def test_a_claim_that_was_repeated_and_whose_row_cannot_be_read_is_given_back(ne
     assert given_back()
 
 
-def test_a_claim_whose_answer_came_late_and_that_cannot_be_extended_is_given_back(
-    network: Network, clock: StoppedClock
-) -> None:
+def test_a_claim_with_a_late_answer_that_cannot_be_extended_is_released(network: Network, clock: StoppedClock) -> None:
     Order.create("o-1")
     unextended = throttled("UpdateItem")
 
@@ -63,7 +61,7 @@ def test_a_claim_whose_answer_came_late_and_that_cannot_be_extended_is_given_bac
 
 
 @pytest.mark.parametrize("stop", [SystemExit(143), KeyboardInterrupt()], ids=lambda stop: type(stop).__name__)
-def test_a_claim_that_an_order_to_end_cut_short_is_given_back(network: Network, stop: BaseException) -> None:
+def test_an_interrupted_claim_is_released(network: Network, stop: BaseException) -> None:
     Order.create("o-1")
 
     def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
@@ -81,7 +79,7 @@ def test_a_claim_that_an_order_to_end_cut_short_is_given_back(network: Network, 
 
 @pytest.mark.parametrize("stop", [SystemExit(143), KeyboardInterrupt()], ids=lambda stop: type(stop).__name__)
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
-def test_an_order_to_end_while_the_success_is_written_leaves_after_that_is_on_record(
+def test_an_interrupt_during_the_success_propagates_after_it_is_recorded(
     network: Network, stop: BaseException, applied: Any
 ) -> None:
     Order.create("o-1")

@@ -23,7 +23,7 @@ PUBLIC = sorted(name for name in dir(new_table()) if not name.startswith("_") an
 STORED = sorted(attribute.attr_name for attribute in Task.get_attributes().values())
 
 
-def test_the_names_that_the_design_speaks_of_are_among_them() -> None:
+def test_the_names_of_the_design_are_among_the_reserved_ones() -> None:
     assert {"save", "query", "status", "data", "state", "create", "task_id", "tracker"} <= set(PUBLIC)
 
 

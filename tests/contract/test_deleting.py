@@ -1,4 +1,4 @@
-"""Deleting tasks: never one that somebody holds, and never one of another use case."""
+"""Deleting tasks: never a locked one, and never one of another use case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_delete_task_deletes_a_waiting_task() -> None:
 
 
 @pytest.mark.parametrize("state", [Order.confirm_payment.failed, Order.ship.ignored, Order.deliver.succeeded], ids=str)
-def test_delete_task_deletes_a_task_in_any_state_that_nobody_holds(state: object) -> None:
+def test_delete_task_deletes_a_task_in_any_state_unless_it_is_locked(state: object) -> None:
     Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
     Order.delete_task("o-1")
     assert list(Order.query("o-1")) == []

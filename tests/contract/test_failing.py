@@ -1,4 +1,4 @@
-"""A run that fails: what leaves the block, and what is recorded."""
+"""A run that fails: which exception propagates, and what is recorded."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -30,7 +30,7 @@ def test_the_exception_of_the_block_leaves_unchanged() -> None:
 
 
 @pytest.mark.parametrize("error", [StopIteration(3), StopAsyncIteration(), RuntimeError("generator didn't stop")])
-def test_exceptions_that_generators_live_by_leave_unchanged_too(error: Exception) -> None:
+def test_exceptions_that_generators_use_propagate_unchanged_too(error: Exception) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", error)
     assert Order.get_task("o-1").state == Order.confirm_payment.failed

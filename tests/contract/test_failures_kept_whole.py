@@ -1,4 +1,4 @@
-"""Orders and odd exceptions: what is on record of earlier failures stays whole beside what they add."""
+"""Commands and unusual exceptions add to the recorded failures, and earlier ones stay complete."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -75,7 +75,7 @@ def test_an_exception_that_is_falsy_is_recorded_as_itself(promised: bool) -> Non
     assert [failure.type for failure in failures()] == ["Problems"]
 
 
-def test_an_exception_that_is_falsy_and_leaves_after_the_success_is_told_that_it_stands() -> None:
+def test_a_falsy_exception_after_the_success_gets_a_note_that_the_success_stands() -> None:
     Order.create("o-1")
     with pytest.raises(Problems) as left, Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True):

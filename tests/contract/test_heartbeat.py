@@ -1,4 +1,4 @@
-"""Heartbeats: when they extend the lock, what that writes, and what becomes of one that fails."""
+"""Heartbeats: when they extend the lock, what they write, and what follows if one fails."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -145,7 +145,7 @@ def test_a_longer_extension_by_the_block_saves_beats(clock: PacedClock) -> None:
         assert ctx.lock_expire_time == clock.now() + LOCK
 
 
-def test_an_extension_that_is_heard_of_late_does_not_shorten_what_the_block_believes(
+def test_an_extension_that_is_answered_late_does_not_shorten_the_lock(
     clock: PacedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, overtaken = StepStatements.send, threading.Event()

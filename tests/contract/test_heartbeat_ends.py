@@ -1,4 +1,4 @@
-"""Heartbeats begin and end with their block, whatever happens: no thread stays behind, and no late beat counts."""
+"""Heartbeats always end with their block: no thread is left, and a late beat has no effect."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_however_a_block_ends_its_heartbeat_ends_before_that_is_recorded(end: Ba
 
 @pytest.mark.parametrize("taken", [False, True])
 @each_end
-def test_a_beat_that_arrives_after_the_end_revives_nothing_and_is_no_loss(
+def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
     clock: PacedClock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

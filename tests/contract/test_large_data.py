@@ -1,4 +1,4 @@
-"""Data that is too large for the row lies beside it, and everybody reads the old one or the new one."""
+"""Data that is too large for the row is stored off-row, and every reader gets the old or the new version."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_what_one_transaction_cannot_take_is_saved_in_a_run() -> None:
     assert Order.get_task("o-1").data == data
 
 
-def test_who_takes_over_reads_what_was_saved_and_the_loser_changes_nothing(clock: StoppedClock) -> None:
+def test_the_next_worker_reads_what_was_saved_and_the_previous_one_changes_nothing(clock: StoppedClock) -> None:
     Order.create("o-1", data=LARGE)
     slow = Order.confirm_payment.start("o-1")
     loser = slow.__enter__()
@@ -349,7 +349,7 @@ def time_to_live(task_id: str = "r-1") -> set[str | None]:
     return {answer["Item"].get("expire_time", {}).get("N") for answer in answers if "Item" in answer}
 
 
-def test_what_lies_beside_a_task_ends_with_it(clock: StoppedClock) -> None:
+def test_off_row_items_get_the_time_to_live_of_their_task(clock: StoppedClock) -> None:
     Receipt.create("r-1", data=LARGE)
     assert time_to_live() == {None}
     Receipt.send.run("r-1", lambda _: None)
@@ -360,7 +360,7 @@ def test_what_lies_beside_a_task_ends_with_it(clock: StoppedClock) -> None:
 
 
 @pytest.mark.parametrize("end", ["gives up", "set aside"])
-def test_what_lies_beside_a_task_that_is_reopened_stays(end: str) -> None:
+def test_off_row_items_of_a_reopened_task_have_no_time_to_live(end: str) -> None:
     Receipt.create("r-1", data=LARGE)
     if end == "gives up":
         with Receipt.send.start("r-1", skip_error=True):

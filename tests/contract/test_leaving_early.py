@@ -71,13 +71,13 @@ def test_the_row_in_the_context_shows_the_release_afterwards() -> None:
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
-def test_another_end_leaves_unchanged(end: BaseException) -> None:
+def test_another_exit_propagates_unchanged(end: BaseException) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", end)
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
-def test_another_end_is_recorded_as_a_failure_that_counts(end: BaseException) -> None:
+def test_another_exit_is_recorded_as_a_failure_that_counts(end: BaseException) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", end)
     task = Order.get_task("o-1")
@@ -86,7 +86,7 @@ def test_another_end_is_recorded_as_a_failure_that_counts(end: BaseException) ->
 
 
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
-def test_another_end_leaves_even_where_errors_are_skipped(end: BaseException) -> None:
+def test_another_exit_propagates_even_if_errors_are_skipped(end: BaseException) -> None:
     Order.create("o-1")
     with pytest.raises(type(end)), Order.confirm_payment.start("o-1", skip_error=True):
         raise end

@@ -1,4 +1,4 @@
-"""What a block is told about its lock: `ctx.lock_lost`, and LockLostError at once when the loss is known."""
+"""How a block finds out that its lock is lost: `ctx.lock_lost`, and LockLostError at once when it is known."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -72,7 +72,7 @@ def lose(clock: PacedClock) -> Lose:
     return lose
 
 
-def test_a_lock_is_not_lost_until_its_own_end_and_that_needs_no_request(clock: PacedClock) -> None:
+def test_a_lock_is_not_lost_until_it_expires_and_that_needs_no_request(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, recorded() as requests:
         requests.clear()
@@ -84,7 +84,7 @@ def test_a_lock_is_not_lost_until_its_own_end_and_that_needs_no_request(clock: P
         assert requests == []
 
 
-def test_a_lock_that_was_over_is_not_lost_once_it_is_extended(clock: PacedClock) -> None:
+def test_an_expired_lock_is_not_lost_once_it_is_extended(clock: PacedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         clock.advance(OVER)
@@ -127,7 +127,9 @@ def test_a_lock_that_another_worker_has_is_lost_for_good(clock: PacedClock, lose
 
 
 @each_finding
-def test_what_needs_a_lost_lock_is_refused_at_once_with_the_error_of_the_proof(lose: Lose, find_out: FindOut) -> None:
+def test_operations_on_a_lost_lock_are_refused_at_once_with_the_error_of_the_proof(
+    lose: Lose, find_out: FindOut
+) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), lose(find_out) as ctx:
         for order in (ctx.save, ctx.extend_lock, ctx.save):
@@ -151,7 +153,7 @@ def test_a_success_of_a_lost_lock_is_an_error_without_a_request(lose: Lose, find
 
 @each_finding
 @pytest.mark.parametrize("end", [Broken, KeyboardInterrupt])
-def test_another_end_of_a_lost_lock_leaves_with_a_note_and_without_a_request(
+def test_another_exit_after_a_lost_lock_propagates_with_a_note_and_without_a_request(
     lose: Lose, find_out: FindOut, end: type[BaseException]
 ) -> None:
     Order.create("o-1")
@@ -163,7 +165,7 @@ def test_another_end_of_a_lost_lock_leaves_with_a_note_and_without_a_request(
     assert "the lock of this run was lost" in caught.value.__notes__[0]
 
 
-def test_the_error_of_a_lost_lock_leaves_a_block_that_lets_it(lose: Lose) -> None:
+def test_the_error_of_a_lost_lock_propagates_from_the_block(lose: Lose) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError) as caught, lose(by_extending) as ctx:
         try:
@@ -174,7 +176,7 @@ def test_the_error_of_a_lost_lock_leaves_a_block_that_lets_it(lose: Lose) -> Non
     assert caught.value is told
 
 
-def test_a_worker_that_hears_of_the_loss_at_the_end_knows_it_afterwards(clock: PacedClock) -> None:
+def test_a_loss_that_is_found_at_the_end_of_the_block_is_visible_afterwards(clock: PacedClock) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:
         clock.advance(OVER)
@@ -183,7 +185,7 @@ def test_a_worker_that_hears_of_the_loss_at_the_end_knows_it_afterwards(clock: P
     assert ctx.lock_lost
 
 
-def test_a_row_in_which_the_token_of_the_run_moved_on_proves_no_loss(
+def test_a_row_that_moved_on_with_the_token_of_the_run_proves_no_loss(
     clock: PacedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     Order.create("o-1")
@@ -199,7 +201,7 @@ def test_a_row_in_which_the_token_of_the_run_moved_on_proves_no_loss(
     assert caplog.records == []
 
 
-def test_a_good_end_loses_nothing() -> None:
+def test_a_run_that_ends_normally_has_not_lost_its_lock() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         ctx.save()

@@ -1,4 +1,4 @@
-"""Locks: when one is taken over, and how its holder makes it longer."""
+"""Locks: when one is taken over, and how its holder extends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block that outlived its lock: what it is told, and that nothing of it is stored."""
+"""A block that outlived its lock gets an error, and nothing of it is stored."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 

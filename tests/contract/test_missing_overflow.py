@@ -71,7 +71,7 @@ def fail_at_length() -> None:
     ],
     ids=["task", "query", "todo", "get"],
 )
-def test_a_task_whose_errors_are_torn_is_read_with_the_newest(
+def test_a_task_without_its_log_item_is_read_with_its_newest_errors(
     read: Callable[[], Task], caplog: pytest.LogCaptureFixture
 ) -> None:
     Order.create("o-1", data=LARGE)
@@ -83,7 +83,7 @@ def test_a_task_whose_errors_are_torn_is_read_with_the_newest(
     assert "only the newest" in caplog.text
 
 
-def test_a_task_whose_errors_are_torn_can_fail_once_more_and_succeed() -> None:
+def test_a_task_without_its_log_item_can_fail_again_and_succeed() -> None:
     Order.create("o-1")
     fail_at_length()
     tear("errors")
@@ -96,7 +96,7 @@ def test_a_task_whose_errors_are_torn_can_fail_once_more_and_succeed() -> None:
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_a_task_whose_errors_are_torn_can_be_ignored() -> None:
+def test_a_task_without_its_log_item_can_be_ignored() -> None:
     Order.create("o-1")
     fail_at_length()
     tear("errors")
@@ -105,7 +105,7 @@ def test_a_task_whose_errors_are_torn_can_be_ignored() -> None:
     assert Order.get_task("o-1").errors[-1].message == "cancelled " * 60
 
 
-def test_a_run_whose_data_is_torn_is_not_told_that_it_lost_its_lock() -> None:
+def test_a_run_with_incomplete_data_does_not_get_a_lost_lock_error() -> None:
     Order.create("o-1", data=LARGE)
     tear("data")
     with pytest.raises(TrackerError, match="is incomplete") as torn, Order.confirm_payment.start("o-1") as ctx:

@@ -1,4 +1,4 @@
-"""Declarations: what cannot work is refused when the class is made, and whatever name is stored works."""
+"""Declarations: what cannot work is refused when the class is created, and any stored name works."""
 
 from __future__ import annotations
 

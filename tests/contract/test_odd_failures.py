@@ -1,4 +1,4 @@
-"""Failures: whatever a block raises leaves as it is, and is on record."""
+"""Failures: any exception of a block propagates unchanged, and is recorded."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_failure_leaves_as_it_is_and_is_recorded(make: Callable[[], BaseExcept
     [(GiveUp, ""), (lambda: GiveUp(None), "None"), (lambda: GiveUp(1, 2), r"\(1, 2\)"), (lambda: GiveUp("\0"), "\0")],
     ids=["nothing", "None", "two arguments", "NUL"],
 )
-def test_a_task_is_given_up_whatever_is_said(make: Callable[[], BaseException], message: str) -> None:
+def test_give_up_ignores_the_task_with_any_message(make: Callable[[], BaseException], message: str) -> None:
     check_failed(make, STEP.ignored, "GiveUp", message)
 
 

@@ -1,4 +1,4 @@
-"""What lies beside rows is in nobody's way: no row of its own, and no leftover once a use case is deleted."""
+"""Overflow chunks are not returned as rows, and none is left after a use case is deleted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def delete_the_row() -> None:
     client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=Order.tracker.key("o-1"))
 
 
-def test_what_a_delete_that_was_cut_short_left_goes_with_the_use_case() -> None:
+def test_leftovers_of_an_interrupted_delete_are_deleted_with_the_use_case() -> None:
     Parcel.create("o-1", data=LARGE)
     Order.create("o-1", data=LARGE)
     Order.create("o-2", data=LARGE)
@@ -41,7 +41,7 @@ def test_further_records_of_the_users_own_are_left_alone() -> None:
     assert [row.task_id for row in AppTask.scan()] == ["o-1", "o-2"]
 
 
-def test_what_was_left_stays_where_the_task_was_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_stay_if_the_task_was_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1", data=LARGE)
     delete_the_row()
     connection = AppTask.tracker.connection().connection

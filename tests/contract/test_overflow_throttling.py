@@ -1,4 +1,4 @@
-"""What lies beside a row, and transactions with a heartbeat: what is throttled is tried again while there is time."""
+"""Throttled requests for overflow chunks, and throttled transactions with a heartbeat, are retried in time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_delete_whose_search_for_chunks_is_throttled_is_finished(network: Netw
 
 
 @pytest.mark.parametrize("succeed", [False, True], ids=["on its own", "with the success"])
-def test_a_transaction_is_tried_until_the_end_of_the_lock_as_it_was_extended_meanwhile(
+def test_a_transaction_is_retried_until_the_extended_lock_expires(
     network: Network, clock: StoppedClock, succeed: Any
 ) -> None:
     Order.create("o-1")
@@ -67,9 +67,7 @@ def test_a_transaction_is_tried_until_the_end_of_the_lock_as_it_was_extended_mea
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_a_transaction_is_given_up_at_the_end_of_a_lock_that_nobody_extends(
-    network: Network, clock: StoppedClock
-) -> None:
+def test_a_transaction_is_not_retried_after_its_lock_has_expired(network: Network, clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", lock_for=LOCK) as ctx:
         network.rule = throttled("TransactWriteItems", 10_000)

@@ -1,4 +1,4 @@
-"""Pieces of another life or of another holder: no loser overwrites a winner, no delete takes from a new task."""
+"""Versions of overflow chunks: a worker that lost its lock overwrites none, and a late delete removes none."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_delete_leaves_the_chunks_of_a_recreated_task_whose_clock_is_behind(
 
 
 @pytest.mark.parametrize("operation", ["Query", "TransactWriteItems"])
-def test_a_delete_that_was_cut_short_is_finished_by_the_next_one(network: Network, operation: str) -> None:
+def test_an_interrupted_delete_is_finished_by_the_next_one(network: Network, operation: str) -> None:
     Order.create("o-1", data=large("old"))
     Order.create("o-2", data=large("other"))
     network.rule = throttled(operation, GIVEN_UP)

@@ -1,4 +1,4 @@
-"""Pages and cursors: a walk that another process can go on with, while tasks come and go."""
+"""Pages and cursors: another process can continue a query, while tasks come and go."""
 
 from __future__ import annotations
 

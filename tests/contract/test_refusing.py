@@ -80,7 +80,7 @@ def test_a_task_that_is_not_due_is_not_ready(clock: StoppedClock) -> None:
     assert str(due) in str(error)
 
 
-def test_a_failed_task_whose_delay_is_not_over_is_not_ready() -> None:
+def test_a_failed_task_is_not_ready_before_its_delay_has_passed() -> None:
     Order.create("o-1", state=Order.ship.pending)
     fail(Order.ship, "o-1")
     assert type(refused(Order.ship)) is TaskNotReadyError

@@ -1,4 +1,4 @@
-"""Reopening and ignoring: what a person does to a task from outside of a run."""
+"""Reopening and ignoring: what a person does to a task outside a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each order costs in requests."""
+"""What each operation costs in requests."""
 
 from __future__ import annotations
 

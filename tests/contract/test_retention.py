@@ -1,4 +1,4 @@
-"""What lies beside a task that has ended is kept as long as its row, and lives again with it."""
+"""Off-row items of an ended task have the time to live of its row, and none after a reopen."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -74,7 +74,7 @@ def run_again() -> None:
         raise Broken
 
 
-def test_all_of_it_ends_with_the_row() -> None:
+def test_off_row_items_get_the_time_to_live_of_the_row() -> None:
     Receipt.create("r-1", data=large("first"))
     with pytest.raises(GiveUp), Receipt.send.start("r-1") as ctx:
         ctx.task.data = large("second")
@@ -85,13 +85,13 @@ def test_all_of_it_ends_with_the_row() -> None:
     assert ends() == dict.fromkeys(keys, end_of_row())
 
 
-def test_a_task_that_is_created_in_its_end_has_it_on_all_of_it() -> None:
+def test_a_task_created_in_a_final_state_has_a_time_to_live_on_all_its_items() -> None:
     Receipt.create("r-1", data=large("first"), state=Receipt.send.succeeded)
     assert end_of_row() is not None
     assert ends() == {"receipt#data#A#0": end_of_row()}
 
 
-def test_a_person_who_ignores_it_ends_all_of_it() -> None:
+def test_ignoring_a_task_sets_the_time_to_live_of_all_its_items() -> None:
     Receipt.create("r-1", data=large("first"))
     Receipt.send.ignore("r-1", reason="long " * 200)
     assert end_of_row() is not None
@@ -99,7 +99,7 @@ def test_a_person_who_ignores_it_ends_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("live_again", [reopen, run_again])
-def test_what_lives_again_has_no_end(live_again: Callable[[], None], clock: StoppedClock) -> None:
+def test_a_task_that_is_live_again_has_no_time_to_live(live_again: Callable[[], None], clock: StoppedClock) -> None:
     Receipt.create("r-1", data=large("first"))
     give_up("long " * 200)
     clock.advance(WEEKS)
@@ -111,9 +111,7 @@ def test_what_lives_again_has_no_end(live_again: Callable[[], None], clock: Stop
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_worker_that_stood_still_before_it_ended_a_piece_ends_none_that_lives_again(
-    network: Network, number: int
-) -> None:
+def test_a_frozen_worker_sets_no_time_to_live_on_items_of_a_reopened_task(network: Network, number: int) -> None:
     Receipt.create("r-1", data=large("first"))
     ended: list[str] = []
 
@@ -142,7 +140,7 @@ def without_keep_for() -> Iterator[None]:
         yield
 
 
-def test_a_task_whose_end_was_set_by_an_older_release_lives_again_whole() -> None:
+def test_a_task_that_an_older_release_expired_is_reopened_with_all_its_data() -> None:
     Receipt.create("r-1", data=large("first"))
     give_up()
     with without_keep_for():
@@ -150,7 +148,7 @@ def test_a_task_whose_end_was_set_by_an_older_release_lives_again_whole() -> Non
         assert (end_of_row(), set(ends().values())) == (None, {None})
 
 
-def test_a_task_whose_pieces_have_gone_first_is_not_there_any_more(clock: StoppedClock) -> None:
+def test_a_task_whose_chunks_were_deleted_first_is_not_found(clock: StoppedClock) -> None:
     Receipt.create("r-1", data=large("first"))
     give_up()
     clock.advance(timedelta(days=31))
@@ -162,7 +160,7 @@ def test_a_task_whose_pieces_have_gone_first_is_not_there_any_more(clock: Stoppe
     assert Receipt.get_task("r-1", with_data=False).state == Receipt.send.ignored
 
 
-def test_a_reopen_that_is_refused_leaves_the_end() -> None:
+def test_a_refused_reopen_keeps_the_time_to_live() -> None:
     Receipt.create("r-1", data=large("first"))
     Receipt.send.run("r-1", lambda _: None)
     end = end_of_row()
@@ -172,7 +170,7 @@ def test_a_reopen_that_is_refused_leaves_the_end() -> None:
     assert ends() == {"receipt#data#A#0": end}
 
 
-def test_a_reopen_that_a_rival_was_quicker_than_gives_the_end_back(network: Network) -> None:
+def test_a_reopen_that_another_worker_overtook_restores_the_time_to_live(network: Network) -> None:
     Receipt.create("r-1", data=large("first"))
     give_up()
 
@@ -187,7 +185,7 @@ def test_a_reopen_that_a_rival_was_quicker_than_gives_the_end_back(network: Netw
 
 
 @pytest.mark.parametrize("order", [reopen, run_again])
-def test_an_order_that_is_throttled_gives_the_end_back(network: Network, order: Callable[[], None]) -> None:
+def test_a_throttled_operation_restores_the_time_to_live(network: Network, order: Callable[[], None]) -> None:
     Receipt.create("r-1", data=large("first"))
     give_up("long " * 200)
     end = end_of_row()

@@ -1,4 +1,4 @@
-"""`ctx.save()`: progress that stays, whatever becomes of the block."""
+"""`ctx.save()`: progress that is kept, whether the block succeeds or fails."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 

@@ -1,4 +1,4 @@
-"""Sizes: a row has at most 400 KB; of `data`, what the row is not to keep lies beside it, up to 10 MB."""
+"""Sizes: a row has at most 400 KB; larger `data` is stored off-row, up to 10 MB."""
 
 from __future__ import annotations
 

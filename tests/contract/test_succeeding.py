@@ -257,7 +257,7 @@ def test_the_row_in_the_context_shows_the_success_afterwards() -> None:
     assert (ctx.task.attempt, ctx.task.amount) == (0, 1)
 
 
-def test_nobody_else_can_start_the_task_while_the_block_runs() -> None:
+def test_no_other_worker_can_start_the_task_while_the_block_runs() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1"), pytest.raises(TaskLockedError), Order.confirm_payment.start("o-1"):
         pytest.fail("two blocks run")

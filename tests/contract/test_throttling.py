@@ -1,4 +1,4 @@
-"""An engine that cannot do it now: what is throttled, meets a transaction or a fault of the server is sent again."""
+"""Temporary failures are retried: throttling, conflicts with a transaction, and server errors."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -158,14 +158,14 @@ every_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.
 
 
 @every_story
-def test_what_passes_is_sent_again(engine_that_fails: Engine, story: Callable[[Arm], None]) -> None:
+def test_temporary_failures_are_retried(engine_that_fails: Engine, story: Callable[[Arm], None]) -> None:
     story(lambda: engine_that_fails.fails(*PASSING))
 
     assert engine_that_fails.sent[: MOST + 1] == [engine_that_fails.sent[0]] * (MOST + 1)
 
 
 @every_story
-def test_what_was_carried_out_though_the_engine_answered_with_a_fault_counts_once(
+def test_a_request_that_was_applied_despite_a_server_error_counts_once(
     engine_that_fails: Engine, story: Callable[[Arm], None]
 ) -> None:
     story(lambda: engine_that_fails.fails(FAULT, applies=True))
@@ -174,7 +174,7 @@ def test_what_was_carried_out_though_the_engine_answered_with_a_fault_counts_onc
 
 
 @pytest.mark.parametrize("answer", PASSING, ids=lambda answer: answer[1])
-def test_what_does_not_pass_soon_is_given_up(engine_that_fails: Engine, clock: StoppedClock, answer: Answer) -> None:
+def test_retries_are_limited(engine_that_fails: Engine, clock: StoppedClock, answer: Answer) -> None:
     begin = clock.now()
     engine_that_fails.fails(*[answer] * (MOST + 1))
 
@@ -186,7 +186,7 @@ def test_what_does_not_pass_soon_is_given_up(engine_that_fails: Engine, clock: S
     assert clock.now() - begin < timedelta(seconds=2)
 
 
-def test_an_answer_that_will_not_change_is_not_asked_for_again(engine_that_fails: Engine) -> None:
+def test_permanent_failures_are_not_retried(engine_that_fails: Engine) -> None:
     engine_that_fails.fails(DENIED)
 
     with pytest.raises(PutError):

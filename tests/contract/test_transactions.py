@@ -293,7 +293,7 @@ def test_after_it_the_run_writes_nothing_more() -> None:
     assert balance() == 90
 
 
-def test_what_the_block_raises_after_it_leaves_and_the_success_stands(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_after_the_commit_propagates_and_the_success_stands(caplog: pytest.LogCaptureFixture) -> None:
     Order.create("o-1")
     with pytest.raises(Broken) as broken, Order.confirm_payment.start("o-1", skip_error=True) as ctx:
         with ctx.transaction(succeed=True) as transaction:
@@ -305,7 +305,7 @@ def test_what_the_block_raises_after_it_leaves_and_the_success_stands(caplog: py
     assert (task.state, task.errors) == (Order.ship.pending, [])
 
 
-def test_ctrl_c_after_it_leaves_and_the_success_stands() -> None:
+def test_ctrl_c_after_the_commit_propagates_and_the_success_stands() -> None:
     Order.create("o-1")
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:

@@ -1,4 +1,4 @@
-"""Saves and successes that got no answer: what became of them is found out before anything more is written."""
+"""Saves and successes that got no answer: their result is determined before anything more is written."""
 
 # ruff: noqa: PT012 - the block that raises is what is tested, whatever it has in it
 
@@ -99,7 +99,7 @@ def test_data_restored_after_an_unanswered_save_is_complete_whenever_its_worker_
     assert Order.get_task("o-1").data == large("third")
 
 
-def test_what_a_block_notes_on_one_error_of_a_lost_lock_is_on_no_other_one(
+def test_a_note_that_a_block_adds_to_one_lost_lock_error_is_on_no_other_one(
     network: Network, clock: StoppedClock
 ) -> None:
     Order.create("o-1")

@@ -103,9 +103,7 @@ BROKEN: dict[str, Any] = {
 
 
 @columns("name")([*BROKEN])
-def test_an_abandoned_row_that_somebody_has_broken_does_not_keep_others_from_running(
-    name: str, clock: StoppedClock
-) -> None:
+def test_a_damaged_abandoned_row_does_not_stop_others(name: str, clock: StoppedClock) -> None:
     Odd.create_many(["bad", "good"])
     for task_id in ("bad", "good"):
         die(Odd.work, task_id)
@@ -116,7 +114,7 @@ def test_an_abandoned_row_that_somebody_has_broken_does_not_keep_others_from_run
 
 
 @columns("name")(["create_time", "errors", "creation"])
-def test_a_pending_row_that_somebody_has_broken_fails_its_attempt_or_is_refused_and_stops_nobody(name: str) -> None:
+def test_a_damaged_pending_row_fails_its_attempt_or_is_refused_and_does_not_stop_others(name: str) -> None:
     Odd.create_many(["bad", "good-1", "good-2"])
     change(Odd, "bad", **{name: {"BOOL": True}})
     report = Odd.work.run_all(nothing)
@@ -126,14 +124,14 @@ def test_a_pending_row_that_somebody_has_broken_fails_its_attempt_or_is_refused_
 
 
 @columns("name", "value")([("attempt", {"S": "3"}), ("fence", {"S": "3"}), ("create_time", {"S": "x"})])
-def test_where_nothing_can_be_decided_by_a_row_the_error_names_the_attribute(name: str, value: Any) -> None:
+def test_an_error_about_a_damaged_row_names_the_attribute(name: str, value: Any) -> None:
     Odd.create("bad")
     change(Odd, "bad", **{name: value})
     with pytest.raises(TrackerError, match=f"'bad' cannot be read: {name}"):
         Odd.work.ignore("bad", reason="mend it")
 
 
-def test_an_entry_whose_time_nobody_can_read_is_looked_at_first() -> None:
+def test_an_index_entry_with_an_unreadable_time_comes_first() -> None:
     Odd.create_many(["bad", "good"])
     change(Odd, "bad", due_time={"S": "0000"})
     assert Odd.work.pending in Odd.work.next_due()
@@ -143,7 +141,7 @@ def test_an_entry_whose_time_nobody_can_read_is_looked_at_first() -> None:
 @columns("name", "value")(
     [("attempt", {"N": "1.5"}), ("fence", {"N": "1.5"}), ("unfinished", {"L": [{"S": "x"}]})],
 )
-def test_an_attempt_of_a_row_that_somebody_has_broken_is_over_and_stops_nobody(name: str, value: Any) -> None:
+def test_an_attempt_on_a_damaged_row_ends_and_does_not_stop_others(name: str, value: Any) -> None:
     Odd.create_many(["bad", "good"])
     change(Odd, "bad", **{name: value})
     report = Odd.work.run_all(nothing)
@@ -153,7 +151,7 @@ def test_an_attempt_of_a_row_that_somebody_has_broken_is_over_and_stops_nobody(n
 
 
 @columns("name")(["attempt", "status"])
-def test_a_row_that_lacks_what_every_row_has_stops_nobody(name: str) -> None:
+def test_a_row_without_a_required_attribute_does_not_stop_others(name: str) -> None:
     Odd.create_many(["bad", "good"])
     client(Odd).update_item(
         TableName=Odd.Meta.table_name,

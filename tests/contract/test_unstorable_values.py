@@ -156,7 +156,7 @@ def fill(task_id: str, left: int) -> None:
 
 
 @pytest.mark.parametrize("left", [1200, 400])
-def test_a_failure_is_recorded_in_a_row_that_another_program_filled_nearly_to_the_brim(left: int) -> None:
+def test_a_failure_is_recorded_in_a_row_that_another_program_nearly_filled(left: int) -> None:
     Form.create("f-1", title="x")
     fill("f-1", left)
     with pytest.raises(Broken), Form.check.start("f-1"):
@@ -164,7 +164,7 @@ def test_a_failure_is_recorded_in_a_row_that_another_program_filled_nearly_to_th
     assert Form.get_task("f-1").state == Form.check.failed
 
 
-def test_a_used_up_task_is_set_aside_though_another_program_filled_its_row(clock: StoppedClock) -> None:
+def test_a_task_without_attempts_left_is_ignored_although_another_program_filled_its_row(clock: StoppedClock) -> None:
     Form.create("f-1", title="x")
     for _ in range(3):
         die(Form.check, "f-1")
@@ -175,7 +175,7 @@ def test_a_used_up_task_is_set_aside_though_another_program_filled_its_row(clock
     assert Form.get_task("f-1").state == Form.check.ignored
 
 
-def test_a_person_can_set_a_task_aside_though_another_program_filled_its_row() -> None:
+def test_a_person_can_ignore_a_task_although_another_program_filled_its_row() -> None:
     if Form.Meta.host is None:
         pytest.skip("moto applies a part of an update that it refuses as too large")
     Form.create("f-1", title="x")

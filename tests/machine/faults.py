@@ -1,4 +1,4 @@
-"""A connection that repeats, delays and loses: what a network may do to a write, without waiting for it to happen."""
+"""A connection that repeats, delays and loses requests, as a network may do."""
 
 from __future__ import annotations
 

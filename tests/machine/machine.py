@@ -1,4 +1,4 @@
-"""The state machine: a few tasks, their runs, a person and a bad network, against a model that fits on a page."""
+"""The state machine: a few tasks, their runs, a person and a bad network, compared with a small model."""
 
 from __future__ import annotations
 

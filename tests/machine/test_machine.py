@@ -40,7 +40,7 @@ class AppTask(Task):
         region = "us-east-1"
 
 
-def test_any_order_of_verbs_agrees_with_the_model_on_moto() -> None:
+def test_any_sequence_of_operations_agrees_with_the_model_on_moto() -> None:
     with ExitStack() as stack:
         stack.enter_context(local_table(AppTask))
         given = stack.enter_context(world(AppTask))
@@ -50,7 +50,7 @@ def test_any_order_of_verbs_agrees_with_the_model_on_moto() -> None:
 
 
 @pytest.mark.engine
-def test_any_order_of_verbs_agrees_with_the_model_on_dynamodb_local(dynamodb_local: Engine) -> None:
+def test_any_sequence_of_operations_agrees_with_the_model_on_dynamodb_local(dynamodb_local: Engine) -> None:
     class EngineTask(Task):
         class Meta:
             table_name = "machine"

@@ -1,4 +1,4 @@
-"""What is too large for a row fails the attempt and says so; no record of failures ever fills the row."""
+"""A value that is too large for a row fails the attempt with an error; recorded failures never fill the row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ten defects of the peer, each as a test of its negation; what needs more room has a file beside this one."""
+"""The ten defects of the peer, each as a test that it does not exist here; longer tests are in separate files."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_9_a_refusal_is_explained_by_default_and_by_a_consistent_read(order: Any
 
 
 @pytest.mark.parametrize("raised", [None, Boom("own")])
-def test_10_a_worker_that_outlived_its_lock_hears_of_it_and_keeps_its_own_exception(
+def test_10_a_worker_that_outlived_its_lock_gets_an_error_and_keeps_its_own_exception(
     rival: Any, freeze: Freeze, stopped_clock: StoppedClock, raised: Boom | None
 ) -> None:
     rival.create("o")

@@ -1,4 +1,4 @@
-"""SystemExit, GeneratorExit and CancelledError are orders to end: recorded as a failure, and never swallowed."""
+"""SystemExit, GeneratorExit and CancelledError end the program: they are recorded as a failure, and propagate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORDERS = [SystemExit, GeneratorExit, asyncio.CancelledError]
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, *ORDERS])
-def test_an_order_to_end_leaves_though_errors_are_skipped(rival: Any, kind: type[BaseException]) -> None:
+def test_an_exit_propagates_although_errors_are_skipped(rival: Any, kind: type[BaseException]) -> None:
     rival.create("o")
 
     with pytest.raises(kind), rival.confirm.start("o", skip_error=True):
@@ -23,7 +23,7 @@ def test_an_order_to_end_leaves_though_errors_are_skipped(rival: Any, kind: type
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, *ORDERS])
-def test_an_order_to_end_ends_a_batch(rival: Any, kind: type[BaseException]) -> None:
+def test_an_exit_ends_a_batch(rival: Any, kind: type[BaseException]) -> None:
     rival.create_many(["a", "b", "c"])
 
     def told_to_end(_: object) -> None:

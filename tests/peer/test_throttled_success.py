@@ -1,4 +1,4 @@
-"""Finished work whose write does not get through: tried until the lock ends, never recorded as a failure."""
+"""A success whose write is throttled: retried until the lock expires, never recorded as a failure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_failure_that_does_not_get_through_is_tried_again_too(order: Any, prox
 
 @pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.parametrize("trouble", TROUBLES, ids=str)
-def test_the_blocks_own_exception_leaves_with_a_note_where_its_record_never_gets_through(
+def test_the_blocks_own_exception_propagates_with_a_note_if_it_cannot_be_recorded(
     order: Any, proxy: Proxy, trouble: Action
 ) -> None:
     order.create("o")

@@ -1,4 +1,4 @@
-"""The guards of the lock protocol: the trace that each is for, and how a test takes it out."""
+"""The guards of the lock protocol: the trace that each one protects, and how a test removes it."""
 
 from __future__ import annotations
 

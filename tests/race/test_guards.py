@@ -1,4 +1,4 @@
-"""Every guard of the lock protocol closes a trace; taken out, the same trace breaks a promise."""
+"""Every guard of the lock protocol protects a trace; without the guard, the same trace breaks a promise."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_frozen_worker_holds_its_task_again_unless_another_worker_took_it(shop
 
 
 @pytest.mark.race
-def test_the_lock_of_a_killed_worker_ends_although_it_had_a_heartbeat(shop: Any, start: Start) -> None:
+def test_the_lock_of_a_killed_worker_expires_although_it_had_a_heartbeat(shop: Any, start: Start) -> None:
     shop.create("o")
     worker = start("die", "o")
     until(lambda: shop.get_task("o").lock_expire_time > shop.get_task("o").due_time)  # its heart did beat

@@ -1,4 +1,4 @@
-"""The end of what lies beside a row, set or taken away by a request that arrives late: the last order stands."""
+"""A late request sets or removes the time to live of off-row items: it does not undo a later operation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def ends(order: Any) -> set[str | None]:
     return {item.get("expire_time", {}).get("N") for item in answer["Items"]}
 
 
-def test_a_late_end_leaves_what_was_reopened_alive(kept: Any, proxy: Proxy) -> None:
+def test_a_late_time_to_live_does_not_affect_a_reopened_task(kept: Any, proxy: Proxy) -> None:
     late = Hold()
     proxy.rule = of_a_piece(late)
     give_up(kept)
@@ -71,7 +71,7 @@ def test_a_late_end_leaves_what_was_reopened_alive(kept: Any, proxy: Proxy) -> N
     assert kept.confirm.run("o", lambda ctx: ctx.task.data) == PRECIOUS
 
 
-def test_a_late_order_to_keep_it_leaves_the_end_of_what_ended_since(
+def test_a_late_removal_of_the_time_to_live_does_not_affect_a_task_that_ended_since(
     kept: Any, proxy: Proxy, stopped_clock: StoppedClock
 ) -> None:
     give_up(kept)
@@ -86,7 +86,7 @@ def test_a_late_order_to_keep_it_leaves_the_end_of_what_ended_since(
     assert ends(kept) == before != {None}
 
 
-def test_an_end_that_is_given_back_late_leaves_what_was_reopened_alive(
+def test_a_time_to_live_that_is_restored_late_does_not_affect_a_reopened_task(
     kept: Any, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     give_up(kept)

@@ -1,4 +1,4 @@
-"""A request that arrives late, after its copy and after what followed that, changes nothing any more."""
+"""A copy of a request that arrives late, after later requests, changes nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def nothing(*_: Any) -> None: ...
         ("delete", "confirm", is_created),
     ],
 )
-def test_it_changes_nothing_after_what_followed(
+def test_a_late_copy_of_a_request_changes_nothing(
     order: Any,
     proxy: Proxy,
     stopped_clock: StoppedClock,

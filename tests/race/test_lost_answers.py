@@ -1,4 +1,4 @@
-"""A request that is lost, repeated or late leaves the row as if the network had done its work, and nobody an error."""
+"""A request that is lost, repeated or late leaves the row as on a good network, and raises no error."""
 
 from __future__ import annotations
 

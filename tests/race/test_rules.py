@@ -1,4 +1,4 @@
-"""The rules around the lock protocol that no single guard stands for."""
+"""Rules of the lock protocol that do not depend on a single guard."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONFLICT = Fail(400, "TransactionConflictException")
 Freeze = Callable[..., Frozen]
 
 
-def test_a_block_is_not_entered_whose_lock_was_over_and_taken_when_the_answer_came(
+def test_a_block_is_not_entered_if_the_task_was_taken_over_before_the_answer_came(
     order: Any, rival: Any, proxy: Proxy, freeze: Freeze, stopped_clock: StoppedClock
 ) -> None:
     order.create("o")
@@ -43,7 +43,7 @@ def test_a_block_is_not_entered_whose_lock_was_over_and_taken_when_the_answer_ca
     assert entered == []
 
 
-def test_a_block_is_entered_with_a_whole_lock_where_the_answer_came_late(
+def test_a_block_is_entered_with_a_full_lock_if_the_answer_came_late(
     order: Any, proxy: Proxy, stopped_clock: StoppedClock
 ) -> None:
     order.create("o")
@@ -84,7 +84,7 @@ def test_a_lock_is_taken_over_a_margin_after_its_end_and_not_earlier(
     assert order.confirm.run("o", lambda ctx: ctx.attempt) == 2
 
 
-def test_a_finish_without_any_answer_leaves_as_the_error_of_the_network_with_a_note(order: Any, proxy: Proxy) -> None:
+def test_a_finish_without_any_answer_raises_the_error_of_the_network_with_a_note(order: Any, proxy: Proxy) -> None:
     order.create("o")
 
     with pytest.raises(UpdateError) as error, order.confirm.start("o"):
@@ -123,7 +123,7 @@ def test_a_worker_whose_clock_is_behind_the_last_claimers_claims_once_more(
 
 
 @pytest.mark.parametrize("behind", ["reopen", "ignore"])
-def test_an_order_from_a_clock_behind_the_last_claimers_is_carried_out(
+def test_a_command_from_a_clock_behind_the_last_claimers_is_applied(
     order: Any, monkeypatch: pytest.MonkeyPatch, behind: str
 ) -> None:
     order.create("o")

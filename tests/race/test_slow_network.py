@@ -1,4 +1,4 @@
-"""A network that is slow or dead: nobody waits long after the lock has ended, and no task stays locked for it."""
+"""A network that is slow or dead: calls end soon after the lock has expired, and no task stays locked."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(worker:
 
 
 @pytest.mark.parametrize("error", [None, Boom()], ids=["success", "failure"])
-def test_an_end_that_gets_no_answer_is_given_up_soon_after_the_lock_has_ended(
+def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
     worker: Worker, proxy: Proxy, error: Boom | None
 ) -> None:
     order = worker(lock_for=SHORT)
@@ -106,7 +106,7 @@ def test_an_end_that_gets_no_answer_is_given_up_soon_after_the_lock_has_ended(
     assert order.get_task("o").state == order.confirm.in_progress
 
 
-def test_the_read_after_a_refused_end_is_given_up_as_soon_as_the_end_itself(worker: Worker, proxy: Proxy) -> None:
+def test_the_read_after_a_refused_finish_fails_as_soon_as_the_finish_itself(worker: Worker, proxy: Proxy) -> None:
     order = worker(lock_for=SHORT)
     order.create("o")
     run = Frozen(order.confirm.start("o"))
@@ -117,7 +117,7 @@ def test_the_read_after_a_refused_end_is_given_up_as_soon_as_the_end_itself(work
         run.wake()
 
 
-def test_an_end_after_the_end_of_its_lock_is_worth_an_honest_try(
+def test_a_finish_after_the_lock_has_expired_is_tried_once(
     worker: Worker, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = worker(tries=1)

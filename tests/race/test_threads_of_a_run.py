@@ -1,4 +1,4 @@
-"""Threads of one block: a save or a transaction that is under way is over before the block has ended."""
+"""Threads of one block: a save or a transaction that is being sent is finished before the block ends."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def keep(ctx: Any, data: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
 @pytest.mark.parametrize("committed", [False, True], ids=["success", "transaction"])
-def test_a_save_that_is_under_way_comes_before_the_success(
+def test_a_save_that_is_being_sent_is_applied_before_the_success(
     order: Any, rival: Any, monkeypatch: pytest.MonkeyPatch, operation: str, *, committed: bool
 ) -> None:
     order.create("o", data=scan("created"))

@@ -150,7 +150,7 @@ def _let_in(proxy: Proxy, late: Hold) -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True])
-def test_where_the_row_cannot_be_asked_the_end_of_the_block_decides(
+def test_if_the_row_cannot_be_read_the_end_of_the_block_decides(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, *, applied: bool
 ) -> None:
     with pytest.raises(TransactWriteError) as unknown, order.confirm.start("o", lock_for=LOCK) as ctx:
@@ -194,7 +194,7 @@ def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
 
 
 @pytest.mark.parametrize("succeed", [False, True])
-def test_taken_over_meanwhile_it_is_a_lost_lock_that_says_what_is_unknown(
+def test_a_takeover_meanwhile_is_a_lost_lock_with_a_note_about_what_is_unknown(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, stopped_clock: StoppedClock, *, succeed: bool
 ) -> None:
     def take_over() -> None:
@@ -212,7 +212,7 @@ def test_taken_over_meanwhile_it_is_a_lost_lock_that_says_what_is_unknown(
 
 
 @pytest.mark.parametrize("ends", [Boom, KeyboardInterrupt, SystemExit])
-def test_an_order_to_end_in_the_middle_of_it_leaves_one_truth(
+def test_an_exception_during_the_commit_leaves_one_result(
     order: Any, rival: Any, ledger: Any, monkeypatch: pytest.MonkeyPatch, ends: type[BaseException]
 ) -> None:
     connection = order.tracker.connection().connection

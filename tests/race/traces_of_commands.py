@@ -1,4 +1,4 @@
-"""The traces of create, reopen, ignore, delete and of setting aside: each tells whether a promise was broken."""
+"""The traces of create, reopen, ignore, delete and spend: each returns whether a promise was broken."""
 
 from __future__ import annotations
 

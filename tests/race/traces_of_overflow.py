@@ -1,4 +1,4 @@
-"""The traces of what a run writes beside its row: large data, and rows of the user's own."""
+"""The traces of what a run writes outside its row: large data, and rows of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The traces of claims and finishes: each tells whether a promise was broken."""
+"""The traces of claims and finishes: each returns whether a promise was broken."""
 
 from __future__ import annotations
 

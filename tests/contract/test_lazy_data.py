@@ -1,4 +1,4 @@
-"""The first look at data parses it, and anything may run meanwhile: the garbage collector, other threads, a fork."""
+"""The first access to data parses it. Meanwhile the garbage collector, other threads or a fork may interfere."""
 
 from __future__ import annotations
 

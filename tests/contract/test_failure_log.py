@@ -103,7 +103,7 @@ def test_a_task_is_read_whole_and_a_run_reads_its_errors_when_they_are_asked_for
         assert requests.operations == ["UpdateItem", "BatchGetItem"]
 
 
-def test_what_a_person_says_comes_after_the_failures() -> None:
+def test_the_reason_of_an_ignore_follows_the_failures() -> None:
     Payout.create("p-1")
     for number in range(3):
         fail(f"{number}" * 300)
@@ -123,7 +123,7 @@ def test_secrets_are_scrubbed_from_message_traceback_and_index() -> None:
     assert "Broken: ****" in task.errors[-1].traceback
 
 
-def test_where_the_hook_fails_nothing_of_the_text_is_kept() -> None:
+def test_if_the_hook_fails_nothing_of_the_text_is_kept() -> None:
     Careless.create("p-1")
     fail("4111111111111111", of=Careless)
     (error,) = Careless.get_task("p-1").errors
@@ -152,7 +152,7 @@ def test_deleting_a_task_deletes_its_errors() -> None:
     assert beside() == []
 
 
-def test_a_loser_overwrites_no_errors(clock: StoppedClock) -> None:
+def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -> None:
     Payout.create("p-1")
     fail("a" * 1500)
     loser = Payout.pay.start("p-1")
