@@ -13,16 +13,24 @@ from pynamodb_tracker import clock
 
 Item = TypeVar("Item")
 
+_GLANCE = 1.0
+"""Seconds after which a sleep checks whether it was stopped."""
+
 
 def in_threads(
-    function: Callable[[Item], None], items: Iterable[Item], threads: int, *, rate: float | None = None
+    function: Callable[[Item], None],
+    items: Iterable[Item],
+    threads: int,
+    *,
+    rate: float | None = None,
+    stopped: threading.Event | None = None,
 ) -> None:
     """Call the function on each item, in this context; an item is taken when a thread is free for it.
 
-    `rate` limits the calls per second, spread evenly, however many threads there are. An exception stops the feeding,
-    and is raised once all running calls have returned.
+    `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
+    more once `stopped` is set. An exception stops the feeding, and is raised once all running calls have returned.
     """
-    paced = items if rate is None else _paced(items, timedelta(seconds=1 / rate))
+    paced = items if rate is None else _paced(items, timedelta(seconds=1 / rate), stopped)
     if threads == 1:
         for item in paced:
             function(item)
@@ -54,13 +62,21 @@ def _watched(function: Callable[[Item], None], item: Item, failed: threading.Eve
         raise
 
 
-def _paced(items: Iterable[Item], interval: timedelta) -> Iterator[Item]:
+def _paced(items: Iterable[Item], interval: timedelta, stopped: threading.Event | None) -> Iterator[Item]:
     """Yield an item per interval; the thread that feeds the others waits, so that Ctrl-C can end the wait."""
     turn: datetime | None = None
     for item in items:
         now = clock.now()
         if turn is not None and now < turn <= now + interval:  # setting the clock back does not lengthen the wait
-            clock.sleep((turn - now).total_seconds())
+            _sleep((turn - now).total_seconds(), stopped)
             now = turn
         turn = now + interval
         yield item
+
+
+def _sleep(seconds: float, stopped: threading.Event | None) -> None:
+    """Sleep, in short parts if an event can end it: waiting for the event itself would not move a stopped clock."""
+    longest = seconds if stopped is None else _GLANCE
+    while seconds > 0 and not (stopped and stopped.is_set()):
+        clock.sleep(min(seconds, longest))
+        seconds -= longest

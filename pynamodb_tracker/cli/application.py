@@ -9,13 +9,11 @@ from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli.commands.demo import demo
-from pynamodb_tracker.cli.commands.list import errors, list_tasks, stuck
+from pynamodb_tracker.cli.commands.inspect import errors, list_tasks, show, stuck
 from pynamodb_tracker.cli.commands.manage import delete, ignore, reopen
 from pynamodb_tracker.cli.commands.run import retry, run
-from pynamodb_tracker.cli.commands.show import show
+from pynamodb_tracker.cli.commands.set_up import create_table, demo, doctor
 from pynamodb_tracker.cli.commands.status import status
-from pynamodb_tracker.cli.commands.table import create_table, doctor
 from pynamodb_tracker.cli.commands.transfer import export, load
 from pynamodb_tracker.cli.commands.worker import worker
 from pynamodb_tracker.cli.streams import reserve_standard_descriptors

@@ -8,22 +8,13 @@ lost. So the work is done on another thread, which no signal reaches, while the 
 import os
 import sys
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import datetime
+from contextlib import suppress
 from typing import Protocol
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.clock import Clock
 from pynamodb_tracker.signals import MessageQueue, handling
-
-_LONGEST_SLEEP = 1.0
-"""Seconds that a sleep, such as that of a rate limit, takes at most once the work is to stop."""
 
 _SIGPIPE = 13
 """Not every system has it: the signal that ends programs whose output nobody reads."""
-
 
 _ENDED = 0
 """The message that the work has ended; all others are numbers of signals."""
@@ -44,20 +35,14 @@ class StopRequest:
         self.event = threading.Event()
         self.signal_number = 0
         """The first signal that came, 0 for none."""
-        self._reader_is_gone = False
 
     def __bool__(self) -> bool:
         return self.event.is_set()
 
-    def note_lost_reader(self) -> None:
-        """Request the stop because nobody reads what is printed any more."""
-        self._reader_is_gone = True
-        self.event.set()
-
     @property
     def reason(self) -> int:
-        """The signal that stops the work; SIGPIPE if only its reader is gone; 0 if nothing stops it."""
-        return self.signal_number or (_SIGPIPE if self._reader_is_gone else 0)
+        """The signal that stops the work; SIGPIPE if nobody reads what it prints; 0 if nothing stops it."""
+        return self.signal_number or (_SIGPIPE if self else 0)
 
 
 class Work(Protocol):
@@ -73,29 +58,6 @@ class Work(Protocol):
 
     def report_left(self) -> None:
         """Print what is left behind, after the second signal, which ends the process."""
-
-
-class _StoppableClock(Clock):
-    """The clock in use, whose sleeps end soon after the request to stop."""
-
-    def __init__(self, inner: Clock, stop: StopRequest) -> None:
-        self._inner = inner
-        self._stop = stop
-
-    def now(self) -> datetime:
-        return self._inner.now()
-
-    def seconds_until(self, time: datetime) -> float:
-        return self._inner.seconds_until(time)
-
-    def wait(self, event: threading.Event, seconds: float) -> bool:
-        return self._inner.wait(event, seconds)
-
-    def sleep(self, seconds: float) -> None:
-        if type(self._inner) is not Clock:  # the sleeps of a stopped clock take no time
-            self._inner.sleep(seconds)
-        elif self._stop.event.wait(seconds):
-            time.sleep(min(seconds, _LONGEST_SLEEP))
 
 
 def run_stoppable(work: Work) -> None:
@@ -115,7 +77,7 @@ def run_stoppable(work: Work) -> None:
         messages.put(number)
 
     thread = threading.Thread(target=on_thread, name="pynamodb_tracker-cli", daemon=True)
-    with handling(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)), _sleeps_cut_short(stop):
+    with handling(dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), on_signal)):
         thread.start()
         _wait(work, messages)
         thread.join()
@@ -140,13 +102,3 @@ def _wait(work: Work, messages: MessageQueue[int]) -> None:
                 sys.stderr.flush()
         if signals > 1:
             os._exit(128 + work.stop.signal_number)
-
-
-@contextmanager
-def _sleeps_cut_short(stop: StopRequest) -> Iterator[None]:
-    before = clock.use(Clock())
-    clock.use(_StoppableClock(before, stop))
-    try:
-        yield
-    finally:
-        clock.use(before)

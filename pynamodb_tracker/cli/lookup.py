@@ -221,11 +221,11 @@ def state_named(model: type[Task], name: str) -> State[Any]:
     if step == _UNKNOWN and status.isdecimal() and step not in {each.name for each in steps_of(model)}:
         return State(model, "", None, int(status))
     if not step:
-        raise CannotRunError(f"{name!r} is not a state: write STEP.STATE, as in {steps_of(model)[0].name}.failed")
+        raise CannotRunError(f"{name!r} is not a state: write STEP.STATUS, as in {steps_of(model)[0].name}.failed")
     bound, known = step_named(model, step), [str(each) for each in Status]
     if status not in known:
-        hint = did_you_mean(status, known) or f"; the states of a step are {', '.join(known)}"
-        raise CannotRunError(f"{step} has no state {status!r}{hint}")
+        hint = did_you_mean(status, known) or f"; the statuses of a step are {', '.join(known)}"
+        raise CannotRunError(f"{step} has no status {status!r}{hint}")
     state: State[Any] = getattr(bound, status)
     return state
 

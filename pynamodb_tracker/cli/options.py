@@ -1,13 +1,72 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and the times, durations and rates that people write in them."""
 
-from datetime import datetime
-from typing import Annotated
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 
-from pynamodb_tracker.cli.times import moment, rate
+from pynamodb_tracker import clock
 
-AppOption = Annotated[
+_SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
+_RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?")
+_SLOWEST, _FASTEST = 0.001, 1_000_000
+"""Limits of a rate, in starts per second."""
+
+
+def length(text: str) -> timedelta:
+    """Return a duration of zero or more, such as `30d`, `12h`, `45m`, `2w` or `1h30m`."""
+    if not _DURATION.fullmatch(text):
+        raise typer.BadParameter(f"{text!r} is not a duration: write it as 30d, 12h, 45m, 10s, 2w or 1h30m")
+    try:
+        return timedelta(seconds=sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"([\d.]+)([wdhms])", text)))
+    except OverflowError:
+        raise typer.BadParameter(f"{text!r} is too long") from None
+
+
+def duration(text: str) -> timedelta:
+    """Return a duration above zero."""
+    found = length(text)
+    if not found:
+        raise typer.BadParameter(f"{text!r} is zero: write a longer duration")
+    return found
+
+
+def moment(text: str) -> datetime:
+    """Return the time a duration ago, or the time itself; one without a zone is in UTC."""
+    if _DURATION.fullmatch(text):
+        try:
+            return clock.now() - duration(text)
+        except OverflowError:
+            raise typer.BadParameter(f"{text!r} ago is too far in the past") from None
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise typer.BadParameter(
+            f"{text!r} is not a time: write how long ago, as in 30d, 12h, 45m or 2w, or the time, as in 2026-01-31 or "
+            "2026-01-31T12:00:00Z"
+        ) from None
+
+
+def rate(text: str) -> float:
+    """Return a rate in starts per second."""
+    found = _RATE.fullmatch(text)
+    if not found:
+        raise typer.BadParameter(f"{text!r} is not a rate: write it as 50/s, 10/m or 100/h")
+    a_second = float(found[1]) / _SECONDS[found[2] or "s"]
+    if not _SLOWEST <= a_second <= _FASTEST:
+        raise typer.BadParameter(f"{text!r} is not between 4/h and {_FASTEST}/s")
+    return a_second
+
+
+def flag(name: str, text: str) -> Any:
+    """Return an option that takes no value."""
+    return typer.Option(name, metavar="", help=text)
+
+
+App = Annotated[
     str,
     typer.Option(
         "--app",
@@ -16,54 +75,28 @@ AppOption = Annotated[
         help="The table's class, or one of its use cases, as Python imports it from the current directory.",
     ),
 ]
-
-UseCaseOption = Annotated[
+UseCase = Annotated[
     str | None,
     typer.Option("--use-case", metavar="NAME", help="The use case, if --app names a table that has several."),
 ]
-
-JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON instead of text.")]
-
-SinceOption = Annotated[
+Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]
+Since = Annotated[
     datetime | None,
     typer.Option(
-        "--since",
         parser=moment,
         metavar="TIME",
         help="Only tasks that entered their state since then: 30d, 12h, 2026-01-31.",
     ),
 ]
-
-UntilOption = Annotated[
+Until = Annotated[
     datetime | None,
-    typer.Option("--until", parser=moment, metavar="TIME", help="Only tasks that entered their state before then."),
+    typer.Option(parser=moment, metavar="TIME", help="Only tasks that entered their state before then."),
 ]
-
-ErrorOption = Annotated[
-    str | None,
-    typer.Option("--error-like", metavar="TEXT", help="Only tasks whose last error contains this text."),
+ErrorLike = Annotated[str | None, typer.Option(metavar="TEXT", help="Only tasks whose last error contains this text.")]
+Rate = Annotated[
+    float | None, typer.Option(parser=rate, metavar="N/UNIT", help="Start at most this many tasks: 50/s, 10/m.")
 ]
-
-RateOption = Annotated[
-    float | None,
-    typer.Option("--rate", parser=rate, metavar="N/UNIT", help="Start at most this many tasks: 50/s, 10/m."),
-]
-
-ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=1, max=256, metavar="N", help="How many tasks to work on at the same time.")
-]
-
-HeartbeatOption = Annotated[
-    bool, typer.Option("--heartbeat", metavar="", help="Keep extending a task's lock while its function runs.")
-]
-
-StepArgument = Annotated[str, typer.Argument(metavar="STEP", help="The step, by its name in the class.")]
-
-FunctionArgument = Annotated[
-    str,
-    typer.Argument(metavar="MODULE:FUNCTION", help="The function to call for each task, with its context."),
-]
-
-TasksArgument = Annotated[
-    list[str], typer.Argument(metavar="TASK", help="Task ids; - reads ids from stdin, one per line.")
-]
+Threads = Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many tasks to work on at the same time.")]
+Heartbeat = Annotated[bool, flag("--heartbeat", "Keep extending a task's lock while its function runs.")]
+Step = Annotated[str, typer.Argument(metavar="STEP", help="The step, by its name in the class.")]
+Tasks = Annotated[list[str], typer.Argument(metavar="TASK", help="Task ids; - reads ids from stdin, one per line.")]

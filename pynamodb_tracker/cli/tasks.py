@@ -1,54 +1,33 @@
-"""Tasks as commands show them: as a row of a table, as JSON, grouped by error, and with attributes that are damaged."""
+"""Tasks as commands show them: as rows of a table, as JSON, and grouped by error; and those that are damaged."""
 
 from __future__ import annotations
 
+import base64
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import typer
+from pynamodb import constants as kinds
+from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli.exits import FOUND, one_line
-from pynamodb_tracker.cli.json_values import attributes_of
 from pynamodb_tracker.cli.lookup import name_of
-from pynamodb_tracker.cli.terminal import Cell, Column, styled, warn
-from pynamodb_tracker.cli.times import age, between, stamp
+from pynamodb_tracker.cli.terminal import Cell, age, between, styled, warn
+from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
 # Rows of a table.
 
-
-def _age(task: Task) -> str:
-    return age(clock.now() - task.update_time)
-
-
-def _due(task: Task) -> str:
-    return between(task.due_time) if task.due_time >= clock.now() + timedelta(seconds=1) else "now"
-
-
-def _lock(task: Task) -> Cell:
-    expires: datetime | None = task.lock_expire_time
-    if expires is None:
-        return ""
-    return styled(f"expired {between(expires)}", "red") if is_abandoned(task) else f"expires {between(expires)}"
-
-
-_CELLS: dict[str, Callable[[Task], Cell]] = {
-    "task": lambda task: styled(task.task_id, "bold"),
-    "attempt": lambda task: str(task.attempt),
-    "age": _age,
-    "due": _due,
-    "lock": _lock,
-    "worker": lambda task: task.worker or "",
-    "error": lambda task: task.last_error or "",
-}
-
-_SHOWN: dict[Status | None, tuple[str, ...]] = {
+COLUMNS: dict[Status | None, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
     Status.IN_PROGRESS: ("task", "attempt", "age", "lock", "worker"),
     Status.FAILED: ("task", "attempt", "age", "due", "error"),
@@ -59,14 +38,26 @@ _SHOWN: dict[Status | None, tuple[str, ...]] = {
 """The columns of a table by the status of its tasks: what people look for depends on it."""
 
 
-def columns_of(status: Status | None) -> list[Column]:
-    """Return the columns of a table of tasks with that status."""
-    return [Column(title, right=title in {"attempt", "age", "due"}) for title in _SHOWN[status]]
-
-
 def row_of(status: Status | None, task: Task) -> list[Cell]:
-    """Return the cells of a task."""
-    return [_CELLS[title](task) for title in _SHOWN[status]]
+    """Return the cells of a task in the columns of that status."""
+    now = clock.now()
+    cells: dict[str, Cell] = {
+        "task": styled(task.task_id, "bold"),
+        "attempt": str(task.attempt),
+        "age": age(now - task.update_time),
+        "due": between(task.due_time) if task.due_time >= now + timedelta(seconds=1) else "now",
+        "lock": _lock(task),
+        "worker": task.worker or "",
+        "error": task.last_error or "",
+    }
+    return [cells[title] for title in COLUMNS[status]]
+
+
+def _lock(task: Task) -> Cell:
+    expires: datetime | None = task.lock_expire_time
+    if expires is None:
+        return ""
+    return styled(f"expired {between(expires)}", "red") if is_abandoned(task) else f"expires {between(expires)}"
 
 
 def is_abandoned(task: Task) -> bool:
@@ -76,25 +67,70 @@ def is_abandoned(task: Task) -> bool:
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
 
 
+# Tasks as JSON, for programs and for files; `load` reads back what `export` writes.
+
+
 def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     """Return a task for programs; damaged attributes are None, and listed under `unread`."""
-    unread = unread_of(task)
+    unread = unreadable_in(task)
     attributes = attributes_of(task, unread, with_data=with_data)
-    found = {
-        "task_id": task.task_id,
-        "state": name_of(task.state),
-        "attempt": readable_value(task, "attempt"),
-        "fence": readable_value(task, "fence"),
-        "create_time": stamp(readable_value(task, "create_time")),
-        "update_time": stamp(readable_value(task, "update_time")),
-        "due_time": stamp(readable_value(task, "due_time")),
-        "worker": readable_value(task, "worker"),
-        "lock_expire_time": stamp(readable_value(task, "lock_expire_time")),
-        "expire_time": stamp(readable_value(task, "expire_time")),
-        "last_error": readable_value(task, "last_error"),
-        "attributes": attributes,
-    }
+    names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
+    own = {name: readable_value(task, name) for name in (*names, "last_error")}
+    times = {name: stamp(value) for name, value in own.items() if isinstance(value, datetime)}
+    found = {"task_id": task.task_id, "state": name_of(task.state), **own, **times, "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
+
+
+def stamp(time: datetime) -> str:
+    """Return a time as programs read it, in ISO 8601 and UTC."""
+    return time.astimezone(UTC).isoformat()
+
+
+def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
+    """Return the user's attributes that have a value, as JSON; those that cannot be read are added to `unread`."""
+    found = {}
+    for name, attribute in task.tracker.own_attributes.items():
+        is_data = isinstance(attribute, DataAttribute)
+        if name in unread or (is_data and not with_data):
+            continue
+        try:
+            value = _as_json(task, name, attribute)
+        except LockLostError:  # the data was written again after the row was read
+            raise
+        except Exception as error:  # noqa: BLE001 - any value may be stored
+            unread[name] = error
+            continue
+        if value is not None and (value or not is_data):
+            found[name] = value
+    return found
+
+
+def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -> Any:
+    value = getattr(task, name)
+    if value is None or isinstance(attribute, DataAttribute | JSONAttribute):
+        return value
+    if isinstance(attribute, UTCDateTimeAttribute):
+        return stamp(value)
+    stored = serialized(task, name, attribute, complete=False)
+    return None if stored is None else _from_stored(stored)
+
+
+def _from_stored(stored: dict[str, Any]) -> Any:
+    """Return a stored value as JSON: bytes as base64, sets as sorted lists."""
+    ((kind, value),) = stored.items()
+    match kind:
+        case kinds.NUMBER:
+            return json.loads(value)
+        case kinds.BINARY:
+            return base64.b64encode(value).decode()
+        case kinds.STRING_SET | kinds.NUMBER_SET | kinds.BINARY_SET:
+            return sorted(_from_stored({kind[0]: each}) for each in value)
+        case kinds.LIST:
+            return [_from_stored(each) for each in value]
+        case kinds.MAP:
+            return {name: _from_stored(each) for name, each in value.items()}
+        case _:
+            return None if kind == kinds.NULL else value
 
 
 # Damaged tasks: those with attributes that are stored otherwise than declared.
@@ -103,20 +139,9 @@ _NOT_IN_TABLES = frozenset({"errors", "creation", "unfinished", "saves"})
 """Attributes of the tracker's own that no table shows."""
 
 
-def unread_of(task: Task) -> dict[str, Exception]:
-    """Return the attributes of a task that cannot be read, and why."""
-    return unreadable_in(task)
-
-
-def remove_unreadable(task: Task) -> None:
-    """Remove the attributes that cannot be read from a row that is only shown, so that they read as None."""
-    for name in unread_of(task):
-        del task.attribute_values[name]
-
-
 def is_hidden(task: Task) -> bool:
     """Return whether a task cannot be shown in a table, because an attribute that tables show cannot be read."""
-    return not unread_of(task).keys().isdisjoint(task.tracker_attributes - _NOT_IN_TABLES)
+    return not unreadable_in(task).keys().isdisjoint(task.tracker_attributes - _NOT_IN_TABLES)
 
 
 class Damaged:
@@ -133,7 +158,7 @@ class Damaged:
         """Yield all the tasks, and report what cannot be read of them."""
         for task in tasks:
             self.read += 1
-            unread = unread_of(task)
+            unread = unreadable_in(task)
             if unread and (self._own_too or is_hidden(task)):
                 self.report(task.task_id, unread)
             yield task
@@ -172,32 +197,29 @@ def error_pattern(error: str, task_id: str) -> str:
 
 @dataclass(slots=True)
 class ErrorGroup:
-    """The tasks of one group: `example` is the id of the newest one."""
+    """The tasks of a state whose errors have the same pattern; `example` is the id of the newest one."""
 
-    error: str
+    state: str
     tasks: int
+    error: str
     newest: datetime
     example: str
 
 
 class ErrorGroups:
-    """Groups of tasks, by a key such as their state and by the pattern of their errors."""
+    """Groups of tasks, by their state and the pattern of their errors."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], ErrorGroup] = {}
 
-    def add(self, key: str, task_id: str, error: str, time: datetime) -> None:
+    def add(self, state: str, task_id: str, error: str, time: datetime) -> None:
         """Count the error of a task."""
         pattern = error_pattern(error, task_id)
-        group = self._groups.get((key, pattern))
-        if group is None:
-            self._groups[key, pattern] = ErrorGroup(pattern, 1, time, task_id)
-            return
+        group = self._groups.setdefault((state, pattern), ErrorGroup(state, 0, pattern, time, task_id))
         group.tasks += 1
         if time >= group.newest:
             group.newest, group.example = time, task_id
 
-    def sorted(self) -> list[tuple[str, ErrorGroup]]:
-        """Return the groups with their keys, the largest first."""
-        found = [(key, group) for (key, _), group in self._groups.items()]
-        return sorted(found, key=lambda each: (-each[1].tasks, each[0], each[1].error))
+    def sorted(self) -> list[ErrorGroup]:
+        """Return the groups, the largest first."""
+        return sorted(self._groups.values(), key=lambda group: (-group.tasks, group.state, group.error))

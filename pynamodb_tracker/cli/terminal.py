@@ -9,14 +9,15 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import islice
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
@@ -81,6 +82,25 @@ def count(number: int, noun: str = "task") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def age(length: timedelta) -> str:
+    """Return a duration in its one or two largest units, as options take it: `3d4h`, `45m`, `12s`."""
+    left = max(int(length.total_seconds()), 0)
+    for (unit, size), (smaller, part) in pairwise(_UNITS):
+        if left >= size:
+            rest = left % size // part
+            return f"{left // size}{unit}" + (f"{rest}{smaller}" if rest and left < 10 * size else "")
+    return f"{left}s"
+
+
+def between(time: datetime) -> str:
+    """Return how far a time is from now: `in 4m`, or `3d ago`."""
+    away = time - clock.now()
+    return f"in {age(away)}" if away > timedelta(0) else f"{age(-away)} ago"
+
+
 COLOURS: dict[Status | None, str] = {
     Status.PENDING: "cyan",
     Status.IN_PROGRESS: "blue",
@@ -100,18 +120,13 @@ _BLOCK = 200
 _GAP, _LONGEST_ID = 2, 40
 """Spaces between columns, and the width of an id, such as a UUID, that stays on one line at a terminal."""
 
+_ALIGNED_RIGHT = frozenset({"age", "attempt", "due", "newest", "tasks"})
+"""The titles of columns of numbers and durations."""
+
 Cell = str | Text
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its title, and whether it is aligned to the right."""
-
-    title: str
-    right: bool = False
-
-
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> int:
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
     """Print rows under the titles of their columns, and return how many; without a row, print nothing.
 
     At a terminal, the last column is cut if there is no room, and long texts in other columns, such as ids, are folded.
@@ -120,7 +135,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> in
     from rich.table import Table  # noqa: PLC0415 - slow to import
 
     on, coming, printed = console(), iter(rows), 0
-    widths = [cell_len(column.title) for column in columns]
+    widths = [cell_len(title) for title in titles]
     while block := [
         [styled(each) if isinstance(each, str) else each for each in row] for row in islice(coming, _BLOCK)
     ]:
@@ -129,11 +144,11 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> in
         room = on.width if is_cut else sum(widths) + _GAP * len(widths)
         longest = max(_LONGEST_ID, room // 3)
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=not printed, header_style="bold")
-        for at, (column, width) in enumerate(zip(columns, widths, strict=True)):
-            is_last = at == len(columns) - 1
+        for at, (title, width) in enumerate(zip(titles, widths, strict=True)):
+            is_last = at == len(titles) - 1
             table.add_column(
-                column.title,
-                justify="right" if column.right else "left",
+                title,
+                justify="right" if title in _ALIGNED_RIGHT else "left",
                 overflow="ellipsis" if is_last else "fold",
                 width=None if is_last else min(width, longest) if is_cut else width,
             )

@@ -89,11 +89,14 @@ def test_json_has_attributes_and_leaves_data_out() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("ship", "'ship' is not a state: write STEP.STATE, as in pay.failed"),
+        ("ship", "'ship' is not a state: write STEP.STATUS, as in pay.failed"),
         ("shpi.failed", "Order has no step 'shpi'; did you mean 'ship'?"),
         ("x.failed", "Order has no step 'x'; its steps are pay, ship"),
-        ("ship.fialed", "ship has no state 'fialed'; did you mean 'failed'?"),
-        ("ship.x", "ship has no state 'x'; the states of a step are pending, in_progress, failed, succeeded, ignored"),
+        ("ship.fialed", "ship has no status 'fialed'; did you mean 'failed'?"),
+        (
+            "ship.x",
+            "ship has no status 'x'; the statuses of a step are pending, in_progress, failed, succeeded, ignored",
+        ),
     ],
 )
 def test_a_wrong_state_is_reported_on_one_line_with_what_to_write(name: str, words: str) -> None:

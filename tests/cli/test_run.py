@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,14 +16,21 @@ from pynamodb.exceptions import PutError, QueryError
 
 from pynamodb_tracker import RetryLater, State
 from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.cli.commands.run import Selection, WatchedBatch
 from pynamodb_tracker.cli.interrupts import StopRequest
-from pynamodb_tracker.cli.watched_batch import Selection, WatchedBatch
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
-from tests.cli.command import read, run
+from tests.cli import command
+from tests.cli.command import Ended, read
 from tests.cli.shop import Order, refuse, waver
 from tests.support.processes import until
 
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
+
+
+def run(*arguments: str) -> Ended:
+    """Run a command, and leave out of its report how long it took, which depends on the machine."""
+    ended = command.run(*arguments)
+    return replace(ended, out=re.sub(r" in \d\w+(, [\d,]+/s)?$", "", ended.out, count=1, flags=re.MULTILINE))
 
 
 def states() -> dict[str, str]:
@@ -36,7 +45,7 @@ def test_run_runs_what_there_is_to_do_and_reports_it() -> None:
     ended = run("run", "pay", WAVER)
     assert ended.code == 1
     assert [" ".join(line.split()) for line in ended.lines] == [
-        "pay: 1 succeeded, 2 failed, 1 ignored in 0s",
+        "pay: 1 succeeded, 2 failed, 1 ignored",
         "tasks example error",
         "2 worse-bad ConnectionError: the bank did not answer about …, request #",
         "1 lost GiveUp: no such address",
@@ -48,7 +57,7 @@ def test_run_runs_what_there_is_to_do_and_reports_it() -> None:
 def test_what_the_function_prints_goes_to_stderr() -> None:
     Order.create("o-1")
     ended = run("run", "pay", CHARGE)
-    assert (ended.code, ended.out, ended.err) == (0, "pay: 1 succeeded in 0s\n", "charging o-1\n")
+    assert (ended.code, ended.out, ended.err) == (0, "pay: 1 succeeded\n", "charging o-1\n")
     assert Order.get_task("o-1").data == {"receipt": "r-o-1"}
 
 
@@ -58,7 +67,7 @@ def test_retry_takes_failed_tasks_alone(store: StoppedClock) -> None:
     Order.create("abandoned")
     Order.pay.start("abandoned").__enter__()
     store.advance(timedelta(hours=1))
-    assert run("retry", "pay", CHARGE).out == "pay: 1 succeeded in 0s\n"
+    assert run("retry", "pay", CHARGE).out == "pay: 1 succeeded\n"
     assert states() == {
         "pay pending": "pay pending",
         "pay failed": "ship pending",
@@ -76,7 +85,7 @@ def test_ignored_ones_are_taken_with_a_fresh_set_of_attempts_when_asked_for(stor
     Order.create("pending", state=Order.ship.pending)
     store.advance(timedelta(seconds=1))
     ended = run("retry", "ship", REFUSE, "--reopen-ignored")
-    assert (ended.code, ended.lines[0]) == (1, "ship: 2 failed in 0s")
+    assert (ended.code, ended.lines[0]) == (1, "ship: 2 failed")
     assert states() == {"spent": "ship failed", "lost": "ship failed", "pending": "ship pending"}
     assert Order.get_task("spent").attempt == 1
 
@@ -85,7 +94,7 @@ def test_ignored_ones_are_taken_with_a_fresh_set_of_attempts_when_asked_for(stor
 def test_what_this_retry_itself_ignores_is_not_run_again() -> None:
     Order.create("spent", state=Order.ship.pending)
     Order.ship.run_all(refuse)
-    assert run("retry", "ship", REFUSE, "--reopen-ignored").lines[0] == "ship: 1 ignored in 0s"
+    assert run("retry", "ship", REFUSE, "--reopen-ignored").lines[0] == "ship: 1 ignored"
     assert Order.get_task("spent").fence == 2
 
 
@@ -108,7 +117,7 @@ def test_window_error_and_limit_choose_for_both(store: StoppedClock) -> None:
     assert due("--error-like", "BANK", "--limit", "1") == ["bad-old"]
     assert sorted(due("--error-like", "address", "--reopen-ignored")) == ["lost-1", "lost-2", "lost-old"]
     assert len(due("--reopen-ignored", "--limit", "5")) == 5
-    assert run("retry", "pay", CHARGE, "--reopen-ignored", "--limit", "4").lines == ["pay: 4 succeeded in 0s"]
+    assert run("retry", "pay", CHARGE, "--reopen-ignored", "--limit", "4").lines == ["pay: 4 succeeded"]
     assert run("retry", "pay", CHARGE, "--reopen-ignored", "--error-like", "no such").lines[0].startswith("pay: 2 succ")
 
 
@@ -151,7 +160,7 @@ def test_tasks_that_others_had_first_are_no_failure(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Order.pay, "start", late)
     ended = run("run", "pay", CHARGE)
-    assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others in 0s"])
+    assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others"])
 
 
 @pytest.mark.usefixtures("store")
@@ -166,7 +175,7 @@ def test_refused_tasks_are_reported_with_the_reason(monkeypatch: pytest.MonkeyPa
     Order.create("gone")
     ended = run("run", "pay", CHARGE)
     assert ended.code == 1
-    assert ended.lines[:2] == ["pay: 1 refused in 0s", "1 refused: TaskNotFoundError"]
+    assert ended.lines[:2] == ["pay: 1 refused", "1 refused: TaskNotFoundError"]
     assert ended.lines[2].startswith("  gone: ")
     Order.create("gone")
     output = read("run", "pay", CHARGE)
@@ -206,7 +215,7 @@ def test_a_passing_trouble_of_one_request_ends_no_run(monkeypatch: pytest.Monkey
         return start(task_id, **options)  # type: ignore[call-overload]  # as it was called
 
     monkeypatch.setattr(Order.pay, "start", throttled)
-    assert run("run", "pay", CHARGE).lines[0] == "pay: 3 succeeded, 1 refused in 0s"
+    assert run("run", "pay", CHARGE).lines[0] == "pay: 3 succeeded, 1 refused"
 
 
 def test_abandoned_tasks_are_taken_over_though_nothing_else_is_there(store: StoppedClock) -> None:
@@ -214,7 +223,7 @@ def test_abandoned_tasks_are_taken_over_though_nothing_else_is_there(store: Stop
     Order.pay.start("abandoned").__enter__()
     assert run("run", "pay", CHARGE).out == "nothing to run at pay: no matching task is due\n"
     store.advance(timedelta(hours=1))
-    assert run("run", "pay", CHARGE).out == "pay: 1 succeeded in 0s\n"
+    assert run("run", "pay", CHARGE).out == "pay: 1 succeeded\n"
 
 
 def test_a_rate_is_kept_to(store: StoppedClock) -> None:
@@ -281,7 +290,7 @@ def test_an_ignored_task_that_somebody_else_took_is_counted_apart(
 
     monkeypatch.setattr(Order.pay, "start", late)
     ended = run("retry", "pay", CHARGE, "--reopen-ignored")
-    assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others in 0s"])
+    assert (ended.code, ended.lines) == (0, ["pay: 1 taken by others"])
 
 
 @pytest.mark.usefixtures("store")
@@ -335,7 +344,7 @@ def test_a_task_that_is_claimed_at_the_request_to_stop_is_released_and_told(
     ended = run("retry", "pay", CHARGE, "--threads", threads)
     assert (ended.code, ended.lines) == (
         130,
-        ["stopped; pay: nothing yet in 0s", "1 task released; it is pending now: run takes it"],
+        ["stopped; pay: nothing yet", "1 task released; it is pending now: run takes it"],
     )
     task = Order.get_task("o-1")
     assert (task.state, task.attempt, task.fence) == (Order.pay.pending, 0, 1)
@@ -356,7 +365,7 @@ def test_nothing_is_started_after_the_request_to_stop() -> None:
 def test_a_function_that_ends_the_program_fails_its_task_alone() -> None:
     Order.create_many(["o-1", "o-2"])
     ended = run("run", "pay", "tests.cli.shop:leave")
-    assert (ended.code, ended.lines[0]) == (1, "pay: 2 failed in 0s")
+    assert (ended.code, ended.lines[0]) == (1, "pay: 2 failed")
     assert Order.get_task("o-1").last_error == "RuntimeError: the function called sys.exit(no such file)"
 
 
@@ -370,7 +379,7 @@ def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.
 
     monkeypatch.setattr(Selection, "feed", lambda _selection, _threads: Feed(broken))
     ended = run("run", "pay", CHARGE, "--threads", "1")
-    assert (ended.code, ended.lines) == (2, ["stopped; pay: 1 succeeded in 0s"])
+    assert (ended.code, ended.lines) == (2, ["stopped; pay: 1 succeeded"])
     assert ended.err.endswith(": throttled\n")
 
 
@@ -379,7 +388,7 @@ def test_a_function_that_interrupts_the_program_has_told_what_was_done_before() 
     Order.create_many(["o-1", "o-2"])
     Order.create("z-3", due_time=Order.get_task("o-1").due_time + timedelta(seconds=1), note="stop")
     ended = run("run", "pay", "tests.cli.shop:interrupt", "--threads", "1")
-    assert (ended.code, ended.lines) == (130, ["stopped; pay: 2 succeeded in 0s"])
+    assert (ended.code, ended.lines) == (130, ["stopped; pay: 2 succeeded"])
 
 
 def test_a_dry_run_and_an_error_say_what_is_not_due_yet(store: StoppedClock) -> None:

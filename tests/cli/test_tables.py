@@ -9,9 +9,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pynamodb_tracker.cli.terminal import Cell, Column, print_table, styled
+from pynamodb_tracker.cli.terminal import Cell, print_table, styled
 
-COLUMNS = (Column("task"), Column("age", right=True), Column("error"))
+COLUMNS = ("task", "age", "error")
 
 
 class Terminal(StringIO):

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from pynamodb_tracker.cli.times import age, moment, rate
+from pynamodb_tracker.cli.options import moment, rate
+from pynamodb_tracker.cli.terminal import age
 from pynamodb_tracker.testing import StoppedClock
 
 

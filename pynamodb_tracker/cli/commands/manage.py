@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND, INTERRUPTED, stdin
 from pynamodb_tracker.cli.lookup import name_of, step_named, use_case
-from pynamodb_tracker.cli.options import AppOption, StepArgument, TasksArgument, UseCaseOption
 from pynamodb_tracker.cli.terminal import count, escaped, say, warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows
@@ -23,7 +23,7 @@ _NAMED = 5
 """Tasks that a question names."""
 
 
-def reopen(step: StepArgument, tasks: TasksArgument, *, name: AppOption, use_case_name: UseCaseOption = None) -> None:
+def reopen(step: opt.Step, tasks: opt.Tasks, *, name: opt.App, use_case_name: opt.UseCase = None) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
     Exits with 1 if a task was refused; the others are reopened.
@@ -38,14 +38,14 @@ def reopen(step: StepArgument, tasks: TasksArgument, *, name: AppOption, use_cas
 
 
 def ignore(
-    step: StepArgument,
-    tasks: TasksArgument,
+    step: opt.Step,
+    tasks: opt.Tasks,
     *,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")],
-    name: AppOption,
-    use_case_name: UseCaseOption = None,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
 ) -> None:
-    """Set tasks aside: they are not run until they are reopened.
+    """Ignore tasks: they are not run until they are reopened.
 
     Exits with 1 if a task was refused; the others are ignored.
     """
@@ -64,11 +64,11 @@ def ignore(
 
 
 def delete(
-    tasks: TasksArgument,
+    tasks: opt.Tasks,
     *,
-    yes: Annotated[bool, typer.Option("--yes", metavar="", help="Delete without asking.")] = False,
-    name: AppOption,
-    use_case_name: UseCaseOption = None,
+    yes: Annotated[bool, opt.flag("--yes", "Delete without asking.")] = False,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
 ) -> None:
     """Delete tasks permanently, with all their data. A task in progress is refused.
 

@@ -13,11 +13,10 @@ import typer
 from rich.console import Console, Group
 from rich.text import Text
 
+from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.exits import location
 from pynamodb_tracker.cli.lookup import name_of, use_cases
-from pynamodb_tracker.cli.options import AppOption, JsonOption, UseCaseOption
 from pynamodb_tracker.cli.terminal import COLOURS, console, count, say, say_json, write
-from pynamodb_tracker.cli.times import duration
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -33,16 +32,14 @@ Counts = Mapping[State[Any], int]
 
 def status(
     *,
-    name: AppOption,
-    use_case_name: UseCaseOption = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", metavar="", help="Count again at an interval until Ctrl-C.")
-    ] = False,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    watch: Annotated[bool, opt.flag("--watch", "Count again at an interval until Ctrl-C.")] = False,
     every: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="TIME", show_default="5s", help="The interval of --watch."),
+        typer.Option(parser=opt.duration, metavar="TIME", show_default="5s", help="The interval of --watch."),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Count the tasks in each state, for one use case or for all use cases of a table.
 

@@ -15,20 +15,16 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.exits import FOUND, INTERRUPTED, CannotRunError, one_line
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
-from pynamodb_tracker.cli.json_values import attributes_of
 from pynamodb_tracker.cli.lookup import check_window, name_of, state_named, use_case
-from pynamodb_tracker.cli.options import AppOption, SinceOption, ThreadsOption, UntilOption, UseCaseOption
 from pynamodb_tracker.cli.streams import last_output, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
-from pynamodb_tracker.cli.tasks import Damaged, unread_of
+from pynamodb_tracker.cli.tasks import Damaged, attributes_of, stamp
 from pynamodb_tracker.cli.terminal import Progress, count, progress, say, warn, write
-from pynamodb_tracker.cli.times import stamp
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
-from pynamodb_tracker.model.data import LeftOut
-from pynamodb_tracker.model.hydration import rows
-from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.task import Task
 
@@ -36,26 +32,23 @@ from pynamodb_tracker.task.task import Task
 def load(
     file: Annotated[str, typer.Argument(metavar="FILE", help="CSV with a header, or JSON lines; - reads stdin.")],
     *,
-    name: AppOption,
-    use_case_name: UseCaseOption = None,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
     state: Annotated[
         str | None,
         typer.Option(
-            metavar="STEP.STATE", help="The state of tasks whose line has none.", show_default="first step, pending"
+            metavar="STEP.STATUS", help="The state of tasks whose line has none.", show_default="first step, pending"
         ),
     ] = None,
     form: Annotated[Format | None, typer.Option("--format", help="The format, if it cannot be guessed.")] = None,
-    keep_going: Annotated[
-        bool, typer.Option("--keep-going", metavar="", help="Report each bad line, and load the others.")
-    ] = False,
+    keep_going: Annotated[bool, opt.flag("--keep-going", "Report each bad line, and load the others.")] = False,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", metavar="", help="Leave existing tasks as they are, without an error.")
+        bool, opt.flag("--skip-existing", "Leave existing tasks as they are, without an error.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", metavar="", help="Only validate the lines; existing tasks are not detected."),
+        bool, opt.flag("--dry-run", "Only validate the lines; existing tasks are not detected.")
     ] = False,
-    threads: ThreadsOption = 8,
+    threads: opt.Threads = 8,
 ) -> None:
     """Create a task for each line of a file.
 
@@ -70,7 +63,7 @@ def load(
         load = _Load(source, reader, StopRequest(), threads, keep_going, skip_existing, dry_run)
         ended = None
         try:
-            with safe_stderr(load.stop.note_lost_reader), progress("load", source.size) as shown:
+            with safe_stderr(load.stop.event.set), progress("load", source.size) as shown:
                 load.progress = shown
                 run_stoppable(load)
                 shown.end()
@@ -177,13 +170,13 @@ def _no_requests(model: type[Task]) -> Iterator[None]:
 
 def export(
     state: Annotated[
-        str | None, typer.Argument(metavar="STEP.STATE", help="Only this state, as in ship.failed.")
+        str | None, typer.Argument(metavar="STEP.STATUS", help="Only this state, as in ship.failed.")
     ] = None,
     *,
-    name: AppOption,
-    use_case_name: UseCaseOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    since: opt.Since = None,
+    until: opt.Until = None,
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
@@ -220,9 +213,7 @@ def _unexpired(model: type[Task]) -> Iterator[Task]:
 
 def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
     """Return what `load` reads; None for a task that was deleted meanwhile, or that is damaged, which is reported."""
-    if isinstance(readable_value(task, "data"), LeftOut):
-        task = rows(model, [task.task_id]).get(task.task_id, task)
-    unread = unread_of(task)
+    unread = unreadable_in(task)
     try:
         attributes = {} if unread else attributes_of(task, unread)
     except LockLostError:  # its data was written again after the row was read

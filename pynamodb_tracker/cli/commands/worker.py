@@ -15,19 +15,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.exits import INTERRUPTED, CannotRunError, location
 from pynamodb_tracker.cli.lookup import load_class, load_function, step_among, use_cases
-from pynamodb_tracker.cli.options import (
-    AppOption,
-    HeartbeatOption,
-    JsonOption,
-    RateOption,
-    ThreadsOption,
-    UseCaseOption,
-)
 from pynamodb_tracker.cli.streams import SafeStream, last_output, log_to_stderr, logging_to_stderr, stdout_to_stderr
-from pynamodb_tracker.cli.terminal import say, say_json, warn
-from pynamodb_tracker.cli.times import age, duration, length
+from pynamodb_tracker.cli.terminal import age, say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
@@ -63,18 +55,18 @@ def worker(
         ),
     ],
     *,
-    name: AppOption,
-    use_case_name: UseCaseOption = None,
-    threads: ThreadsOption = 4,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    threads: opt.Threads = 4,
     processes: Annotated[
         int, typer.Option(min=1, max=256, metavar="N", help="How many processes to start, each with --threads threads.")
     ] = 1,
-    heartbeat: HeartbeatOption = False,
-    rate: RateOption = None,
+    heartbeat: opt.Heartbeat = False,
+    rate: opt.Rate = None,
     grace: Annotated[
         timedelta | None,
         typer.Option(
-            parser=length,
+            parser=opt.length,
             metavar="TIME",
             show_default="30s",
             help="How long running tasks may take to finish at a stop.",
@@ -82,10 +74,12 @@ def worker(
     ] = None,
     longest_pause: Annotated[
         timedelta | None,
-        typer.Option(parser=duration, metavar="TIME", show_default="30s", help="Longest wait between polls when idle."),
+        typer.Option(
+            parser=opt.duration, metavar="TIME", show_default="30s", help="Longest wait between polls when idle."
+        ),
     ] = None,
-    until_idle: Annotated[bool, typer.Option("--until-idle", metavar="", help="Exit once no task is due.")] = False,
-    as_json: JsonOption = False,
+    until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Run functions for the tasks of steps as they become due, and for abandoned tasks, until stopped.
 

@@ -1,0 +1,293 @@
+"""`list`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from itertools import chain, islice
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.cli import lookup, tasks, terminal
+from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.exits import FOUND, CannotRunError
+from pynamodb_tracker.cli.terminal import between, escaped, styled
+from pynamodb_tracker.exceptions import TaskNotFoundError
+from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import due_until
+from pynamodb_tracker.task.task import Task
+
+StepOrAll = Annotated[str | None, typer.Argument(metavar="STEP", help="Only this step; all steps by default.")]
+
+_LABEL = 12
+"""Characters of the labels on the left of `show`."""
+
+
+def list_tasks(
+    state: Annotated[str, typer.Argument(metavar="STEP.STATUS", help="The state, as in ship.failed.")],
+    *,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    since: opt.Since = None,
+    until: opt.Until = None,
+    newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most this many tasks.")] = 50,
+    everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """List the tasks in a state, in the order of their due times.
+
+    A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
+    a task has been in its state.
+    """
+    most = None if everything else limit
+    with lookup.use_case(name, use_case_name) as model:
+        lookup.check_window(since, until)
+        of, damaged = lookup.state_named(model, state), tasks.Damaged(own_too=True)
+        asked = None if most is None else most + 1
+        found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
+        shown = damaged.reported(islice(found, most))
+        if as_json:
+            terminal.say_json_array(map(tasks.task_as_json, shown))
+        else:
+            readable = (task for task in shown if not tasks.is_hidden(task))
+            terminal.print_table(tasks.COLUMNS[of.status], (tasks.row_of(of.status, task) for task in readable))
+        if not (damaged.read or as_json):
+            terminal.say(f"no task of {model.__name__} is {lookup.name_of(of)}")
+        if next(found, None) is not None:
+            terminal.warn(f"these are the first {terminal.count(limit)}: use --limit N or --all to see more")
+        damaged.exit()
+
+
+def errors(
+    step: StepOrAll = None,
+    *,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    since: opt.Since = None,
+    until: opt.Until = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Group failed and ignored tasks by their last error, the most frequent error first.
+
+    Errors that differ only in ids, times and numbers of four or more digits are in one group; these are shown as #, and
+    the task's own id as …. The example is the newest task of the group.
+
+    Exits with 1 if there are any.
+    """
+    groups, damaged = tasks.ErrorGroups(), tasks.Damaged(own_too=False)
+    with lookup.use_case(name, use_case_name) as model:
+        lookup.check_window(since, until)
+        for of in [lookup.step_named(model, step)] if step else lookup.steps_of(model):
+            for state in (of.failed, of.ignored):
+                for task in damaged.reported(state.query(since=since, until=until, with_data=False)):
+                    if not tasks.is_hidden(task):
+                        error = task.last_error or "no error is recorded"
+                        groups.add(lookup.name_of(state), task.task_id, error, task.update_time)
+        found = groups.sorted()
+        if as_json:
+            terminal.say_json_array(asdict(group) | {"newest": tasks.stamp(group.newest)} for group in found)
+        elif not found:
+            terminal.say(f"no task of {model.__name__} has failed or is ignored{f' in {step}' if step else ''}")
+        else:
+            rows = (_group_row(group, with_step=not step) for group in found)
+            terminal.print_table(("tasks", "state", "newest", "example", "error"), rows)
+    if found:
+        raise typer.Exit(FOUND)
+    damaged.exit()
+
+
+def _group_row(group: tasks.ErrorGroup, *, with_step: bool) -> list[terminal.Cell]:
+    style = "magenta" if group.state.endswith("ignored") else "red"
+    newest, shown = (
+        terminal.age(clock.now() - group.newest),
+        group.state if with_step else group.state.rpartition(".")[2],
+    )
+    return [f"{group.tasks:,}", styled(shown, style), newest, styled(group.example, "bold"), group.error]
+
+
+def stuck(
+    step: StepOrAll = None,
+    *,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List tasks that are in progress although their lock has expired, because their worker died or lost the lock.
+
+    No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left.
+
+    Exits with 1 if there are any.
+    """
+    damaged = tasks.Damaged(own_too=False)
+    with lookup.use_case(name, use_case_name) as model:
+        found = _stuck([lookup.step_named(model, step)] if step else lookup.steps_of(model), damaged)
+        first = next(found, None)
+        all_found = [] if first is None else chain([first], found)
+        if as_json:
+            terminal.say_json_array(
+                tasks.task_as_json(task) | {"max_attempts": of.declared.max_attempts} for of, task in all_found
+            )
+        elif first is None:
+            terminal.say(f"no task of {model.__name__} is stuck{f' in {step}' if step else ''}")
+        else:
+            titles = ("task", "step", "attempt", "lock expired", "next run", "worker")
+            terminal.print_table(titles, map(_stuck_row, all_found))
+    if first is not None:
+        raise typer.Exit(FOUND)
+    damaged.exit()
+
+
+def _stuck(steps: list[BoundStep[Any]], damaged: tasks.Damaged) -> Iterator[tuple[BoundStep[Any], Task]]:
+    for step in steps:
+        expired = clock.now() - step.model.tracker.margin
+        for task in damaged.reported(due_until(step.in_progress, expired)):
+            if tasks.is_abandoned(task) and not tasks.is_hidden(task):
+                yield step, task
+
+
+def _stuck_row(found: tuple[BoundStep[Any], Task]) -> list[terminal.Cell]:
+    step, task = found
+    is_spent = (task.attempt or 0) >= step.declared.max_attempts
+    return [
+        styled(task.task_id, "bold"),
+        step.name,
+        f"{task.attempt} of {step.declared.max_attempts}",
+        between(task.lock_expire_time),
+        styled("ignores it", "magenta") if is_spent else "takes it over",
+        task.worker or "",
+    ]
+
+
+def show(
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
+    *,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Show everything about a task: its state, what happens next, its attributes, and its failures with tracebacks.
+
+    Exits with 1 if the task does not exist.
+    """
+    with lookup.use_case(name, use_case_name) as model:
+        task = _read(model, task_id)
+        found = tasks.task_as_json(task, with_data=True)
+        for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
+            del task.attribute_values[missing]
+        if as_json:
+            terminal.say_json(
+                {**found, "errors": [asdict(each) | {"time": tasks.stamp(each.time)} for each in task.errors]}
+            )
+        else:
+            on = terminal.console()
+            for line in (*_facts(task), *_attributes(found), *_failures(task)):
+                terminal.say(line, on)
+        if "unread" in found:
+            raise typer.Exit(FOUND)
+
+
+def _read(model: type[Task], task_id: str) -> Task:
+    """Return the task with all of it that can be read; `get_task` refuses a damaged one."""
+    try:
+        found = hydration.rows(model, [check_task_id(task_id)])
+    except ValueError as error:
+        raise CannotRunError(str(error)) from None
+    found = hydration.fill(model, found)
+    if task_id not in found:
+        raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
+    return found[task_id]
+
+
+def _facts(task: Task) -> Iterator[Text]:
+    state = task.state
+    yield Text.assemble(
+        (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
+        ": ",
+        (lookup.name_of(state), terminal.COLOURS[state.status]),
+    )
+    step = getattr(type(task), state.step, None) if state.step else None
+    if step is not None and not task.tracker.ends_at(state.code):
+        yield _line("attempt", f"{task.attempt} of {step.declared.max_attempts}")
+    yield _line("next", _next(task, step))
+    yield _line("created", _time(task.create_time))
+    yield _line("in its state", _time(task.update_time))
+    if state.status in {Status.PENDING, Status.FAILED}:
+        yield _line("due", _time(task.due_time))
+    if state.status is Status.IN_PROGRESS:
+        yield _line("lock expires", _time(task.lock_expire_time))
+    if task.worker:
+        yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
+    expires: datetime | None = task.expire_time
+    if expires is not None:
+        yield _line("kept until", _time(expires))
+
+
+def _next(task: Task, step: BoundStep[Any] | None) -> str:
+    """Return what happens to the task next."""
+    if step is None:
+        return "nothing: no step declares its state"
+    match task.state.status:
+        case Status.SUCCEEDED:
+            return "nothing: it is done"
+        case Status.IGNORED:
+            return f"waits for someone to reopen it: pynamodb-tracker reopen {step.name} TASK"
+        case Status.IN_PROGRESS if tasks.is_abandoned(task):
+            is_spent = (task.attempt or 0) >= step.declared.max_attempts
+            return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
+        case Status.IN_PROGRESS:
+            return "its worker is running it"
+        case _:
+            due: datetime | None = task.due_time
+            when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
+            return f"may start {when}"
+
+
+def _time(time: datetime | None) -> str:
+    if time is None:  # it cannot be read
+        return "?"
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC, {between(time)}"
+
+
+def _line(label: str, text: str) -> Text:
+    return Text.assemble((f"  {label:{_LABEL}}", "dim"), "  ", text)
+
+
+def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
+    """Yield the user's attributes, dictionaries and lists on several lines, and what cannot be read."""
+    unread = found.get("unread", {})
+    if found["attributes"] or unread:
+        yield Text()
+    for name, why in unread.items():
+        yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
+    for name, value in found["attributes"].items():
+        if isinstance(value, dict | list):
+            first, *more = map(escaped, json.dumps(value, indent=2, ensure_ascii=False).splitlines())
+            yield _line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
+        else:
+            yield _line(name, escaped(value if isinstance(value, str) else json.dumps(value)))
+
+
+def _failures(task: Task) -> Iterator[Text]:
+    """Yield the failures, the oldest first."""
+    for failure in task.errors:
+        attempt = f", attempt {failure.attempt}" if failure.attempt else ""
+        yield Text()
+        yield Text.assemble(
+            (f"{failure.step}{attempt}", "bold"), f": {_time(failure.time)}, by {escaped(failure.worker)}"
+        )
+        for line in failure.traceback.splitlines():
+            yield Text(f"  {escaped(line)}", "dim")
+        first, *more = failure.message.splitlines() or [""]
+        yield Text.assemble("  ", (f"{failure.type}: {escaped(first)}".removesuffix(": "), "red"))
+        for line in more:
+            yield Text(f"  {escaped(line)}", "red")

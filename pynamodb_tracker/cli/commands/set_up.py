@@ -1,0 +1,184 @@
+"""`create-table`, `doctor` and `demo`: create a table, compare one with its class, and see the library at work."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND, CannotRunError, check_connection, exit_on_error, location
+from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
+from pynamodb_tracker.cli.lookup import load_class
+from pynamodb_tracker.cli.terminal import console, say, warn
+from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, use_cases
+from pynamodb_tracker.task.task import Task
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.demo.session import Options
+
+_STYLES = {Severity.WRONG: "bold red", Severity.DANGER: "bold magenta", Severity.ADVICE: "cyan"}
+
+_WIDEST, _NARROWEST, _INDENT = 100, 40, 10
+"""Limits of a line of text, however wide the terminal is, and its left margin, in characters."""
+
+_COUNT, _WORKERS = 200, 4
+
+_STOPPING = "stopping: the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
+
+
+def create_table(*, name: opt.App) -> None:
+    """Create the table as its class declares it, and wait until it is active. An existing table is not changed."""
+    with exit_on_error():
+        model = load_class(name)
+    with exit_on_error(model):
+        check_connection(model)
+        if model.exists():
+            say(f"{location(model)} already exists; pynamodb-tracker doctor compares it with its class")
+            return
+        model.create_table(wait=True)
+        say(f"created {location(model)}")
+
+
+def doctor(*, name: opt.App, as_json: opt.Json = False) -> None:
+    """Report where a table differs from its class, what that means, and what to do.
+
+    It reads the table's settings with three requests, reads no tasks and changes nothing. It uses the endpoint and the
+    credentials that your program would use.
+
+    Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
+    cannot read the settings.
+    """
+    with exit_on_error():
+        try:
+            model = load_class(name)
+            check_connection(model)
+            findings = examine(model)
+        except NotExaminedError as error:
+            raise CannotRunError(str(error)) from None
+        _print(model, findings, as_json=as_json)
+    if any(finding.severity is not Severity.ADVICE for finding in findings):
+        raise typer.Exit(FOUND)
+
+
+def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> None:
+    table, known = model.tracker.connection(), use_cases(model)
+    endpoint = table.connection.client.meta.endpoint_url
+    if as_json:
+        found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
+        typer.echo(json.dumps(found, indent=2, default=asdict))
+    else:
+        title = f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}"
+        _print_findings(Console(highlight=False), title, findings)
+
+
+def _print_findings(console: Console, title: str, findings: Sequence[Finding]) -> None:
+    """Print a block of lines for each finding: columns would be too narrow for sentences."""
+    counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
+    summary = ", ".join(f"{number} {severity}" for number, severity in counted if number)
+    console.print(Text(f"{title}\n{summary or 'as the model declares it'}"), soft_wrap=True)
+    for finding in findings:
+        console.print(
+            Text.assemble("\n", (finding.severity, _STYLES[finding.severity]), ": ", (finding.subject, "bold"))
+        )
+        parts = {"is": finding.found, "should": finding.expected, "means": finding.meaning, "do": finding.to_do}
+        for label, text in parts.items():
+            console.print(Text(_hanging(f"  {label}:", text, console.width)), soft_wrap=True)
+
+
+def _hanging(label: str, text: str, width: int) -> str:
+    """Return text wrapped after its label; words without spaces, such as an ARN, are not broken."""
+    lines = textwrap.wrap(
+        text, max(min(width, _WIDEST), _NARROWEST) - _INDENT, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(f"{lead:{_INDENT}}{line}" for lead, line in zip_longest([label], lines, fillvalue=""))
+
+
+def demo(
+    *,
+    orders: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Run on the real orders of this CSV file.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Generate this many orders.", show_default=str(_COUNT))
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the generated orders and the accidents.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="How many work at the same time, on a server at least 2.")
+    ] = _WORKERS,
+    endpoint_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Run on this server, with worker processes, instead of in memory."),
+    ] = None,
+    table_name: Annotated[
+        str | None, typer.Option(help="The table to create on the server.", show_default="a new name")
+    ] = None,
+    keep: Annotated[bool, opt.flag("--keep", "Keep the table on the server.")] = False,
+) -> None:
+    """Send orders through payment, shipping and delivery, while runs fail and workers die.
+
+    By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
+    Ctrl-C stops the workers and deletes the table.
+
+    Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
+    """
+    from pynamodb_tracker.demo.server import is_url  # noqa: PLC0415 - the other commands need nothing of the demo
+    from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
+
+    if orders and count:
+        raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
+    if (table_name or keep) and not endpoint_url:
+        hint = "--table-name" if table_name else "--keep"
+        raise typer.BadParameter("only with --endpoint-url: a table in memory cannot be kept", param_hint=hint)
+    if endpoint_url is not None and not is_url(endpoint_url):
+        raise typer.BadParameter(f"{endpoint_url!r} is not a URL: write http://HOST:PORT", param_hint="--endpoint-url")
+    _run_demo(Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep))
+
+
+def _run_demo(options: Options) -> None:
+    from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - as above
+    from pynamodb_tracker.demo.server import ServerError  # noqa: PLC0415 - as above
+
+    work = _Demo(options)
+    try:
+        run_stoppable(work)
+    except StoppedError as stopped:
+        raise typer.Exit(stopped.exit_code) from None
+    except (BadOrdersFileError, ServerError) as error:
+        for line in (str(error), *getattr(error, "__notes__", ())):
+            typer.echo(line, err=True)
+        raise typer.Exit(CANNOT_RUN) from None
+    if not work.is_as_expected:
+        raise typer.Exit(FOUND)
+
+
+class _Demo:
+    """The demo as work that signals stop."""
+
+    def __init__(self, options: Options) -> None:
+        self.stop = StopRequest()
+        self.is_as_expected = False
+        self._options = options
+        self._console = console()
+
+    def run(self) -> None:
+        from pynamodb_tracker.demo import session  # noqa: PLC0415 - as above
+
+        outcome = session.run(self._options, self._console, self.stop.event)
+        self.is_as_expected = not outcome.differences
+
+    def report_waiting(self) -> None:
+        if self._options.endpoint_url:
+            say(_STOPPING, self._console)  # not on stderr: the live bars on stdout would overwrite it
+
+    def report_left(self) -> None:
+        self._console.show_cursor()
+        warn("left at once: the table of the demo may still be on the server")
