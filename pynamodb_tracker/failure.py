@@ -168,7 +168,8 @@ def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACE
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
     """Return the failure in a stored map; a field that an older version did not store reads as empty."""
-    texts = {name: next(iter(value.values())) for name, value in entry[MAP].items()}
+    stored = ((name, next(iter(value.values()))) for name, value in entry[MAP].items())
+    texts: dict[str, Any] = {name: text for name, text in stored if isinstance(text, str)}
     known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
     known["attempt"] = int(known["attempt"] or 0)
     known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)

@@ -10,14 +10,15 @@ import json
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from pynamodb.attributes import Attribute
-from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP
+from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.failure import Failure, from_map, to_map
-from pynamodb_tracker.model.overflow import CHUNK
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
 from pynamodb_tracker.model.row_state import read_failure_log, readable_value
 
 log = logging.getLogger("pynamodb_tracker")
@@ -78,19 +79,25 @@ def needs_log(instance: Any) -> bool:
 
 
 def fill(instance: Any, item: Item | None) -> None:
-    """Give a row the failures of its log item; None if there is no such item."""
-    instance._row_state.failures_whole = True
-    if item is None:
+    """Give a row the failures of its log item, unless an earlier task of that id has left it; None if there is none."""
+    logged: list[Failure] = []
+    problem: object = "it is missing"
+    create_time: datetime | None = readable_value(instance, "create_time")  # None in a part of a row
+    life = life_of(create_time) if create_time is not None else ""
+    try:
+        if item is not None and item[VERSION][STRING].startswith(life):
+            logged, problem = unpacked(item), None
+    except Exception as error:  # noqa: BLE001 - whatever another program has put there
+        problem = repr(error)
+    if problem is not None:
+        name = type(instance).__name__
         log.warning(
-            "only the newest errors of %s %r are shown: their log item is missing",
-            type(instance).__name__,
-            instance.task_id,
+            "only the newest errors of %s %r are shown, not their log item: %s", name, instance.task_id, problem
         )
-        return
-    logged = unpacked(item)
     known = {_key(failure) for failure in logged}
     later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]
     instance.attribute_values["errors"] = [*logged, *later][-MAX_FAILURES:]
+    instance._row_state.failures_whole = True
 
 
 def for_row(failures: Sequence[Failure], *, logged: bool) -> list[dict[str, Any]]:

@@ -69,7 +69,8 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     failure = lock.failure = lock.failure or Failure.of(
         error, step=codes.step, attempt=lock.attempt, time=clock.now(), worker=task.worker, redact=task.redact
     )
-    failures = [*failures_in_row(task), failure]
+    known = failures_in_row(task)
+    failures = known if failure in known else [*known, failure]  # it is known if an interrupt followed the finish
     logged = has_log(task) or not fits_row(failures)
     write, code = (statements.give_up, codes.ignored) if final else (statements.fail, codes.failed)
     times = {"now": failure.time, "due": failure.time if final else _later(failure.time, delay)}

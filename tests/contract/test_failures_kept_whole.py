@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from pynamodb_tracker import Failure, GiveUp, TaskIgnoredError
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.shop import Order
+from tests.support.network import Answer, Network, Request
+from tests.support.rows import change, client, put, stored
+from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -54,6 +59,83 @@ def test_what_is_set_aside_because_its_attempts_are_used_keeps_its_failures_whol
         succeed(Order.confirm_payment, "o-1")
     assert failures()[:-1] == before
     assert "3 of 3 attempts are used" in failures()[-1].message
+
+
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("earlier", [0, 1, 2])
+def test_an_interrupt_while_the_failures_are_logged_records_none_of_them_twice(
+    network: Network,
+    sent: bool,  # noqa: FBT001 - pytest's
+    earlier: int,
+) -> None:
+    Order.create("o-1")
+    for number in range(earlier):
+        fail(Order.confirm_payment, "o-1", Broken(f"{number} {REASON}"))
+    before, interrupts = failures(), [KeyboardInterrupt()]
+
+    def interrupt(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        if operation != "PutItem" or not interrupts:
+            return send()
+        if sent:
+            send()
+        raise interrupts.pop()
+
+    network.rule = interrupt
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
+        raise Broken(f"last {REASON}")
+    assert failures()[:-1] == before
+    assert failures()[-1].message == f"last {REASON}"
+
+
+def log_item() -> dict[str, Any]:
+    key = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#errors"}}
+    answer = client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key, ConsistentRead=True)
+    item: dict[str, Any] = answer["Item"]
+    return item
+
+
+@pytest.mark.parametrize("content", [{"B": b"no zlib"}, {"S": "x"}, {"B": zlib.compress(b"[1]")}], ids=repr)
+def test_a_log_that_cannot_be_read_hides_no_task_and_keeps_no_failure_from_being_recorded(
+    content: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1")
+    for number in range(2):
+        fail(Order.confirm_payment, "o-1", Broken(f"{number} {REASON}"))
+        put(AppTask, {**log_item(), "piece": content})
+        assert failures()[-1].message[:3] == f"{number} B"
+        assert "only the newest errors of Order 'o-1' are shown" in caplog.text
+        (queried,) = Order.confirm_payment.failed.query()
+        assert queried.errors == failures()
+    fail(Order.confirm_payment, "o-1", Broken(f"2 {REASON}"))
+    assert failures()[-1].message == f"2 {REASON}"
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_failures_of_a_deleted_task_are_not_those_of_a_later_one_of_its_id() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken(f"first {REASON}"))
+    of_first = log_item()
+    Order.delete_task("o-1")
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken(f"second {REASON}"))
+    put(AppTask, {**of_first, "version": {"S": "9" + of_first["version"]["S"]}})
+    assert [failure.message[:6] for failure in failures()] == ["second"]
+
+
+def test_a_part_of_a_row_has_its_failures_whole() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken(REASON))
+    part = Order.get("o-1", consistent_read=True, attributes_to_get=["task_id", "use_case_id", "errors"])
+    assert part.errors == failures()
+
+
+def test_an_entry_of_another_program_keeps_no_failure_from_being_recorded() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1", Broken("first"))
+    (entry,) = stored(Order, "o-1")["errors"]["L"]
+    change(Order, "o-1", errors={"L": [{"M": {**entry["M"], "message": {"NULL": True}, "traceback": {"NULL": True}}}]})
+    fail(Order.confirm_payment, "o-1", Broken("second"))
+    assert [failure.message for failure in failures()] == ["", "second"]
 
 
 class Problems(Exception):  # noqa: N818 - a user's own
