@@ -50,11 +50,11 @@ def changes_of(row: TaskRow) -> Changes:
 
 
 def _rewritten(row: TaskRow, name: str, attribute: Attribute[Any], old: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the stored value becomes when it is written again; None if it cannot be read."""
+    """Return what the stored value becomes when it is written again; itself if it cannot be read."""
     try:
         return rewritten(row, name, attribute, old)
-    except Exception:  # noqa: BLE001 - it cannot be read, so any value that the block assigned is a change
-        return None
+    except Exception:  # noqa: BLE001 - it cannot be read, so whatever the block assigned, None included, is a change
+        return old
 
 
 def _is_same_data(

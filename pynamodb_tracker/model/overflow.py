@@ -84,9 +84,12 @@ def version_outside_run(create_time: datetime, fence: int, token: str) -> str:
 
 
 def pointer_in(stored: Item) -> Pointer | None:
-    """Return the pointer that a stored row has in place of its data; None if the data is in the row."""
+    """Return the pointer that a stored row has in place of its data; None if there is none, or it cannot be read."""
     data = stored.get("data", {})
-    return Pointer.loaded(data[MAP]) if MAP in data else None
+    try:
+        return Pointer.loaded(data[MAP]) if MAP in data else None
+    except Exception:  # noqa: BLE001 - whatever another program has put there; `data` itself raises when it is touched
+        return None
 
 
 def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:

@@ -116,7 +116,7 @@ class TaskRow(Model):
         An attribute whose stored form does not match its declaration raises a TaskError when it is accessed. So one
         damaged attribute neither hides a task nor prevents the use of its other attributes.
         """
-        vars(self).update(attribute_values={}, _row_state=RowState(attribute_values))
+        vars(self).update(attribute_values={}, _row_state=RowState(attribute_values, closed=self._row_state.closed))
         for name, stored_name, attribute, plain in self._loading_plan():
             stored = attribute_values.get(stored_name)
             try:

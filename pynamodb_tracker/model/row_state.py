@@ -16,14 +16,14 @@ class RowState:
 
     __slots__ = ("closed", "data_text", "failures_whole", "stored")
 
-    def __init__(self, stored: Item) -> None:
+    def __init__(self, stored: Item, *, closed: bool = False) -> None:
         self.stored = stored
         """The item as it was loaded or last saved; changes are found by comparing with it."""
         self.data_text: str | None = None
         """The text of `data` that was read from overflow chunks."""
         self.failures_whole = False
         """Whether the log item of the failures was read."""
-        self.closed = False
+        self.closed = closed
         """Whether assignments are refused, because nothing would save them."""
 
 
@@ -42,6 +42,10 @@ class Unreadable:
         raised = TaskError(str(self._raised), task_id=self._raised.task_id)
         raised.__cause__ = self.error
         return raised
+
+    def __reduce__(self) -> tuple[type[Unreadable], tuple[TaskError, Exception]]:
+        """Pickle the reason as text: PynamoDB's own exceptions cannot be pickled."""
+        return type(self), (self._raised, ValueError(str(self.error)))
 
     def __repr__(self) -> str:
         return f"<unreadable: {self.error}>"

@@ -51,7 +51,10 @@ class DueTasks(Generic[T]):
         waiting = [scan.rows(most) for scan in self._waiting(with_data=with_data)]
         rows = heapq.merge(*waiting, self._abandoned(with_data=with_data), key=_position_of)
         seen = SeenIds()
-        return islice((row for row in rows if self._matches(row.last_error) and seen.is_new(row.task_id)), limit)
+        return islice(
+            (row for row in rows if self._matches(readable_value(row, "last_error")) and seen.is_new(row.task_id)),
+            limit,
+        )
 
     def ids(self) -> Iterator[str]:
         """Yield ids only: those of waiting tasks are from the index, so a claim may find that one has changed."""
@@ -104,7 +107,7 @@ class DueTasks(Generic[T]):
         if self._abandoned_rows is None:
             self._abandoned_rows = self._abandoned(with_data=False)
         for row in self._abandoned_rows:
-            if self._matches(row.last_error):
+            if self._matches(readable_value(row, "last_error")):
                 self._abandoned_positions.append(_position_of(row))
                 yield self._abandoned_positions[-1]
 

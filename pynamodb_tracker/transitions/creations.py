@@ -20,6 +20,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.model.changes import check_row_size, raise_if_invalid
 from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.conditions import seen_values
@@ -58,6 +59,10 @@ def create(
             item[attribute.attr_name] = value
     chunks = chunks_of_new_row(model, task_id, now, item)
     row = load(model, item)
+    for name, why in unreadable_in(row).items():
+        raise ValueNotStorableError(
+            f"{model.__name__}.{name} cannot be stored: it does not read back: {why}", task_id=task_id, attribute=name
+        ) from why
     check_row_size(row, {})
     if chunks:
         model.data.fill(row, changes["data"][1]["S"])
@@ -68,7 +73,8 @@ def create(
         raise
     except Refused as refused:
         found = _met(model, task_id, refused)
-        if found is None or found.creation != row.creation:  # if equal, it is this call's own, which was sent twice
+        creation = None if found is None else readable_value(found, "creation")
+        if creation != row.creation:  # if equal, it is this call's own, which was sent twice
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,

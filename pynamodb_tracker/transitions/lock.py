@@ -10,12 +10,10 @@ from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
-from pynamodb.constants import MAP
-
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model.changes import Changes, mark_saved
-from pynamodb_tracker.model.overflow import other_slot
+from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values
 from pynamodb_tracker.transitions.statements import StepStatements
@@ -171,8 +169,8 @@ class Lock(Generic[T]):
         return other_slot(self.slot)
 
     def _slot_in_row(self) -> str | None:
-        pointer = self.task._row_state.stored.get("data", {}).get(MAP)
-        return None if pointer is None else str(pointer["slot"]["S"])
+        pointer = pointer_in(self.task._row_state.stored)
+        return None if pointer is None else pointer.slot
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
         """Remember that these changes are stored, and which slot the row points to."""

@@ -260,6 +260,15 @@ def test_a_value_that_cannot_be_stored_fails_the_attempt_before_anything_is_sent
     assert (balance(), Order.get_task("o-1").state) == (100, Order.confirm_payment.failed)
 
 
+def test_a_row_that_is_read_again_after_it_takes_no_assignments_either() -> None:
+    Order.create("o-1")
+    with pytest.raises(AttributeError, match="too late"), Order.confirm_payment.start("o-1") as ctx:
+        with ctx.transaction(succeed=True) as transaction:
+            debit(transaction)
+        ctx.task.refresh(consistent_read=True)
+        ctx.task.amount = 7
+
+
 def test_assignments_after_it_are_errors_at_their_line() -> None:
     Order.create("o-1")
     with pytest.raises(AttributeError, match="too late") as late, Order.confirm_payment.start("o-1") as ctx:

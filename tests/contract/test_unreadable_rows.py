@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from copy import copy, deepcopy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pynamodb.attributes import Attribute
 
-from pynamodb_tracker import TrackerError
+from pynamodb_tracker import Step, TaskAlreadyExistsError, TrackerError, UseCase, ValueNotStorableError
 from tests.contract.odd_rows import Odd
 from tests.contract.odd_values import columns, nothing
 from tests.support.rows import change, client, stored
+from tests.support.shop import AppTask
 from tests.support.workers import die
 
 if TYPE_CHECKING:
@@ -92,8 +97,82 @@ def test_a_row_with_an_unreadable_attribute_is_ignored_and_reopened_like_any_oth
     assert Odd.get_task("o-1").number == 5
 
 
+@columns("name")([*UNREADABLE, "data"])
+def test_a_block_can_remove_what_cannot_be_read(name: str) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", **{name: UNREADABLE.get(name, {"N": "5"})})
+    with Odd.work.start("o-1") as ctx:
+        setattr(ctx.task, name, None)
+    assert name not in stored(Odd, "o-1")
+
+
+@columns("pointer")([{}, {"slot": {"N": "1"}}, {"slot": {"S": "A"}, "version": {"S": "x"}, "pieces": {"S": "x"}}])
+def test_a_pointer_to_data_that_cannot_be_read_raises_only_where_the_data_is_touched(pointer: Any) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", data={"M": pointer})
+    with pytest.raises(TrackerError, match="'o-1' cannot be read: data"), Odd.work.start("o-1") as ctx:
+        len(ctx.task.data)
+    with Odd.work.start("o-1") as ctx:
+        ctx.task.data = {"text": "x" * 5_000}
+    assert Odd.get_task("o-1").data == {"text": "x" * 5_000}
+
+
+@columns("copied")([copy, deepcopy, lambda row: pickle.loads(pickle.dumps(row))])  # noqa: S301 - its own
+def test_a_copy_of_a_row_has_the_same_unreadable_attributes(copied: Callable[[Odd], Odd]) -> None:
+    Odd.create("o-1", text="x")
+    change(Odd, "o-1", number=UNREADABLE["number"])
+    task = copied(Odd.get_task("o-1"))
+    assert task.text == "x"
+    with pytest.raises(TrackerError, match="'o-1' cannot be read: number"):
+        task.number  # noqa: B018 - it raises
+
+
+class Lossy(Attribute[str]):
+    """An attribute of the user's own that cannot read all that it writes."""
+
+    attr_type = "S"
+
+    def serialize(self, value: str) -> str:
+        return value
+
+    def deserialize(self, value: str) -> str:
+        if value == "lost":
+            raise RuntimeError("not this one")
+        return value
+
+
+class Losing(AppTask):
+    use_case_id = UseCase("losing")
+
+    work = Step(10)
+
+    word = Lossy(null=True)
+
+
+def test_a_value_that_does_not_read_back_creates_no_task() -> None:
+    with pytest.raises(ValueNotStorableError, match=r"Losing.word cannot be stored: .*not this one") as raised:
+        Losing.create("l-1", word="lost")
+    assert (raised.value.task_id, raised.value.attribute) == ("l-1", "word")
+    assert sum(Losing.counts().values()) == 0
+
+
+def test_a_create_meets_a_row_whose_creation_cannot_be_read() -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", creation={"N": "1"})
+    with pytest.raises(TaskAlreadyExistsError):
+        Odd.create("o-1")
+
+
+def test_todo_shows_a_task_whose_last_error_cannot_be_read() -> None:
+    Odd.create_many(["bad", "good"])
+    change(Odd, "bad", last_error={"N": "1"})
+    assert {task.task_id for task in Odd.work.todo()} == {"bad", "good"}
+    assert list(Odd.work.todo(error_like="1")) == []
+
+
 BROKEN: dict[str, Any] = {
     "errors": {"S": "x"},
+    "last_error": {"N": "1"},
     "worker": {"N": "1"},
     "update_time": {"S": "yesterday"},
     "create_time": {"S": "yesterday"},
