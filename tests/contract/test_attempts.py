@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("table")
 
 OVER = timedelta(minutes=5, seconds=3)
-"""From the claim until the lock of a dead worker is over for everybody."""
+"""From the claim until the lock of a dead worker has expired for all workers."""
 
 
 class Strict(AppTask):

@@ -48,7 +48,7 @@ def fail(message: str, step: str = "pay", of: type[AppTask] = Payout) -> None:
         raise Broken(message)
 
 
-def beside() -> list[str]:
+def off_row_keys() -> list[str]:
     answer = client(AppTask).query(
         TableName=AppTask.Meta.table_name,
         KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
@@ -75,7 +75,7 @@ def test_the_row_stays_small() -> None:
     for number in range(12):
         fail(f"number {number} " + "ä" * 200_000)
     assert item_bytes(stored(Payout, "p-1")) < 1024 + 100
-    assert beside() == ["payout#errors"]
+    assert off_row_keys() == ["payout#errors"]
 
 
 def test_a_small_failure_is_in_the_row_alone_and_costs_two_requests() -> None:
@@ -149,7 +149,7 @@ def test_deleting_a_task_deletes_its_errors() -> None:
     Payout.create("p-1")
     fail("a" * 1500)
     Payout.delete_task("p-1")
-    assert beside() == []
+    assert off_row_keys() == []
 
 
 def test_a_worker_that_lost_its_lock_overwrites_no_errors(clock: StoppedClock) -> None:

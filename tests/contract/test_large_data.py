@@ -42,8 +42,8 @@ def noise(size: int) -> str:
     return random.Random(size).randbytes(size // 2).hex()
 
 
-def beside(task_id: str = "o-1") -> list[str]:
-    """Return the range keys of all that lies beside a row."""
+def off_row_keys(task_id: str = "o-1") -> list[str]:
+    """Return the range keys of the off-row items of a task."""
     answer = client(AppTask).query(
         TableName=AppTask.Meta.table_name,
         KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
@@ -82,9 +82,9 @@ def test_data_of_any_size_reads_back_equal(size: int) -> None:
 
 def test_a_row_keeps_a_kilobyte_and_more_goes_to_overflow_chunks() -> None:
     Order.create("o-1", data={"t": "x" * 1000})
-    assert beside() == []
+    assert off_row_keys() == []
     Order.create("o-2", data={"t": "x" * 1020})
-    assert beside("o-2") == ["order#data#A#0"]
+    assert off_row_keys("o-2") == ["order#data#A#0"]
     assert "M" in stored(Order, "o-2")["data"]
 
 
@@ -112,7 +112,7 @@ def test_however_often_it_is_written_there_are_two_slots() -> None:
     for number in range(4):
         write({"text": "a" * 20 * KB, "number": number}, *[{"text": "b" * 20 * KB, "n": n} for n in range(number)])
         assert Order.get_task("o-1").data["number"] == number
-    assert sorted(beside()) == ["order#data#A#0", "order#data#B#0"]
+    assert sorted(off_row_keys()) == ["order#data#A#0", "order#data#B#0"]
 
 
 def test_a_run_that_does_not_touch_it_neither_reads_nor_writes_it() -> None:
@@ -178,7 +178,7 @@ def test_creating_a_task_that_exists_leaves_its_data_alone() -> None:
     with pytest.raises(TaskAlreadyExistsError):
         Order.create("o-1", data={"text": "z" * 30 * KB})
     assert Order.get_task("o-1").data == LARGE
-    assert beside() == ["order#data#A#0"]
+    assert off_row_keys() == ["order#data#A#0"]
 
 
 def test_deleting_a_task_deletes_its_chunks_and_nothing_else() -> None:
@@ -186,7 +186,7 @@ def test_deleting_a_task_deletes_its_chunks_and_nothing_else() -> None:
     Order.create("o-2", data=LARGE)
     write(LARGE | {"more": 1})
     Order.delete_task("o-1")
-    assert beside() == []
+    assert off_row_keys() == []
     assert Order.get_task("o-2").data == LARGE
 
 
@@ -296,7 +296,7 @@ def test_a_crash_during_a_save_shows_no_reader_half_of_it(
     clock.advance(timedelta(minutes=6))
     write(LARGE | {"n": 2}, LARGE | {"n": 1})
     assert Order.get_task("o-1").data == LARGE | {"n": 2}
-    assert {key.rpartition("#")[0] for key in beside()} <= {"order#data#A", "order#data#B"}
+    assert {key.rpartition("#")[0] for key in off_row_keys()} <= {"order#data#A", "order#data#B"}
 
 
 def test_a_reader_that_is_overtaken_reads_the_row_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +343,7 @@ def _no_answer(*_: Any, **__: Any) -> dict[str, Any]:
 
 
 def time_to_live(task_id: str = "r-1") -> set[str | None]:
-    """Return when the pieces beside a receipt end."""
+    """Return the times to live of the off-row items of a receipt."""
     keys = [{"task_id": {"S": task_id}, "use_case_id": {"S": f"receipt#data#{slot}#0"}} for slot in "AB"]
     answers = [client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key) for key in keys]
     return {answer["Item"].get("expire_time", {}).get("N") for answer in answers if "Item" in answer}

@@ -123,7 +123,7 @@ def test_a_process_that_is_forked_while_a_thread_looks_at_data_can_look_at_data(
 def _forked(check: Callable[[], bool]) -> int:
     """Return the status of a child that checks something: 0 where it holds, a signal's where the child hangs."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork while threads run is what is tested
         child = os.fork()
     if child == 0:
         signal.alarm(int(PATIENCE))
@@ -132,7 +132,7 @@ def _forked(check: Callable[[], bool]) -> int:
 
 
 class Restless(dict[str, Any]):
-    """A dictionary that another thread changes each time when somebody looks through it."""
+    """A dictionary that another thread changes each time it is iterated over."""
 
     breaks = False
 

@@ -30,8 +30,8 @@ def large(text: str) -> dict[str, Any]:
     return {"text": text * 2_000}
 
 
-def beside() -> list[dict[str, Any]]:
-    """Return all that lies beside the row of the receipt."""
+def off_row_items() -> list[dict[str, Any]]:
+    """Return the off-row items of the receipt."""
     answer = client(AppTask).query(
         TableName=AppTask.Meta.table_name,
         KeyConditionExpression="task_id = :id AND begins_with(use_case_id, :prefix)",
@@ -43,8 +43,8 @@ def beside() -> list[dict[str, Any]]:
 
 
 def ends() -> dict[str, str | None]:
-    """Return when each of them goes, by its range key."""
-    return {item["use_case_id"]["S"]: item.get("expire_time", {}).get("N") for item in beside()}
+    """Return the time to live of each of them, by range key."""
+    return {item["use_case_id"]["S"]: item.get("expire_time", {}).get("N") for item in off_row_items()}
 
 
 def end_of_row() -> str | None:
@@ -53,8 +53,8 @@ def end_of_row() -> str | None:
 
 
 def time_to_live() -> None:
-    """Delete what has an end, as the table does one day; item by item, so the pieces may go first."""
-    for item in beside():
+    """Delete items that have a time to live, as the table does some day; the chunks may be deleted first."""
+    for item in off_row_items():
         if "expire_time" in item:
             key = {name: item[name] for name in ("task_id", "use_case_id")}
             client(AppTask).delete_item(TableName=AppTask.Meta.table_name, Key=key)
@@ -177,7 +177,7 @@ def test_a_reopen_that_another_worker_overtook_restores_the_time_to_live(network
     def rival() -> None:
         Receipt.send.run("r-1", lambda _: None, also_from=(Receipt.send.ignored,))
 
-    before(network, "BatchGetItem", rival)  # the order has read the row, and kept the pieces by then
+    before(network, "BatchGetItem", rival)  # reopen has read the row, and `keep` is done, by then
     with pytest.raises(TaskAlreadySucceededError):
         reopen()
     assert end_of_row() is not None

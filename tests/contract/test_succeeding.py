@@ -293,7 +293,7 @@ def test_two_tasks_of_one_id_in_two_use_cases_do_not_meet() -> None:
 
 def test_another_record_of_the_same_id_is_left_alone() -> None:
     Order.create("o-1")
-    beside = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#note"}, "text": {"S": "mine"}}
-    put(AppTask, beside)
+    another = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order#note"}, "text": {"S": "mine"}}
+    put(AppTask, another)
     succeed(Order.confirm_payment, "o-1")
     assert next(AppTask.query("o-1", AppTask.use_case_id == "order#note")).task_id == "o-1"

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("table")
 
 
 class Long(AppTask):
-    """The longest name, and data that lies beside the row, under keys that are longer still."""
+    """The longest name, and off-row data, whose keys are even longer."""
 
     use_case_id = UseCase("é" * 126 + "xyz", status_shards=10_000, data_in_row=0)
 

@@ -40,7 +40,7 @@ Answer = tuple[int, str]
 
 
 class Engine:
-    """The engine of the test, which gives wrong answers in the place of right ones while it is told to."""
+    """The engine of the test, which can be made to return errors."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

@@ -178,7 +178,7 @@ BROKEN: dict[str, Any] = {
     "create_time": {"S": "yesterday"},
     "lock_expire_time": {"S": "tomorrow"},
 }
-"""Attributes of the tracker's own, as nobody but a hand writes them."""
+"""The tracker's own attributes, as only a manual change writes them."""
 
 
 @columns("name")([*BROKEN])

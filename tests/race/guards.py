@@ -28,7 +28,7 @@ Patch = pytest.MonkeyPatch
 
 @dataclass(frozen=True)
 class Guard:
-    """A guard; `trace` tells whether the promise was broken that it keeps."""
+    """A guard; `trace` returns whether the promise that it protects was broken."""
 
     name: str
     trace: Callable[[World], bool]
@@ -39,7 +39,7 @@ class Guard:
 
 
 def without(part: str) -> Callable[[Patch], None]:
-    """Put a condition that always holds in the place of a named part."""
+    """Replace a named part of a condition by one that always holds."""
 
     def remove(patch: Patch) -> None:
         assert hasattr(conditions, part)
@@ -49,13 +49,13 @@ def without(part: str) -> Callable[[Patch], None]:
 
 
 def any_other_token(patch: Patch) -> None:
-    """Refuse the very same token only."""
+    """Refuse only the same token."""
     lock = TaskRow.lock
     patch.setattr(conditions, "later_token", lambda: lock.does_not_exist() | (lock != slot(lock, "token")))
 
 
 def by_token_and_status(patch: Patch) -> None:
-    """Read a refused finish by the token and the status of the row, as if it had no list of unfinished claims."""
+    """Interpret a refused finish by the row's token and status, as if there were no list of unfinished claims."""
 
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
@@ -64,12 +64,12 @@ def by_token_and_status(patch: Patch) -> None:
 
 
 def by_status(patch: Patch) -> None:
-    """Read a refused finish by the status of the row alone."""
+    """Interpret a refused finish by the row's status only."""
     patch.setattr(finishes, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
 def attempts_go_on(patch: Patch) -> None:
-    """Count the attempts of a step that starts from another state on from there."""
+    """Continue to count attempts when a step starts from another state."""
     original = type(TaskRow.attempt).set
 
     def set_to(attribute: Any, value: Any) -> Any:
@@ -80,7 +80,7 @@ def attempts_go_on(patch: Patch) -> None:
 
 
 def keep_the_end(patch: Patch) -> None:
-    """Leave `expire_time` in place where it would be removed."""
+    """Do not remove `expire_time`."""
     original = StepStatements._write
 
     def kept(self: Any, *given: Any) -> Any:
@@ -90,12 +90,12 @@ def keep_the_end(patch: Patch) -> None:
 
 
 def enter_at_once(patch: Patch) -> None:
-    """Enter the block whatever the time is."""
+    """Enter the block even if the lock has expired."""
     patch.setattr(claims, "extend", lambda *_: None)
 
 
 def forget_my_token(patch: Patch) -> None:
-    """Read a refused claim without looking for a token of one's own."""
+    """Interpret a refused claim without looking for this call's own token."""
 
     def get(model: Any, task_id: str) -> Any:
         row: Any = transitions.get(model, task_id)
@@ -106,17 +106,17 @@ def forget_my_token(patch: Patch) -> None:
 
 
 def forget_repeats(patch: Patch) -> None:
-    """Do not look at how often the SDK sent a request."""
+    """Ignore how often the SDK sent a request."""
     patch.setattr(error_codes, "was_repeated", lambda _: False)
 
 
 def look_at_no_row(patch: Patch) -> None:
-    """Take every refused create for one of a task that somebody else created."""
+    """Treat every refused create as if another worker had created the task."""
     patch.setattr(creations, "_met", lambda *_: None)
 
 
 def trust_any_row(patch: Patch) -> None:
-    """Take any row for the one that was just created."""
+    """Treat any row as the one that was just created."""
     original = creations._met
 
     def met(*given: Any) -> Any:
@@ -128,12 +128,12 @@ def trust_any_row(patch: Patch) -> None:
 
 
 def one_slot(patch: Patch) -> None:
-    """Put all versions of large data into the same place."""
+    """Put all versions of large data into the same slot."""
     patch.setattr(Lock, "free_slot", "A")
 
 
 def settle_nothing(patch: Patch) -> None:
-    """Go on after a request without an answer as if it could not be applied any more."""
+    """Continue after a request without an answer as if it could not be applied any more."""
     patch.setattr(overflow_writes, "settle", lambda *_: None)
     patch.setattr(commits, "settle", lambda *_: None)
     patch.setattr(commits, "_keep_out", lambda *_: True)

@@ -13,7 +13,7 @@ from tests.support.world import OVER, World, fail, taken
 
 
 def late_reopen(world: World) -> bool:
-    """Tell whether a reopen that arrives after the task has failed again opens it once more."""
+    """Return whether a late reopen, which arrives after the task has failed again, reopens it once more."""
     late = Hold()
     world.mine.create("o")
     fail(world.mine.confirm)
@@ -25,7 +25,7 @@ def late_reopen(world: World) -> bool:
 
 
 def late_ignore(world: World) -> bool:
-    """Tell whether an ignore that arrives after the task was reopened sets it aside once more."""
+    """Return whether a late ignore, which arrives after the task was reopened, ignores it once more."""
     late = Hold()
     world.mine.create("o")
     world.goes_wrong(late)
@@ -36,7 +36,7 @@ def late_ignore(world: World) -> bool:
 
 
 def reopened_with_an_end(world: World) -> bool:
-    """Tell whether retention will delete a task that was set aside and is open again."""
+    """Return whether a task that was ignored and reopened has a time to live."""
     world.mine.create("o")
     world.mine.confirm.ignore("o", reason="cancelled")
     assert world.task.expire_time is not None
@@ -45,14 +45,14 @@ def reopened_with_an_end(world: World) -> bool:
 
 
 def run_again_with_an_end(world: World) -> bool:
-    """Tell whether retention will delete a finished task while it runs a step once more."""
+    """Return whether a finished task that runs a step again has a time to live."""
     world.mine.create("o", state=world.mine.ship.succeeded)
     with world.mine.ship.start("o", also_from=(world.mine.ship.succeeded,)):
         return world.task.expire_time is not None
 
 
 def finished_meanwhile(world: World) -> bool:
-    """Tell whether a late success is set aside by one who had just found its worker dead."""
+    """Return whether a late success is replaced by ignored, because its worker had been found dead before."""
     world.mine.create("o")
     for _ in range(2):
         fail(world.mine.confirm)
@@ -64,7 +64,7 @@ def finished_meanwhile(world: World) -> bool:
 
 
 def failed_meanwhile(world: World) -> bool:
-    """Tell whether a failure between the two requests of an ignore is gone from the record."""
+    """Return whether a failure that is recorded between the two requests of an ignore is lost."""
     world.mine.create("o")
     late = world.freeze(world.theirs.confirm, "o")
     world.clock.advance(OVER)
@@ -79,7 +79,7 @@ def failed_meanwhile(world: World) -> bool:
 
 
 def deleted_while_held(world: World) -> bool:
-    """Tell whether a delete that arrives late removes a task that was claimed since it was looked at."""
+    """Return whether a late delete removes a task that was claimed after it was read."""
     late = Hold()
     world.mine.create("o")
     world.goes_wrong(late, target="DeleteItem")
@@ -91,7 +91,7 @@ def deleted_while_held(world: World) -> bool:
 
 
 def deleted_in_its_next_life(world: World) -> bool:
-    """Tell whether a delete that arrives late removes a task that was created again since."""
+    """Return whether a late delete removes a task that was created again since."""
     late = Hold()
     world.mine.create("o")
     world.goes_wrong(late, target="DeleteItem")
@@ -103,7 +103,7 @@ def deleted_in_its_next_life(world: World) -> bool:
 
 
 def is_gone(world: World) -> bool:
-    """Tell whether the task is not there."""
+    """Return whether there is no such task."""
     try:
         return world.task is None
     except TaskNotFoundError:
@@ -111,7 +111,7 @@ def is_gone(world: World) -> bool:
 
 
 def created_twice(world: World) -> bool:
-    """Tell whether a creator is told that the task exists already, because the answer to its create was lost."""
+    """Return whether a create whose answer was lost reports that the task exists already."""
     world.goes_wrong(DropAnswer(), target="PutItem")
     try:
         world.mine.create("o")
@@ -121,7 +121,7 @@ def created_twice(world: World) -> bool:
 
 
 def created_by_another(world: World) -> bool:
-    """Tell whether a creator takes the task of another one for its own, because its create was lost."""
+    """Return whether a create that was lost takes another worker's task for its own."""
 
     def theirs() -> None:
         world.clock.advance(timedelta(seconds=1))

@@ -18,7 +18,7 @@ SHORT = timedelta(seconds=3)
 
 
 def woken_writer(world: World) -> bool:
-    """Tell whether a worker that was frozen spoils the data that the one that took over has saved."""
+    """Return whether a frozen worker overwrites the data that the next worker has saved."""
     world.mine.create("o")
     frozen = world.freeze(world.mine.confirm, "o")
     frozen.ctx.task.data = scan("old")
@@ -32,7 +32,7 @@ def woken_writer(world: World) -> bool:
 
 
 def half_written(world: World) -> bool:
-    """Tell whether somebody sees a half of data whose writer died between two pieces."""
+    """Return whether a reader sees half of the data if its writer died between two chunks."""
     before, after = ({"scan": random.Random(seed).randbytes(300_000).hex()} for seed in (1, 2))
     world.mine.create("o", data=before)
     frozen = world.freeze(world.mine.confirm, "o")
@@ -45,7 +45,7 @@ def half_written(world: World) -> bool:
 
 
 def unheard_save(world: World) -> bool:
-    """Tell whether the data cannot be read while a save is on its way that follows one without an answer."""
+    """Return whether the data cannot be read while a save is being sent that follows one without an answer."""
     world.mine.create("o")
     frozen = world.freeze(world.mine.confirm, "o")
     frozen.ctx.task.data = scan("one")
@@ -66,7 +66,7 @@ def unheard_save(world: World) -> bool:
 
 
 def late_transaction(world: World) -> bool:
-    """Tell whether one that its worker was told was not applied is applied while that worker goes on."""
+    """Return whether a transaction is applied late, after its worker got the error that it was not applied."""
     late: list[Hold] = []
 
     def hold(target: str, *_: Any) -> Action:
@@ -87,7 +87,7 @@ def late_transaction(world: World) -> bool:
 
 
 def transaction_after_the_look(world: World) -> bool:
-    """Tell whether one that arrives while its worker is about to keep it out is told as not applied."""
+    """Return whether a transaction is reported as not applied although it arrives just before `keep_out`."""
     late = Hold()
 
     def rule(target: str, *_: Any) -> Action:
@@ -106,7 +106,7 @@ def transaction_after_the_look(world: World) -> bool:
 
 
 def woken_transaction(world: World) -> bool:
-    """Tell whether that of a worker that was frozen is applied after another one took over."""
+    """Return whether the transaction of a frozen worker is applied after another worker took over."""
     frozen, ledger = transacting(world)
     world.clock.advance(OVER)
     world.freeze(world.theirs.confirm, "o")
@@ -120,7 +120,7 @@ def scan(text: str) -> dict[str, str]:
 
 
 def read(world: World) -> Any:
-    """Return the data of the task; None where it is torn."""
+    """Return the data of the task; None if it is incomplete."""
     with contextlib.suppress(TrackerError):
         return world.task.data
     return None

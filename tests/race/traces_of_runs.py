@@ -13,7 +13,7 @@ from tests.support.world import OVER, World, fail, taken
 
 
 def late_claim(world: World) -> bool:
-    """Tell whether a claim that arrives after its copy, whose run failed since, takes the task for nobody."""
+    """Return whether a late copy of a claim, whose run has failed since, locks the task without a worker."""
     late = Hold()
     world.mine.create("o")
     world.goes_wrong(late)
@@ -23,7 +23,7 @@ def late_claim(world: World) -> bool:
 
 
 def late_claim_after_another_worker(world: World) -> bool:
-    """Tell whether it does so after a second worker's failure: a token that is merely another one is not later."""
+    """Return whether a late copy does so after a second worker's failure: a different token need not be a later one."""
     late = Hold()
     world.mine.create("o")
     world.goes_wrong(late)
@@ -34,7 +34,7 @@ def late_claim_after_another_worker(world: World) -> bool:
 
 
 def landed_success(world: World) -> bool:
-    """Tell whether a success that landed is called lost, its answer lost and the next step claimed since."""
+    """Return whether an applied success counts as lost if its answer was lost and the next step was claimed."""
     world.mine.create("o")
     try:
         with world.mine.confirm.start("o"):
@@ -45,7 +45,7 @@ def landed_success(world: World) -> bool:
 
 
 def frozen_success(world: World) -> bool:
-    """Tell whether a success counts that never landed: its worker stood still until the task was set aside."""
+    """Return whether a success that was never applied counts: its worker was frozen until the task was ignored."""
     world.mine.create("o")
     for _ in range(2):
         fail(world.mine.confirm)
@@ -59,7 +59,7 @@ def frozen_success(world: World) -> bool:
 
 
 def woken_loser(world: World) -> bool:
-    """Tell whether the success of a worker that was frozen ends the run of the one that took over."""
+    """Return whether the success of a frozen worker ends the run of the worker that took over."""
     world.mine.create("o")
     frozen = world.freeze(world.mine.confirm, "o")
     world.clock.advance(OVER)
@@ -70,7 +70,7 @@ def woken_loser(world: World) -> bool:
 
 
 def late_extension(world: World) -> bool:
-    """Tell whether a short extension that arrives after a long one lets another worker take the task."""
+    """Return whether a short extension that arrives after a long one lets another worker take the task."""
     late = Hold()
     world.mine.create("o")
     run = world.freeze(world.mine.confirm, "o")
@@ -83,7 +83,7 @@ def late_extension(world: World) -> bool:
 
 
 def short_extension(world: World) -> bool:
-    """Tell whether an extension by less than what is left lets another worker take the task."""
+    """Return whether an extension by less than the time left lets another worker take the task."""
     world.mine.create("o")
     world.freeze(world.mine.confirm, "o").ctx.extend_lock(timedelta(seconds=1))
     world.clock.advance(LOCK / 2)
@@ -91,7 +91,7 @@ def short_extension(world: World) -> bool:
 
 
 def late_save(world: World) -> bool:
-    """Tell whether the older value wins where the first of two saves arrives after the second."""
+    """Return whether the older value wins if the first of two saves arrives after the second."""
     late = Hold()
     world.mine.create("o")
     with world.mine.confirm.start("o") as ctx:
@@ -105,7 +105,7 @@ def late_save(world: World) -> bool:
 
 
 def taker_dies(world: World) -> bool:
-    """Tell whether attempts grow beyond the limit where all workers die, those who find no attempt left included."""
+    """Return whether attempts exceed the limit if all workers die, even those that find no attempt left."""
     world.mine.create("o")
     for _ in range(5):
         with contextlib.suppress(TaskNotStartableError):
@@ -115,7 +115,7 @@ def taker_dies(world: World) -> bool:
 
 
 def inherited_attempts(world: World) -> bool:
-    """Tell whether a step that starts from another step's failed state begins with the attempts of that one."""
+    """Return whether a step that starts from another step's failed state inherits that step's attempts."""
     world.mine.create("o")
     for _ in range(2):
         fail(world.mine.confirm)
@@ -124,7 +124,7 @@ def inherited_attempts(world: World) -> bool:
 
 
 def late_answer(world: World) -> bool:
-    """Tell whether the block begins, the answer to the claim late, while another worker may take the task."""
+    """Return whether a block begins after a late answer to its claim, although another worker may take the task."""
     world.mine.create("o")
     world.goes_wrong(lambda: world.clock.advance(OVER))
     world.freeze(world.mine.confirm, "o")
@@ -132,7 +132,7 @@ def late_answer(world: World) -> bool:
 
 
 def locked_out(world: World, *, detailed: bool = True) -> bool:
-    """Tell whether a worker locks itself out where the answer to its claim was lost."""
+    """Return whether a worker is refused because of its own lock, after the answer to its claim was lost."""
     world.mine.create("o")
     world.goes_wrong(DropAnswer())
     try:
@@ -143,12 +143,12 @@ def locked_out(world: World, *, detailed: bool = True) -> bool:
 
 
 def locked_out_without_detail(world: World) -> bool:
-    """Tell whether it does so where nobody asked for the reason of a refusal."""
+    """Return whether this happens without detailed errors."""
     return locked_out(world, detailed=False)
 
 
 def taken_while_held(world: World) -> bool:
-    """Tell whether a second worker takes a task that is held."""
+    """Return whether a second worker takes a task that is locked."""
     world.mine.create("o")
     world.freeze(world.mine.confirm, "o")
     return taken(world.theirs.confirm)
