@@ -10,7 +10,7 @@ TrackerError
 │   ├── TaskNotReadyError       it is not due yet, or an earlier step is not done
 │   ├── TaskLockedError         another worker holds it
 │   ├── TaskAlreadySucceededError   this step is done
-│   └── TaskIgnoredError        it was set aside and waits for a person
+│   └── TaskIgnoredError        it is ignored, and waits for a person
 ├── GiveUp                      raised by the user's block: ignore the task at once
 └── RetryLater                  raised by the user's block: fail this attempt, start the next one after a delay
 
@@ -127,7 +127,7 @@ class TaskAlreadySucceededError(TaskNotStartableError):
 
 
 class TaskIgnoredError(TaskNotStartableError):
-    """The task was set aside, by a person or after its last attempt, and waits for a `reopen`."""
+    """The task is ignored, by a person, by GiveUp or after its last attempt, and waits for a `reopen`."""
 
 
 class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library

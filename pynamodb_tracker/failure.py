@@ -26,7 +26,7 @@ _PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - compared with th
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt did not succeed, or why a task was set aside."""
+    """Why an attempt did not succeed, or why a task is ignored."""
 
     step: str
     """The name of the step."""
@@ -35,7 +35,7 @@ class Failure:
     time: datetime
     """When it was recorded."""
     worker: str
-    """Who ran the attempt, or set the task aside."""
+    """Who ran the attempt, or ignored the task."""
     type: str
     """The name of the exception's class, or `ignored` if there was no exception."""
     message: str

@@ -20,13 +20,13 @@ class Status(StrEnum):
     PENDING = "pending"
     """Waits for its first attempt, or for the next one after a release or a reopen; left by a claim or an ignore."""
     IN_PROGRESS = "in_progress"
-    """A worker holds the lock; left by that worker or, once the lock has expired, by the next claim."""
+    """A worker holds the lock; left by that worker or, once the lock has expired, by the next claim or an ignore."""
     FAILED = "failed"
     """The last attempt failed and another one is allowed; left by a claim, a reopen or an ignore."""
     SUCCEEDED = "succeeded"
     """Done; if there is a next step, this is the same state as pending of that one."""
     IGNORED = "ignored"
-    """Set aside by a person, by GiveUp, or after the last attempt; left by a reopen only."""
+    """Not tried any more: by a person, GiveUp or the last attempt; left by a reopen, or a claim with `also_from`."""
 
 
 class Codes:
@@ -43,7 +43,7 @@ class Codes:
         self.failed = pending + 2
         """The code after an attempt that failed."""
         self.ignored = pending + 3
-        """The code of a task that was set aside."""
+        """The code of an ignored task."""
         self.own = {
             self.pending: Status.PENDING,
             self.in_progress: Status.IN_PROGRESS,

@@ -37,7 +37,7 @@ class Report:
     failed: list[str] = field(default_factory=list)
     """These failed, and will be tried again."""
     ignored: list[str] = field(default_factory=list)
-    """These were set aside: their last attempt failed or was used up, or the function gave up."""
+    """These became ignored: no attempt is left, or the function gave up."""
     refused: dict[str, Exception] = field(default_factory=dict)
     """These were skipped, or their lock was lost; with the error that says why."""
     due: list[str] = field(default_factory=list)

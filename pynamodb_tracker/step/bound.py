@@ -47,7 +47,7 @@ class Step:
     but not renumber it. `max_attempts` also counts attempts whose worker died; after the last one the task is ignored.
     `lock_for` is how long a worker may hold a task, and so how long a dead worker blocks it. `retry_delay`, a timedelta
     or a function of the attempt's number, is the pause after a failure; a pause below the clock margin (2 seconds) has
-    no effect. `give_up_on` lists exceptions that set the task to ignored at once. `also_from` lists further states
+    no effect. `give_up_on` lists exceptions that make the task ignored at once. `also_from` lists further states
     from which the step may start.
     """
 
@@ -133,7 +133,7 @@ class BoundStep(Generic[T]):
 
     @property
     def ignored(self) -> State[T]:
-        """Set aside; waits for a person."""
+        """Not tried any more; waits for a person."""
         return self._states[self.codes.ignored]
 
     @property
@@ -341,7 +341,7 @@ class BoundStep(Generic[T]):
         return transitions.reopen(self._statements, arguments.check_task_id(task_id))
 
     def ignore(self, task_id: str, *, reason: str) -> T:
-        """Set a waiting or abandoned task aside, keep the reason in its `errors`, and return it.
+        """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
 
         Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """

@@ -1,4 +1,4 @@
-"""What changes a task outside a run: ignore and reopen, by command; and setting aside a task without attempts left."""
+"""Transitions outside a run: reopen and ignore, by command; and spend, which ignores a task without attempts left."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reopen(statements: StepStatements[T], task_id: str) -> T:
 
 
 def ignore(statements: StepStatements[T], task_id: str, reason: str) -> T:
-    """Set a waiting or abandoned task aside, with the reason in `errors`, and return it; not if it is ignored."""
+    """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed."""
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     for _ in range(_TRIES):
         row, now = get(statements.model, task_id), clock.now()
@@ -76,7 +76,7 @@ def ignore(statements: StepStatements[T], task_id: str, reason: str) -> T:
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Set a task aside that has no attempt left, and return it; None if it has changed since it was read."""
+    """Ignore a task that has no attempt left, and return it; None if it has changed since it was read."""
     abandoned = row.status == statements.codes.in_progress
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"

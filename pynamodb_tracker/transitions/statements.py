@@ -122,12 +122,12 @@ class StepStatements(Generic[T]):
 
     @cached_property
     def spend(self) -> PreparedWrite:
-        """Set a task aside that waits and has no attempt left."""
+        """Ignore a waiting task that has no attempt left."""
         return self._set_aside(when.seen())
 
     @cached_property
     def spend_abandoned(self) -> PreparedWrite:
-        """Set a task aside whose last attempt died with its worker; its fence stays among the unfinished ones."""
+        """Ignore an abandoned task that has no attempt left; its fence stays in `unfinished`."""
         return self._set_aside(when.seen() & when.lock_expired())
 
     @cached_property
@@ -142,7 +142,7 @@ class StepStatements(Generic[T]):
 
     @cached_property
     def ignore(self) -> PreparedWrite:
-        """Set a task aside by command."""
+        """Ignore a task by command."""
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
         return self._set_aside(when.seen() & free & when.later_token())
 
