@@ -43,7 +43,7 @@ class Batch:
                 block.ended("ok" if block.ending else "refused")
 
     def _start(self, task_id: str, **options: Any) -> Any:
-        """Tell that the task is to be claimed, before it is: the worker may be killed before there is a report."""
+        """Write that the task will be claimed, before it is: the worker may be killed before there is a report."""
         with self._guard:
             number = next(self._numbers)
             block = Block(self.log, number, self.step, task_id, self._script(number), self.ledger)

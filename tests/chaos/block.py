@@ -68,7 +68,7 @@ class Block:
 
     def inside(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
-        # Before the row is looked into: pieces of its data may have to be fetched, and that may go wrong.
+        # Before the data is accessed: its chunks may have to be read, and that may fail.
         self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
@@ -160,12 +160,12 @@ class Block:
             raise
 
     def _ends(self, what: str) -> None:
-        """Tell that the end is about to be recorded."""
+        """Write that the end is about to be recorded."""
         self.ending = what
         self.tell("write", what=what, records=self.records if what == "succeed" else 0)
 
     def left(self, error: BaseException) -> None:
-        """Tell what an error that has left the run says about it."""
+        """Write what an error of the run says about it."""
         came = outcome(error)
         if came == "crash":
             self.tell("crash", trace="".join(traceback.format_exception(error))[-2000:])
@@ -173,7 +173,7 @@ class Block:
             self.ended(came, why=type(getattr(error, "cause", None) or error).__name__)
 
     def ended(self, came: str, **facts: str) -> None:
-        """Tell what came of the end; of a run that never began, what is known of its claim."""
+        """Write the result of the end; for a run that never began, what is known about its claim."""
         if self.unbooked is not None:
             what, came = end_after(self.unbooked)
             facts["what"] = what

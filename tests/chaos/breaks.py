@@ -159,15 +159,15 @@ def queried_twice(story: Story) -> None:
 
 
 def third_slot(story: Story) -> None:
-    story.final.pieces[TASK] = ["parcel#data#A#0", "parcel#data#C#0"]
+    story.final.chunks[TASK] = ["parcel#data#A#0", "parcel#data#C#0"]
 
 
-def pieces_without_a_row(story: Story) -> None:
-    story.final.pieces["parcel-9"] = ["parcel#data#A#0"]
+def chunks_without_a_row(story: Story) -> None:
+    story.final.chunks["parcel-9"] = ["parcel#data#A#0"]
 
 
-def pieces_with_a_gap(story: Story) -> None:
-    story.final.pieces[TASK] = ["parcel#data#B#0", "parcel#data#B#2"]
+def chunks_with_a_gap(story: Story) -> None:
+    story.final.chunks[TASK] = ["parcel#data#B#0", "parcel#data#B#2"]
 
 
 def row_of_a_query_torn(story: Story) -> None:
@@ -208,6 +208,6 @@ BREAKS = {
     "ends are remembered": (finished_and_unfinished, died_and_finished, fence_of_nobody),
     "the index is exact": (index_entry_missing, index_entry_stale, index_key_of_another_state, times_out_of_order),
     "queries agree with the rows": (wrong_counts, queried_twice),
-    "pieces are bounded": (third_slot, pieces_without_a_row, pieces_with_a_gap),
+    "chunks are bounded": (third_slot, chunks_without_a_row, chunks_with_a_gap),
 }
 """By promise, the ways to break it."""

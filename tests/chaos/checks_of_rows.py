@@ -109,11 +109,11 @@ def queries_agree_with_the_rows(_: History, final: Final) -> Iterator[str]:
             f"round in {Counter(there) - Counter(tasks)}"
 
 
-def pieces_are_bounded(_: History, final: Final) -> Iterator[str]:
+def chunks_are_bounded(_: History, final: Final) -> Iterator[str]:
     """Expect at most two slots of overflow chunks of a row's data, without a gap, and one item with its errors."""
-    for task, keys in final.pieces.items():
+    for task, keys in final.chunks.items():
         if task not in final.rows:
-            yield f"{task} has no row, and {sorted(keys)} beside it"
+            yield f"{task} has no row, but the items {sorted(keys)}"
         slots: dict[str, list[int]] = {}
         for key in keys:
             match key.split("#"):
@@ -122,10 +122,10 @@ def pieces_are_bounded(_: History, final: Final) -> Iterator[str]:
                 case [use_case, "errors"] if use_case == USE_CASE:
                     pass
                 case _:
-                    yield f"{task} has {key} beside its row"
+                    yield f"{task} has the unexpected item {key}"
         for name, numbers in slots.items():
             if sorted(numbers) != list(range(len(numbers))):
-                yield f"{task} has the pieces {sorted(numbers)} in slot {name}"
+                yield f"{task} has the chunks {sorted(numbers)} in slot {name}"
 
 
 CHECKS = (
@@ -136,5 +136,5 @@ CHECKS = (
     ends_are_remembered,
     the_index_is_exact,
     queries_agree_with_the_rows,
-    pieces_are_bounded,
+    chunks_are_bounded,
 )

@@ -49,7 +49,7 @@ class Final:
     """By code, what the library counts."""
     queried: dict[int, list[str]]
     """By code, the tasks that the library's query of that state returns."""
-    pieces: dict[str, list[str]] = field(default_factory=dict)
+    chunks: dict[str, list[str]] = field(default_factory=dict)
     """By task, the range keys of further items beside its row."""
     ledger: dict[str, dict[str, Sequence[Mark]]] = field(default_factory=dict)
     """By task and account, what transactions of its runs have left there."""

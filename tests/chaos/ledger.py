@@ -25,7 +25,7 @@ _PREFIX = "ledger#"
 
 
 def is_booked(task_id: str, step: str) -> bool:
-    """Tell whether the success of a step of a task is recorded by a transaction that writes to the ledger."""
+    """Return whether the success of a step of a task is recorded by a transaction that writes to the ledger."""
     return step in BOOKED and int(task_id.rpartition("-")[2]) % BOOKED[step] == 0
 
 

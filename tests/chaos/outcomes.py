@@ -62,7 +62,7 @@ def end_after(error: PynamoDBException) -> tuple[str, str]:
 
 
 def is_of_the_network(error: PynamoDBException) -> bool:
-    """Tell whether it may come of what is done to requests here: a request that is wrong in itself may not."""
+    """Return whether faults of the network here can cause it; they cannot cause errors about a wrong request."""
     if isinstance(error.cause, HTTPClientError | NoConnectionError):
         return True
     if isinstance(error, TransactWriteError) and error.cause_response_code == CANCELLED:

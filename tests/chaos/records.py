@@ -24,7 +24,7 @@ def records(task: Any) -> list[Record]:
 
 
 def is_whole(task: Any) -> bool:
-    """Tell whether text and note are those of the last record: all of one version, and none of it cut."""
+    """Return whether text and note are those of the last record: of one version, and complete."""
     log = task.data.get("log", [])
     if not log:
         return task.note is None and "text" not in task.data

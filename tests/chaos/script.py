@@ -11,7 +11,7 @@ __all__ = ["Deed", "Script", "healthy", "script"]
 
 _ENDINGS = {"succeed": 75, "boom": 12, "later": 6, "give_up": 2, "interrupt": 3, "exit": 2}
 _SIZES = {(10, 200): 845, (2_000, 60_000): 150, (550_000, 700_000): 5}
-"""Bytes of text: in the row, beside it, and beside it in more than one piece."""
+"""Bytes of text: in the row, in one overflow chunk, and in several."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def left(order: Any) -> int:
 def snapshot(endpoint: str, settings: Settings) -> Final:
     """Read everything, strongly consistent where that is possible."""
     order = parcels(endpoint, settings)
-    items, pieces = dict[str, Any](), defaultdict[str, list[str]](list)
+    items, chunks = dict[str, Any](), defaultdict[str, list[str]](list)
     ledger = defaultdict[str, dict[str, Sequence[Mark]]](dict)
     for item in _scan(order):
         key, task_id = item["use_case_id"]["S"], item["task_id"]["S"]
@@ -36,14 +36,14 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
         elif account := account_in(key):
             ledger[task_id][account] = marks(item)
         else:
-            pieces[task_id].append(key)
+            chunks[task_id].append(key)
     states = {state.code: state for state in order.counts()}
     return Final(
         rows={task_id: _row(order, item) for task_id, item in items.items()},
         index=Counter(_entry(item) for item in _scan(order, index=INDEX)),
         counts={state.code: number for state, number in order.counts().items() if number},
         queried={code: _queried(state) for code, state in states.items()},
-        pieces=dict(pieces),
+        chunks=dict(chunks),
         ledger=dict(ledger),
     )
 
@@ -53,7 +53,7 @@ def _row(order: Any, item: dict[str, Any]) -> Row:
     try:
         task = order.get_task(task_id)
         found, whole = records(task), is_whole(task)
-    except TrackerError:  # pieces of its data are gone, which is a violation, and no reason not to look at the rest
+    except TrackerError:  # chunks of its data are missing, which is a violation; the rest is checked all the same
         found, whole = [], False
     return Row(
         entry=_entry(item),

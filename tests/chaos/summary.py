@@ -42,7 +42,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"successes by a transaction: {_told(_booked(outcome))}"
     orders = Counter(event.kind for event in outcome.events if event.kind in {"reopen", "ignore"})
     yield f"orders of a person: {_told(orders)}"
-    yield f"pieces beside {len(outcome.final.pieces)} tasks; worked off in {outcome.calm:.1f} s"
+    yield f"overflow chunks of {len(outcome.final.chunks)} tasks; worked off in {outcome.calm:.1f} s"
     yield f"violations: {len(outcome.violations)}"
     for violation in outcome.violations[:MOST_TOLD]:
         yield f"- {violation}"

@@ -94,7 +94,7 @@ def test_data_restored_after_an_unanswered_save_is_complete_whenever_its_worker_
         ctx.task.data, ctx.task.amount = large("first"), 5
         ctx.save()
         ctx.task.data = large("third")
-        _save_unheard(network, ctx, silent("UpdateItem"))  # its pieces are put
+        _save_unheard(network, ctx, silent("UpdateItem"))  # its chunks are put
         assert Order.get_task("o-1").data == large("first")
     assert Order.get_task("o-1").data == large("third")
 

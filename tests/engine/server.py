@@ -41,7 +41,7 @@ class Recipe:
 
 
 def answers(endpoint: str, timeout: float = 5.0) -> bool:
-    """Tell whether a DynamoDB answers ListTables at the endpoint within `timeout` seconds."""
+    """Return whether a DynamoDB answers ListTables at the endpoint within `timeout` seconds."""
     connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=timeout)
     try:
         connection.request("POST", "/", "{}", PING_HEADERS)

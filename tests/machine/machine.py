@@ -178,7 +178,7 @@ class Machine(RuleBasedStateMachine):
             self.move(row, step + 3)
             row.holder = None
             return
-        assert not startable or type(refusal) is TaskNotStartableError  # without detail nobody sets a spent task aside
+        assert not startable or type(refusal) is TaskNotStartableError  # without detail, it does not become ignored
         assert not startable or spent
         if type(refusal) is TaskNotStartableError:
             return
@@ -208,7 +208,7 @@ class Machine(RuleBasedStateMachine):
             assert error is None
             lost = True
         except BaseException as left:
-            if left is not error:  # whatever the block raised leaves as it is
+            if left is not error:  # any exception of the block propagates unchanged
                 raise
         if error is not None:
             lost = bool(getattr(error, "__notes__", []))
@@ -325,7 +325,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.world.network.late)
     @rule(which=st.integers(0, 9), seconds=st.sampled_from([0, 11, 33]))
     def arrive_late(self, which: int, seconds: int) -> None:
-        """Deliver a request that everybody has forgotten: nothing comes of it, but for a refused claim or reopen."""
+        """Deliver a request that was given up long ago: it has no effect, unless it is a refused claim or reopen."""
         self.wait(seconds)
         late = self.world.network.late.pop(which % len(self.world.network.late))
         if not late.deliver():

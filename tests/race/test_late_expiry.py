@@ -31,7 +31,7 @@ def kept(new_worker: Callable[..., Any], proxy: Proxy) -> Any:
 
 
 def of_a_piece(late: Hold) -> Rule:
-    """Hold the first write of the end of a piece."""
+    """Hold the first write of the time to live of a chunk."""
     held: list[Hold] = []
 
     def rule(target: str, body: dict[str, Any], _ordinal: int) -> Action:
@@ -49,7 +49,7 @@ def give_up(order: Any) -> None:
 
 
 def ends(order: Any) -> set[str | None]:
-    """Return the ends of all that lies beside the row."""
+    """Return the times to live of the off-row items."""
     client, name = order.tracker.connection().connection.client, order.tracker.use_case.name
     answer = client.query(
         TableName=order.Meta.table_name,

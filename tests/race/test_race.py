@@ -151,7 +151,7 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_gives_the_task_back(
         worker = workers.start("hold", "o")
         assert worker.hear() == "ready"
         interrupt = in_turn("UpdateItem", lambda: worker.signal(signal.SIGINT))
-        # Its look at the row arrives when the claim, which nobody waits for any more, has been carried out.
+        # Its read arrives after the claim, whose answer is not awaited any more, has been applied.
         proxy.rule = lambda target, *seen: Delay(0.3) if target == "GetItem" else interrupt(target, *seen)
         worker.go()
         assert worker.wait(30) == 1

@@ -31,7 +31,7 @@ SILENT = Delay(60)
 
 SHORT = timedelta(seconds=2)
 PATIENCE = 8.0
-"""Seconds for what took 10, two tries of 5 seconds each, if nobody looked at the end of the lock."""
+"""Seconds; it would take 10, two tries of 5 seconds each, if timeouts did not end with the lock."""
 
 Worker = Callable[..., Any]
 

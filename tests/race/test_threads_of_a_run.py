@@ -34,7 +34,7 @@ class Turns:
 
 
 class Helper:
-    """A thread of the block that stands still before a request until the end of the block waits for it, or is over."""
+    """A thread of the block that waits before a request until the end of the block waits for it, or has ended."""
 
     def __init__(self, order: Any, ctx: Any, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
         turns = ctx._lock.writing = Turns()

@@ -56,7 +56,7 @@ class DynamoDBLocal(Engine):
     @classmethod
     @contextmanager
     def of(cls, tables: Sequence[type[Task]], endpoint: str) -> Iterator[Engine]:
-        """Have the tables there, under names that nobody else has."""
+        """Create the tables, under unique names."""
         with ExitStack() as stack:
             for table in tables:
                 name = f"{table.Meta.table_name}-{uuid.uuid4().hex}"

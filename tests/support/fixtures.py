@@ -83,7 +83,7 @@ def rival(new_worker: NewWorker, dynamodb_local: Engine) -> Any:
 
 @pytest.fixture
 def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., Frozen]]:
-    """Return a function that starts a run and leaves it inside of its block: a worker that died, or stands still."""
+    """Return a function that starts a run and leaves it inside its block, like a worker that died or is frozen."""
     del new_worker  # named because its clients close later than the last run ends
     runs: list[Frozen] = []
 
@@ -99,7 +99,7 @@ def freeze(new_worker: NewWorker, proxy: Proxy) -> Iterator[Callable[..., Frozen
 
 
 class Frozen:
-    """A run whose block has begun, and ends when it is told to."""
+    """A run whose block has begun, and ends on request."""
 
     def __init__(self, run: contextlib.AbstractContextManager[Any]) -> None:
         self._run = run

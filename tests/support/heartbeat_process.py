@@ -35,7 +35,7 @@ def stay(order: Any, task_id: str) -> bool:
 
 
 def wake(order: Any, task_id: str) -> dict[str, Any]:
-    """Be frozen in the block, and report what is found out after that, each thing as it is asked for."""
+    """Be frozen in the block, and then report, on request, what the block finds out."""
     told: dict[str, Any] = {}
     try:
         with order.confirm.start(task_id, heartbeat=True) as ctx:
@@ -60,7 +60,7 @@ def go_on(order: Any, task_id: str) -> str:
 
 
 def die(order: Any, task_id: str) -> None:
-    """Stay in the block until somebody ends the process."""
+    """Stay in the block until the process is ended."""
     with order.confirm.start(task_id, heartbeat=True):
         tell("inside")
         time.sleep(SECONDS)

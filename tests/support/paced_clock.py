@@ -1,4 +1,4 @@
-"""A clock for tests of heartbeats: it stands still, tells when a heartbeat waits, and freezes it as SIGSTOP would."""
+"""A clock for tests of heartbeats: it is stopped, reports when a heartbeat waits, and freezes it as SIGSTOP would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table and the use cases that most of the contract is told with."""
+"""The table and the use cases that most tests of the contract use."""
 
 from __future__ import annotations
 

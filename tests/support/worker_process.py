@@ -14,7 +14,7 @@ from pynamodb_tracker import TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
-"""Seconds after which a worker that nobody ended ends by itself."""
+"""Seconds after which a worker that was not stopped ends by itself."""
 
 
 def run_all(order: Any, threads: str = "1") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Two workers on one task, a bad network between one of them and the table, and a clock that stands still."""
+"""Two workers on one task, a bad network between one of them and the table, and a stopped clock."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fail(step: Any) -> None:
 
 
 def taken(step: Any) -> bool:
-    """Tell whether a worker gets the task."""
+    """Return whether a worker gets the task."""
     with contextlib.suppress(TaskNotStartableError), step.start("o"):
         return True
     return False
