@@ -119,7 +119,7 @@ class Task(TaskRow, metaclass=TaskMeta):
     def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
         """Return the task, strongly consistent; TaskNotFoundError if there is none.
 
-        One request, and one more if its data is in overflow chunks; `with_data=False` leaves `data` out.
+        One request, and one more if its data or its failures are off-row; `with_data=False` leaves `data` out.
         """
         task_id = check_task_id(task_id)
         check_flags(with_data=with_data)

@@ -50,6 +50,6 @@ class Final:
     queried: dict[int, list[str]]
     """By code, the tasks that the library's query of that state returns."""
     chunks: dict[str, list[str]] = field(default_factory=dict)
-    """By task, the range keys of further items beside its row."""
+    """By task, the range keys of its off-row items."""
     ledger: dict[str, dict[str, Sequence[Mark]]] = field(default_factory=dict)
     """By task and account, what transactions of its runs have left there."""
