@@ -116,14 +116,15 @@ class TaskRow(Model):
         An attribute whose stored form does not match its declaration raises a TaskError when it is accessed. So one
         damaged attribute neither hides a task nor prevents the use of its other attributes.
         """
-        vars(self).update(attribute_values={}, _row_state=RowState(attribute_values, closed=self._row_state.closed))
+        values: dict[str, Any] = {}
+        vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
         for name, stored_name, attribute, plain in self._loading_plan():
             stored = attribute_values.get(stored_name)
             try:
                 if stored is not None and "NULL" not in stored:
                     value = attribute.deserialize(attribute.get_value(stored))
                     if plain:
-                        self.attribute_values[name] = value
+                        values[name] = value
                     else:  # maps and times to live convert what they are given
                         attribute.__set__(self, value)
                 elif attribute.default is not None:
@@ -131,6 +132,7 @@ class TaskRow(Model):
             except Exception as error:  # noqa: BLE001 - an attribute, the user's own included, may raise anything
                 task_id = attribute_values.get("task_id", {}).get("S", "")
                 mark_unreadable(self, name, _unreadable(type(self), task_id, {name: error}), error)
+                values = self.attribute_values
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
         """Give the row a default; it counts as loaded, because no block assigned it."""
