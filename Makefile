@@ -10,6 +10,8 @@ BENCH := .venv/.ready-bench
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 ARGS ?=
+# Tests of one file share what it sets up, so a file stays in one process.
+PARALLEL ?= --numprocesses auto --dist loadfile
 SECONDS ?= 600
 
 .PHONY: help demo test quick check docs bench chaos clean
@@ -23,7 +25,7 @@ demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 test: $(READY) ## run all tests and measure coverage; ARGS="..." runs pytest with these arguments, without coverage
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest $(PARALLEL)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else
@@ -31,7 +33,7 @@ else
 endif
 
 quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
-	@$(BIN)/python -m pytest --quick $(ARGS)
+	@$(BIN)/python -m pytest --quick $(PARALLEL) $(ARGS)
 
 check: $(READY) ## check format, lint, types and layers
 	$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.engine.proxy import Proxy
 
 NO_ENGINE = "no DynamoDB Local: "
 ENGINE = pytest.StashKey[Engine]()
+ENGINES = pytest.StashKey[list[str]]()
 TESTS = Path(__file__).parent
 
 AWS_SETTINGS = {
@@ -79,8 +81,17 @@ def dynamodb_local(pytestconfig: pytest.Config) -> Iterator[Engine]:
             pytest.fail(f"{reason}\nTo get one: {HOW_TO_GET_ONE}.", pytrace=False)
         pytest.skip(reason)
     pytestconfig.stash[ENGINE] = engine
+    if hasattr(pytestconfig, "workeroutput"):  # a process of pytest-xdist, whose parent prints the summary
+        pytestconfig.workeroutput["engine"] = f"{engine.how} at {engine.endpoint}"
     yield engine
     engine.stop()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep the name of the engine that a process of pytest-xdist has used."""
+    if engine := getattr(node, "workeroutput", {}).get("engine"):
+        node.config.stash.setdefault(ENGINES, []).append(engine)
 
 
 @pytest.fixture
@@ -102,6 +113,8 @@ def pytest_terminal_summary(
         terminalreporter.section("DynamoDB Local", yellow=True)
         terminalreporter.write_line(f"SKIPPED for want of DynamoDB Local: {len(skipped)} of the tests.")
         terminalreporter.write_line(f"To run them, {HOW_TO_GET_ONE}.")
-    elif engine is not None:
+        return
+    used = [f"{engine.how} at {engine.endpoint}"] if engine else config.stash.get(ENGINES, [])
+    if used:
         terminalreporter.section("DynamoDB Local")
-        terminalreporter.write_line(f"{engine.how} at {engine.endpoint}")
+        terminalreporter.write_line("\n".join(used))
