@@ -29,6 +29,9 @@ MAX_FAILURES = 10
 MAX_BYTES = 500
 """How many bytes of failures a row keeps; few, because every write of a task is charged for its whole row."""
 
+MAX_BYTES_IF_LOGGED = 350
+"""The same if the log item has all of them, so that failing tasks stay below 1 KB for longer."""
+
 _LOGGED = "logged"
 """Marks the newest entry of a row if the complete failures are in the log item."""
 
@@ -104,7 +107,8 @@ def for_row(failures: Sequence[Failure], *, logged: bool) -> list[dict[str, Any]
     """Return what a row stores: the newest failure with its traceback, and older ones without while there is room."""
     newest = [to_map(failure, message=_MESSAGE, traceback=0) for failure in failures[-1:]]
     older = [to_map(failure, message=_OLDER_MESSAGE, traceback=0) for failure in failures[-MAX_FAILURES:-1]]
-    room = MAX_BYTES - sum(map(_size, newest)) - _LEAST_TRACEBACK
+    most = MAX_BYTES_IF_LOGGED if logged else MAX_BYTES
+    room = most - sum(map(_size, newest)) - _LEAST_TRACEBACK
     kept: list[dict[str, Any]] = []
     for entry in reversed(older):
         room -= _size(entry)
@@ -113,7 +117,7 @@ def for_row(failures: Sequence[Failure], *, logged: bool) -> list[dict[str, Any]
         kept.insert(0, entry)
     if newest and failures[-1].traceback:
         used = sum(map(_size, kept + newest)) + len("traceback")
-        newest = [to_map(failures[-1], message=_MESSAGE, traceback=max(MAX_BYTES - used, _LEAST_TRACEBACK))]
+        newest = [to_map(failures[-1], message=_MESSAGE, traceback=max(most - used, _LEAST_TRACEBACK))]
     if newest and logged:
         newest[0][MAP][_LOGGED] = {BOOLEAN: True}
     return kept + newest

@@ -186,7 +186,7 @@ def test_a_row_that_cannot_be_read_does_not_end_the_worker(
     def broken(step: Any, task_id: str, **options: Any) -> Any:
         run = start(step, task_id, **options)
         if task_id == "odd":
-            run.writes = None  # type: ignore[attr-defined]  # whatever happens, it is no error of the library's own
+            run.statements = None  # type: ignore[attr-defined]  # whatever happens, it is no error of the library's own
         return run
 
     monkeypatch.setattr(type(Order.confirm), "start", broken)
