@@ -1,11 +1,9 @@
 """Orders, generated or read from a CSV file, and the state in which the pipeline must leave each of them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -126,18 +124,17 @@ def _number(share: float, count: int) -> int:
     return max(1, round(share * count))
 
 
-_REQUIRED = ("order_id", "order_status")
-
 _TIMES = {
+    "order_purchase_timestamp": None,
     "order_approved_at": "confirm_payment",
     "order_delivered_carrier_date": "ship",
     "order_delivered_customer_date": "deliver",
+    "order_estimated_delivery_date": None,
 }
-"""The columns with the time of a step's event, and the step."""
+"""The columns with a time, and the step whose event happened then."""
 
-_OTHER_TIMES = ("order_purchase_timestamp", "order_estimated_delivery_date")
-
-_COLUMNS = (*_REQUIRED, "customer_id", *_OTHER_TIMES, *_TIMES)
+_REQUIRED = ("order_id", "order_status")
+_COLUMNS = (*_REQUIRED, "customer_id", *_TIMES)
 
 _FORMATS = ("%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %I:%M %p", "%m/%d/%Y")
 
@@ -145,11 +142,7 @@ _MOST_PROBLEMS = 20
 
 
 class BadOrdersFileError(Exception):
-    """A file of orders cannot be used; `problems` has a line for each reason."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = list(problems)
+    """A file of orders cannot be used; the message has a line for each reason."""
 
 
 def read_orders(path: Path) -> list[PlacedOrder]:
@@ -161,7 +154,7 @@ def read_orders(path: Path) -> list[PlacedOrder]:
     lines = _lines(path)
     header_line, header = next(lines, (1, []))
     if problem := _problem_of(header):
-        raise BadOrdersFileError([f"{path}:{header_line}: {problem}"])
+        raise BadOrdersFileError(f"{path}:{header_line}: {problem}")
     orders: list[PlacedOrder] = []
     line_of: dict[str, int] = {}
     problems: list[str] = []
@@ -171,41 +164,38 @@ def read_orders(path: Path) -> list[PlacedOrder]:
         except ValueError as error:
             problems.append(f"{path}:{number}: {error}")
             continue
-        if order.order_id in line_of:
-            also = f"order_id {order.order_id!r} is also on line {line_of[order.order_id]}: write each order once"
+        if (first := line_of.setdefault(order.order_id, number)) != number:
+            also = f"order_id {order.order_id!r} is also on line {first}: write each order once"
             problems.append(f"{path}:{number}: {also}")
-        line_of.setdefault(order.order_id, number)
         orders.append(order)
-    if len(problems) > _MOST_PROBLEMS:
-        problems[_MOST_PROBLEMS:] = [f"{path}: and {len(problems) - _MOST_PROBLEMS} more"]
     if not (orders or problems):
         problems = [f"{path}:{header_line + 1}: there is no order below the header: write one per line"]
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [f"{path}: and {len(problems) - _MOST_PROBLEMS} more"]
     if problems:
-        raise BadOrdersFileError(problems)
+        raise BadOrdersFileError("\n".join(problems))
     return orders
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines that are not blank, with their numbers; a quoted value that spans lines has that of its last."""
     try:
-        raw = path.read_bytes()
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise BadOrdersFileError([f"{path}: cannot be read: {error.strerror}"]) from None
-    try:
-        text = raw.decode("utf-8-sig")
+        raise BadOrdersFileError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise BadOrdersFileError([f"{path}:{line}: this is not UTF-8: save the file as CSV in UTF-8"]) from None
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise BadOrdersFileError(f"{path}:{line}: this is not UTF-8: save the file as CSV in UTF-8") from None
+    reader = csv.reader(io.StringIO(text), strict=True)
     try:
         for values in reader:
             if any(values):
                 yield reader.line_num, [value.strip() for value in values]
     except csv.Error as error:
-        raise BadOrdersFileError([f"{path}:{reader.line_num}: this is not CSV: {error}"]) from None
+        raise BadOrdersFileError(f"{path}:{reader.line_num}: this is not CSV: {error}") from None
 
 
-def _problem_of(header: Sequence[str]) -> str | None:
+def _problem_of(header: list[str]) -> str | None:
     """Return what is wrong with the names of the columns, None if nothing is."""
     if not header:
         return f"the file is empty: its first line names the columns, {','.join(_COLUMNS)}"
@@ -213,43 +203,35 @@ def _problem_of(header: Sequence[str]) -> str | None:
         return f"the columns are separated by {mark!r}: separate them by commas"
     for name in header:
         if name not in _COLUMNS:
-            hint = did_you_mean(name, _COLUMNS) or f"; the columns are {', '.join(_COLUMNS)}"
-            return f"unknown column {name!r}{hint}"
+            return f"unknown column {name!r}{_hint(name, _COLUMNS)}"
         if header.count(name) > 1:
             return f"the column {name!r} occurs {header.count(name)} times: keep one"
-    for name in _REQUIRED:
-        if name not in header:
-            return f"the column {name!r} is missing: every order needs one"
-    return None
+    missing = [name for name in _REQUIRED if name not in header]
+    return f"the column {missing[0]!r} is missing: every order needs one" if missing else None
 
 
-def _order(header: Sequence[str], values: Sequence[str]) -> PlacedOrder:
+def _order(header: list[str], values: list[str]) -> PlacedOrder:
     """Return the order of a line; ValueError says what is wrong with it."""
     if len(values) != len(header):
         raise ValueError(f"{len(values)} fields, but the header has {len(header)}: write all of them, empty ones too")
     found = dict(zip(header, values, strict=True))
     if not found["order_id"]:
         raise ValueError("order_id is empty: every order needs one")
-    try:
-        check_task_id(found["order_id"])
-    except ValueError as error:
-        raise ValueError(f"order_id: {error}") from None
-    status = found["order_status"].lower()
+    order_id, status = check_task_id(found["order_id"]), found["order_status"].lower()
     if status not in STATUSES:
-        hint = did_you_mean(status, STATUSES) or f"; write one of {', '.join(STATUSES)}"
-        raise ValueError(f"unknown order_status {found['order_status']!r}{hint}")
-    columns = (*_TIMES, *_OTHER_TIMES)
-    times = {column: _time(column, found[column]) for column in columns if found.get(column)}
-    return PlacedOrder(
-        found["order_id"], status, {step: times[column] for column, step in _TIMES.items() if column in times}
-    )
+        raise ValueError(f"unknown order_status {found['order_status']!r}{_hint(status, STATUSES)}")
+    times = {column: _time(column, found[column]) for column in _TIMES if found.get(column)}
+    return PlacedOrder(order_id, status, {step: times[name] for name, step in _TIMES.items() if step and name in times})
 
 
 def _time(column: str, text: str) -> datetime:
-    if text[4:5] == "-":
-        with suppress(ValueError):
-            return datetime.fromisoformat(text)
+    with suppress(ValueError):
+        return datetime.fromisoformat(text)
     for form in _FORMATS:
         with suppress(ValueError):
             return datetime.strptime(text, form)  # noqa: DTZ007 - the files name no zone, and no two times are compared
     raise ValueError(f"{column} {text!r} is not a date: write M/D/YYYY H:MM, month first, or YYYY-MM-DD HH:MM:SS")
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    return did_you_mean(name, known) or f"; write one of {', '.join(known)}"

@@ -1,23 +1,33 @@
-"""The pipeline of the demo: its table, the use case with three steps, and what a worker does in each of them."""
-
-from __future__ import annotations
+"""The pipeline of the demo: its table, the use case with three steps, what a worker does in them, and a server."""
 
 import hashlib
+import ipaddress
+import logging
+import os
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
+from unittest import mock
+from urllib.parse import urlsplit
 
+import botocore.session
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.attributes import UnicodeAttribute
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, State, Status, Step, Task, UseCase, clock
 from pynamodb_tracker.demo.orders import PlacedOrder, Trouble, called_off_at
 
+log = logging.getLogger("pynamodb_tracker")
+
 LOCK = timedelta(seconds=2)
 MARGIN = timedelta(milliseconds=250)
 MAX_ATTEMPTS = 4
+_SETTINGS: dict[str, Any] = {"max_attempts": MAX_ATTEMPTS, "lock_for": LOCK, "retry_delay": timedelta(seconds=1)}
 
 WAITING = timedelta(days=1)
 """An order whose next event has not happened yet is due after so long: when the demo is over."""
@@ -57,21 +67,9 @@ class Order(DemoTask):
 
     use_case_id = UseCase("order")
 
-    confirm_payment = Step(
-        10,
-        max_attempts=MAX_ATTEMPTS,
-        lock_for=LOCK,
-        retry_delay=timedelta(seconds=1),
-        give_up_on=(CardDeclinedError,),
-    )
-    ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=timedelta(seconds=1))
-    deliver = Step(
-        30,
-        max_attempts=MAX_ATTEMPTS,
-        lock_for=LOCK,
-        retry_delay=timedelta(seconds=1),
-        give_up_on=(UnknownAddressError,),
-    )
+    confirm_payment = Step(10, **_SETTINGS, give_up_on=(CardDeclinedError,))
+    ship = Step(20, **_SETTINGS)
+    deliver = Step(30, **_SETTINGS, give_up_on=(UnknownAddressError,))
 
     order_status = UnicodeAttribute()
     tracking_no = UnicodeAttribute(null=True)
@@ -131,7 +129,7 @@ class Accidents:
     """By order and step: what happens to the first attempts."""
 
     @classmethod
-    def draw(cls, orders: Iterable[PlacedOrder], seed: int) -> Accidents:
+    def draw(cls, orders: Iterable[PlacedOrder], seed: int) -> Self:
         """Draw accidents for runs that succeed in the end; at least one worker dies and one run fails."""
         chance = random.Random(f"accidents {seed}")  # noqa: S311 - a demo has no secrets
         runs = [
@@ -163,7 +161,7 @@ class WorkerDiedError(Exception):
     """The worker dies now."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """The function of all steps, which `run_all` and `Worker` call; accidents included."""
 
@@ -213,3 +211,129 @@ _FAILURES = {
     "ship": "the carrier came without a van",
     "deliver": "nobody was at home",
 }
+
+
+_TRANSPORT_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
+"""What PynamoDB and botocore raise if the server is not there or refuses a request."""
+
+_DIED = 75
+"""The exit code of a worker process that dies as planned."""
+
+
+class ServerError(Exception):
+    """The server cannot be used as asked; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and the demo's own table there."""
+
+    endpoint_url: str
+    table_name: str
+
+    def connect(self) -> None:
+        """Make this the demo's table in this process."""
+        # DynamoDB Local takes any keys, of letters and digits only.
+        key = "demo" if _is_loopback(self.endpoint_url) and not _has_credentials() else None
+        meta = DemoTask.Meta
+        meta.host, meta.table_name = self.endpoint_url, self.table_name
+        meta.region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+        meta.aws_access_key_id = meta.aws_secret_access_key = key
+        DemoTask.tracker.table.reconnect()
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Make this the demo's table until the end of the block."""
+        settings = ("host", "table_name", "region", "aws_access_key_id", "aws_secret_access_key")
+        before = {name: getattr(DemoTask.Meta, name) for name in settings}
+        self.connect()
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(DemoTask.Meta, name, value)
+            DemoTask.tracker.table.reconnect()
+
+    @contextmanager
+    def table(self, *, keep: bool) -> Iterator[None]:
+        """Create the table, and delete it at the end of the block unless it is kept; no other table is touched.
+
+        Requests that fail in the block are a ServerError.
+        """
+        with self.connected():
+            with self._errors():
+                if DemoTask.exists():
+                    raise ServerError(f"the table {self.table_name!r} exists already: give --table-name another name")
+            try:
+                with self._errors():
+                    DemoTask.create_table(wait=True)
+                    yield
+            except BaseException as error:
+                if left := self._delete(keep=keep):
+                    error.add_note(left)
+                raise
+            if left := self._delete(keep=keep):
+                raise ServerError(left)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _TRANSPORT_ERRORS as error:
+            raise ServerError(f"{self.endpoint_url}: {_first_line(error)}") from error
+
+    def _delete(self, *, keep: bool) -> str | None:
+        """Delete the table unless it is kept; return why that failed."""
+        try:
+            if not keep and DemoTask.exists():
+                DemoTask.delete_table()
+        except _TRANSPORT_ERRORS as error:
+            return f"the table {self.table_name} could not be deleted, so delete it by hand: {_first_line(error)}"
+        return None
+
+
+@dataclass(frozen=True)
+class ProcessWork(Work):
+    """The work as a worker process does it: sent to one, it connects that process to the table."""
+
+    server: Server
+
+    def __call__(self, ctx: ExecutionContext[Order]) -> None:
+        """Do the step; a death ends the process as a power cut does: no `finally` of Python runs."""
+        try:
+            super().__call__(ctx)
+        except WorkerDiedError:
+            os._exit(_DIED)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Connect the process that unpickles this to the table."""
+        vars(self).update(state)
+        log.addHandler(logging.NullHandler())
+        self.server.connect()
+
+
+def is_url(text: str) -> bool:
+    """Return whether this can be the address of a server."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _is_loopback(endpoint_url: str) -> bool:
+    host = urlsplit(endpoint_url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _has_credentials() -> bool:
+    """Return whether access keys are configured; a server on this machine is no reason to ask EC2 for some."""
+    with mock.patch.dict(os.environ, AWS_EC2_METADATA_DISABLED="true"):
+        return botocore.session.Session().get_credentials() is not None

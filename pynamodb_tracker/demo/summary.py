@@ -23,14 +23,11 @@ PLACING = "place"
 _LINE_EVERY = 5.0
 """Seconds between two lines where there is no terminal."""
 
-_READS = 20
-_PAUSE = 0.25
-"""Seconds between two reads of the outcome: the index of a real server lags behind for a moment."""
+_INDEX_LAG, _PAUSE = 5.0, 0.25
+"""Seconds for which an outcome that is not as expected is read again, because the index of a server lags behind."""
 
 _EXAMPLES = 3
 _MOST_DIFFERENCES = 10
-_SHORT = 8
-"""Characters of ids that fit next to each other."""
 
 
 def say(console: Console, text: str) -> None:
@@ -106,15 +103,6 @@ class Outcome:
         return lines
 
     @property
-    def ignored(self) -> dict[str, list[str]]:
-        """The ids of the ignored orders by reason, the commonest first."""
-        by_reason = defaultdict(list)
-        for row in self.rows.values():
-            if row.state.status is Status.IGNORED:
-                by_reason[f"{row.state.step}: {row.errors[-1].message}"].append(row.task_id)
-        return dict(sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0])))
-
-    @property
     def taken_over(self) -> dict[str, list[int]]:
         """By order, the fences of the runs whose worker died; the run with the next fence took over."""
         return {row.task_id: list(row.unfinished) for row in self.rows.values() if row.unfinished}
@@ -132,18 +120,14 @@ class Outcome:
 
 def read_outcome(orders: Sequence[PlacedOrder]) -> Outcome:
     """Read the counts, and every row by its state."""
-    for _ in range(_READS):
-        outcome = _read(orders)
-        if not outcome.differences:
+    deadline = time.monotonic() + _INDEX_LAG
+    while True:
+        counts = Order.counts()
+        rows = {row.task_id: row for state, number in counts.items() if number for row in state.query()}
+        outcome = Outcome(orders, rows, counts)
+        if not outcome.differences or time.monotonic() > deadline:
             return outcome
         time.sleep(_PAUSE)
-    return _read(orders)
-
-
-def _read(orders: Sequence[PlacedOrder]) -> Outcome:
-    counts = Order.counts()
-    rows = {row.task_id: row for state, number in counts.items() if number for row in state.query()}
-    return Outcome(orders, rows, counts)
 
 
 def print_summary(console: Console, outcome: Outcome, *, says: str, took: timedelta) -> None:
@@ -173,11 +157,16 @@ def _print_states(console: Console, outcome: Outcome, says: str) -> None:
 
 
 def _print_ignored(console: Console, outcome: Outcome) -> None:
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for row in outcome.rows.values():
+        if row.state.status is Status.IGNORED:
+            by_reason[f"{row.state.step}: {row.errors[-1].message}"].append(row.task_id)
     table = _table("reason", "orders", "such as")
-    for reason, order_ids in outcome.ignored.items():
-        table.add_row(Text(reason), str(len(order_ids)), Text(_some(order_ids)))
-    say(console, f"Ignored orders: {sum(map(len, outcome.ignored.values()))}")
-    if outcome.ignored:
+    for reason, order_ids in sorted(by_reason.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+        examples = [*order_ids[:_EXAMPLES], *(["..."] if len(order_ids) > _EXAMPLES else [])]
+        table.add_row(Text(reason), str(len(order_ids)), Text(" ".join(examples)))
+    say(console, f"Ignored orders: {sum(map(len, by_reason.values()))}")
+    if by_reason:
         console.print(table)
 
 
@@ -192,11 +181,6 @@ def _print_taken_over(console: Console, outcome: Outcome) -> None:
     say(console, f"Taken over: {died} runs whose worker died ({died - last} run again{set_aside})")
     if taken_over:
         console.print(table)
-
-
-def _some(order_ids: Sequence[str]) -> str:
-    examples = [*order_ids[:_EXAMPLES], *(["..."] if len(order_ids) > _EXAMPLES else [])]
-    return (" " if max(map(len, examples)) <= _SHORT else "\n").join(examples)
 
 
 def _table(*columns: str) -> Table:

@@ -1,7 +1,5 @@
 """Distributes the tasks of several steps to threads, one step after the other, so that no step starves."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -21,7 +19,7 @@ class Dispatcher:
         self._until_idle = until_idle
         self._turn: datetime | None = None
         """Until when no task is started, if a rate is set."""
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self._waiting: list[threading.Event] = []
         self._under_way = 0
         """Threads that look for a task or run one."""
@@ -31,19 +29,18 @@ class Dispatcher:
     def take(self) -> tuple[StepPoller, str] | None:
         """Return a task to try, and the poller of its step, as soon as there is one; None once it is stopped."""
         while not self.stopped.is_set():
-            chosen = self._choose()
-            if chosen is None:
-                clock.sleep(INDEX_LAG.total_seconds())
-                self._poll_all_again()
-            elif isinstance(chosen, StepPoller):
-                task_id = chosen.take()
-                self._put_back(chosen, found=task_id is not None)
-                if task_id is not None:
-                    return chosen, task_id
-            else:
-                woken, seconds = chosen
+            if self._until_idle:
+                self._stop_if_idle()
+            woken = threading.Event()
+            poller, seconds = self._choose(woken)
+            if poller is None:
                 clock.wait(woken, seconds)
                 self._end_wait(woken)
+                continue
+            task_id = poller.take()
+            self._put_back(poller, found=task_id is not None)
+            if task_id is not None:
+                return poller, task_id
         return None
 
     def note_end(self) -> None:
@@ -60,13 +57,35 @@ class Dispatcher:
             for woken in self._waiting:
                 woken.set()
 
-    def _choose(self) -> StepPoller | tuple[threading.Event, float] | None:
-        """Return the poller of the next step that may have a task; if none may, what to wait for, and how long.
+    def _stop_if_idle(self) -> None:
+        """Stop if there is nothing to do, and no task has ended since all steps were polled.
 
-        Return None if everything seems to be done, but the index may not show yet what the last tasks have become.
+        If one has, it may be due for another step, which the index may not show yet: all are polled again after a wait.
         """
         with self._guard:
             now = clock.now()
+            if self._under_way or any(each.is_ready(now) or not each.is_idle for each in self._pollers):
+                return
+            if not self._has_ended_any:
+                self.stop()
+                return
+            self._has_ended_any = False
+            self._under_way += 1
+        clock.sleep(INDEX_LAG.total_seconds())
+        with self._guard:
+            self._under_way -= 1
+            for each in self._pollers:
+                each.next_poll = clock.now()
+
+    def _choose(self, woken: threading.Event) -> tuple[StepPoller | None, float]:
+        """Return the poller of the next step that may have a task; if none may, for how many seconds to wait.
+
+        The wait ends early when `woken` is set.
+        """
+        with self._guard:
+            now = clock.now()
+            if self.stopped.is_set():
+                return None, 0.0
             # Setting the clock back does not lengthen the wait.
             until = self._turn if self._turn is not None and now < self._turn <= now + self._interval else None
             ready = None if until else next((each for each in self._pollers if each.is_ready(now)), None)
@@ -76,32 +95,10 @@ class Dispatcher:
                 ready.is_taken = True
                 ready.turn = self._turn = now + self._interval if self._interval else None
                 self._under_way += 1
-                return ready
-            if self._until_idle and not self._under_way and all(each.is_idle for each in self._pollers):
-                if self._has_ended_any:  # it may have become due for another step since the last polls
-                    self._has_ended_any = False
-                    self._under_way += 1
-                    return None
-                self.stopped.set()
-            return self._wait_for(now, until)
-
-    def _poll_all_again(self) -> None:
-        with self._guard:
-            self._under_way -= 1
-            for each in self._pollers:
-                each.next_poll = clock.now()
-
-    def _wait_for(self, now: datetime, until: datetime | None) -> tuple[threading.Event, float]:
-        """Return what wakes this thread, and after how many seconds it wakes by itself; the caller holds the guard."""
-        if self.stopped.is_set():
-            for each in self._waiting:
-                each.set()
-            return threading.Event(), 0.0
-        polls = (each.next_poll for each in self._pollers if not each.is_taken)
-        until = until or min(polls, default=None)
-        woken = threading.Event()
-        self._waiting.append(woken)
-        return woken, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
+                return ready, 0.0
+            self._waiting.append(woken)
+            until = until or min((each.next_poll for each in self._pollers if not each.is_taken), default=None)
+            return None, threading.TIMEOUT_MAX if until is None else (until - now).total_seconds()
 
     def _put_back(self, poller: StepPoller, *, found: bool) -> None:
         """Let other threads take from a step, and wake one: it may find the next task, and then wakes another one."""

@@ -1,10 +1,9 @@
 """What one step has to do: the next task to try, and when to poll again if there is none.
 
 A poll reads the first index entry of each state and shard: whether it is due, or when it will be. If something is due,
-a scan of the due tasks begins, oldest first, as in a batch. Tasks that are not due yet cost nothing until then.
+a scan of the due tasks begins, oldest first, as in a batch. Tasks that are not due yet cost nothing until then. While
+requests fail, the pauses between polls grow.
 """
-
-from __future__ import annotations
 
 import logging
 import random
@@ -24,7 +23,6 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
-from pynamodb_tracker.worker.outage import Backoff, Outage, jitter
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -45,6 +43,12 @@ _SCAN_LIFETIME = timedelta(seconds=30)
 _FAILURES_IN_A_ROW = 4
 """After this many failed claims since the last successful poll, the table is considered unavailable, not a task."""
 
+_SHORTEST = timedelta(seconds=0.5)
+"""The first pause; also the time over which workers spread that wait for the same moment."""
+
+_LOG_INTERVAL = timedelta(minutes=1)
+"""Between two warnings about the same outage."""
+
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
@@ -64,7 +68,7 @@ class Tally:
     released: int = 0
     """These attempts were given back when the worker stopped."""
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: "Tally") -> "Tally":
         """Return the sums."""
         return Tally(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
@@ -73,6 +77,71 @@ class Tally:
             f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
             f"{self.released} released"
         )
+
+
+class Backoff:
+    """A pause that doubles up to the longest one until it is reset, each time with jitter: 50 to 100 % of it."""
+
+    def __init__(self, longest: timedelta) -> None:
+        self._longest = longest
+        self._first = min(_SHORTEST, longest)
+        self._next = self._first
+
+    def reset(self) -> None:
+        """Start again with the first pause."""
+        self._next = self._first
+
+    def draw(self) -> timedelta:
+        """Return the next pause."""
+        whole, self._next = self._next, min(2 * self._next, self._longest)
+        return whole * random.uniform(0.5, 1)  # noqa: S311 - spreads load, guards nothing
+
+
+def jitter() -> timedelta:
+    """Return up to half a second, so that workers that wait for the same time do not all poll at once."""
+    return _SHORTEST * random.random()  # noqa: S311 - spreads load, guards nothing
+
+
+class Outage:
+    """Requests about one step that fail one after the other."""
+
+    def __init__(self, step: str, longest: timedelta) -> None:
+        self._step = step
+        self._backoff = Backoff(longest)
+        self._since: datetime | None = None
+        self._failures = 0
+        self._next_log = clock.now()
+
+    @property
+    def is_ongoing(self) -> bool:
+        """Whether the last request failed."""
+        return self._since is not None
+
+    def note_failure(self, error: Exception) -> timedelta:
+        """Count a failure, log it at most once a minute, and return how long to wait."""
+        now, pause = clock.now(), self._backoff.draw()
+        self._failures += 1
+        since = self._since = self._since or now
+        if now >= self._next_log:
+            self._next_log = now + _LOG_INTERVAL
+            log.warning(
+                "requests about %s have failed %d times since %s; the worker keeps trying: %s: %s",
+                self._step,
+                self._failures,
+                since.isoformat(timespec="seconds"),
+                type(error).__name__,
+                error,
+                exc_info=None if isinstance(error, PynamoDBException) else error,
+                extra={"step": self._step},
+            )
+        return pause
+
+    def note_success(self) -> None:
+        """Note that a request was answered, which ends the outage."""
+        if self._since is not None:
+            log.info("requests about %s succeed again, after %d failures", self._step, self._failures)
+            self._since, self._failures = None, 0
+            self._backoff.reset()
 
 
 class Cooldown:

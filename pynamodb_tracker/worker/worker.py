@@ -1,35 +1,21 @@
 """The worker: which functions it runs on which steps, and how; from `run` until it is stopped."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import threading
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import signals
-from pynamodb_tracker.arguments import (
-    LONGEST,
-    check_duration,
-    check_flags,
-    check_function,
-    check_rate,
-    check_threads,
-    shown,
-)
+from pynamodb_tracker import arguments, signals
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.worker import process_main
 from pynamodb_tracker.worker.poller import Tally
+from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
 from pynamodb_tracker.worker.thread_team import Function, ThreadTeam, WorkerSettings
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.worker.process_team import ProcessTeam
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -56,15 +42,15 @@ class Worker:
         grace: timedelta = timedelta(seconds=30),
         longest_pause: timedelta = timedelta(seconds=30),
     ) -> None:
-        check_flags(heartbeat=heartbeat)
+        arguments.check_flags(heartbeat=heartbeat)
         self._functions = _check_functions(functions)
         self._processes = _check_processes(processes, self._functions)
         self._options: dict[str, Any] = {
-            "threads": check_threads(threads),
+            "threads": arguments.check_threads(threads),
             "heartbeat": heartbeat,
-            "rate": check_rate("rate", rate),
+            "rate": arguments.check_rate("rate", rate),
             "grace": _check_grace(grace),
-            "longest_pause": check_duration("longest_pause", longest_pause),
+            "longest_pause": arguments.check_duration("longest_pause", longest_pause),
         }
         self._messages: Messages = Messages()
         self._is_stopped = False
@@ -82,7 +68,7 @@ class Worker:
         are raised. If the first request is refused for a reason that does not pass, that error is raised at once; later
         failures of requests are logged, and repeated. RuntimeError if the worker was run before.
         """
-        check_flags(until_idle=until_idle)
+        arguments.check_flags(until_idle=until_idle)
         settings = WorkerSettings(tuple(self._functions.items()), until_idle=until_idle, **self._options)
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: make another one")
@@ -109,15 +95,12 @@ class Worker:
         """
         self._is_stopped = True
         self._messages.put(Message.STOP)
-        parent_pipe = process_main.parent_pipe
         if not self._entered.locked() and parent_pipe.leads_to_worker_of(self._functions):
             parent_pipe.send(Message.STOP)  # this object is a copy: the worker that runs is in another process
 
     def _team(self, settings: WorkerSettings) -> ThreadTeam | ProcessTeam:
         if self._processes == 1:
             return ThreadTeam(settings, self._messages)
-        from pynamodb_tracker.worker.process_team import ProcessTeam  # noqa: PLC0415 - only needed for processes
-
         return ProcessTeam(settings, self._processes, self._messages)
 
     def _check_tables(self) -> None:
@@ -135,18 +118,19 @@ class Worker:
 
 def _check_functions(functions: object) -> dict[BoundStep[Any], Function]:
     if not isinstance(functions, Mapping) or not functions:
-        raise TypeError(f"a worker takes a function for each step, {{Order.ship: print_label}}, not {shown(functions)}")
+        given = arguments.shown(functions)
+        raise TypeError(f"a worker takes a function for each step, {{Order.ship: print_label}}, not {given}")
     for step, function in functions.items():
         if not isinstance(step, BoundStep):
-            raise TypeError(f"{shown(step)} is no step of a use case: write Order.ship")
-        check_function(function)
+            raise TypeError(f"{arguments.shown(step)} is no step of a use case: write Order.ship")
+        arguments.check_function(function)
     return dict(functions)
 
 
 def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Function]) -> int:
     """Return the number of processes; ValueError if they could not import what they are to run."""
     if type(processes) is not int or processes < 1:
-        raise ValueError(f"processes must be a whole number from 1, not {shown(processes)}")
+        raise ValueError(f"processes must be a whole number from 1, not {arguments.shown(processes)}")
     if processes > 1:
         try:
             pickle.dumps(tuple(functions.items()))
@@ -160,7 +144,7 @@ def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Funct
 
 def _check_grace(grace: object) -> timedelta:
     if not isinstance(grace, timedelta):
-        raise TypeError(f"grace must be a timedelta, not {shown(grace)}: write timedelta(seconds=...)")
-    if not timedelta(0) <= grace <= LONGEST:
-        raise ValueError(f"grace is zero or more and at most {LONGEST.days} days, not {grace!r}")
+        raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
+    if not timedelta(0) <= grace <= arguments.LONGEST:
+        raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
     return grace

@@ -150,7 +150,7 @@ def test_no_thread_and_no_handler_of_the_log_is_left_behind() -> None:
 
 def test_an_order_that_is_not_where_it_should_be_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_is_settled", lambda: True)
-    monkeypatch.setattr(summary, "_PAUSE", 0)
+    monkeypatch.setattr(summary, "_INDEX_LAG", 0)
     outcome, out = shown(Options(count=4))
     assert outcome.differences
     assert "as the orders say: no" in out
@@ -161,7 +161,7 @@ def test_a_step_with_a_bug_fails_until_it_is_ignored_and_the_outcome_shows_it(mo
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(summary, "_PAUSE", 0)
+    monkeypatch.setattr(summary, "_INDEX_LAG", 0)
     monkeypatch.setattr(Work, "__call__", broken)
     outcome, out = shown(Options(count=2))
     assert outcome.differences

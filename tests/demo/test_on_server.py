@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pynamodb_tracker.demo.pipeline import DemoTask, Order
-from pynamodb_tracker.demo.server import ProcessWork, Server, ServerError
+from pynamodb_tracker.demo.pipeline import DemoTask, Order, ProcessWork, Server, ServerError
 from pynamodb_tracker.demo.session import Options, run
 from tests.demo.command import started
 from tests.engine.dynamodb_local import Engine
+from tests.support.processes import has_ended
 
 pytestmark = pytest.mark.race
 
@@ -153,22 +153,3 @@ def pids_of_workers(server: Server) -> set[int]:
                     return pids
         time.sleep(0.2)
     raise AssertionError("no worker claimed an order")
-
-
-def has_ended(pid: int) -> bool:
-    """Return whether a process is gone, within the time that it has for the order in its hands."""
-    for _ in range(100):
-        if not is_running(pid):
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def is_running(pid: int) -> bool:
-    """Return whether a process is there; a dead one that nobody has waited for, in a container without init, is not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")

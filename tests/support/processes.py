@@ -13,9 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Crew", "Worker", "crew", "until"]
+__all__ = ["Crew", "Worker", "crew", "has_ended", "until"]
 
 TIMEOUT = 120.0
 """Seconds after which a worker that says nothing fails the test."""
@@ -131,3 +132,22 @@ def until(happened: Any, timeout: float = TIMEOUT) -> Any:
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.02)
     return answer
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process is gone, within the time that it has for the order in its hands."""
+    for _ in range(100):
+        if not is_running(pid):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process is there; a dead one that nobody has waited for, in a container without init, is not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -275,20 +276,22 @@ def test_a_rate_limits_the_tasks_per_second_of_all_threads(
 ) -> None:
     step.tasks = [f"o-{number}" for number in range(9)]
     dispatcher = Dispatcher([poller], rate=2)
-    assert isinstance(dispatcher._choose(), StepPoller)
+    assert dispatcher._choose(threading.Event())[0] is poller
     dispatcher._put_back(poller, found=True)
-    _, seconds = dispatcher._choose()  # type: ignore[misc]
+    chosen, seconds = dispatcher._choose(threading.Event())
+    assert chosen is None
     assert seconds == 0.5
     stopped_clock.advance(SECOND / 2)
-    assert isinstance(dispatcher._choose(), StepPoller)
+    assert dispatcher._choose(threading.Event())[0] is poller
 
 
 def test_a_poll_that_found_nothing_does_not_count_for_the_rate(poller: StepPoller) -> None:
     dispatcher = Dispatcher([poller], rate=0.001)
-    assert dispatcher._choose() is poller
+    assert dispatcher._choose(threading.Event())[0] is poller
     assert poller.take() is None
     dispatcher._put_back(poller, found=False)
-    _, seconds = dispatcher._choose()  # type: ignore[misc]
+    chosen, seconds = dispatcher._choose(threading.Event())
+    assert chosen is None
     assert seconds <= 0.5
 
 

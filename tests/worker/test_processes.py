@@ -11,10 +11,9 @@ from collections.abc import Iterator
 import pytest
 
 from pynamodb_tracker import Worker
-from tests.demo.test_on_server import has_ended
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import DynamoDBLocal
-from tests.support.processes import until
+from tests.support.processes import has_ended, until
 from tests.worker.program import work
 from tests.worker.programs import Program, Programs, programs
 from tests.worker.shop import Order, Parcel, ShopTask

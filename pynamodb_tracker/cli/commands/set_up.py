@@ -130,7 +130,7 @@ def demo(
 
     Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
     """
-    from pynamodb_tracker.demo.server import is_url  # noqa: PLC0415 - the other commands need nothing of the demo
+    from pynamodb_tracker.demo.pipeline import is_url  # noqa: PLC0415 - the other commands need nothing of the demo
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
 
     if orders and count:
@@ -145,7 +145,7 @@ def demo(
 
 def _run_demo(options: Options) -> None:
     from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - as above
-    from pynamodb_tracker.demo.server import ServerError  # noqa: PLC0415 - as above
+    from pynamodb_tracker.demo.pipeline import ServerError  # noqa: PLC0415 - as above
 
     work = _Demo(options)
     try:
