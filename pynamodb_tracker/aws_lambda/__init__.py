@@ -1,9 +1,8 @@
 """Steps in AWS Lambda: handlers that run one task per event or record, and one that runs what is due on a schedule."""
 
-from pynamodb_tracker.aws_lambda.event import UnreadableEventError
 from pynamodb_tracker.aws_lambda.handler import handles
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext
 from pynamodb_tracker.aws_lambda.retry import retry_handler
-from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName
+from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName, UnreadableEventError
 
 __all__ = ["LambdaContext", "Replies", "Reply", "TriggerName", "UnreadableEventError", "handles", "retry_handler"]

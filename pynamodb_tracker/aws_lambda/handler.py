@@ -1,7 +1,5 @@
 """The handler of a step: one task per event, or per record of a batch."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,10 +8,10 @@ from functools import wraps
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pynamodb_tracker.arguments import check_function, shown
-from pynamodb_tracker.aws_lambda.event import Record, TaskId, UnreadableEventError, call_on, read_task_id
+from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext
 from pynamodb_tracker.aws_lambda.logs import InvocationLog, check_namespace
-from pynamodb_tracker.aws_lambda.trigger import Replies, Trigger, TriggerName, trigger_named, trigger_of
+from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
@@ -62,7 +60,7 @@ def handles(
     https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
     The handler raises UnreadableEventError if an event cannot be read; a record of a batch is redelivered.
     """
-    fixed = None if trigger is None else trigger_named(trigger)
+    fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = check_namespace(metrics)
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
@@ -78,7 +76,7 @@ def handles(
 
         @wraps(function)
         def handler(event: Any, context: LambdaContext | None) -> Any:
-            used = fixed or trigger_of(event)
+            used = fixed or triggers.trigger_of(event)
             invocation = Invocation(context)
             log = InvocationLog(step, invocation, used.name, namespace)
             with working_as(invocation.request_id):
@@ -87,6 +85,68 @@ def handles(
         return cast("Handler", handler)  # functools sets __wrapped__
 
     return decorate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordRunner(Generic[T]):
+    """Runs the step for a record: finds its task, calls the function, and chooses the answer to a direct caller."""
+
+    step: BoundStep[T]
+    function: Callable[[ExecutionContext[T], Any], Any]
+    task_id: TaskId
+    payload: Callable[[Any], Any] | None
+    create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
+    replies: Replies
+    answer: Callable[[T], Any] | None
+
+    def __post_init__(self) -> None:
+        """Refuse wrong arguments before the first event arrives."""
+        check_step(self.step)
+        check_parameters(self.function, "ctx", "event")
+        where: object = self.task_id
+        if not (callable(where) or (isinstance(where, str) and all(where.split(".")))):
+            raise TypeError(
+                'task_id is keys with dots between them, such as "detail.order_id", or a function of the payload, '
+                f"not {shown(where)}"
+            )
+        if not (isinstance(self.create_if_missing, bool) or callable(self.create_if_missing)):
+            raise TypeError(
+                "create_if_missing is True, False, or a function of the payload that returns attributes, "
+                f"not {shown(self.create_if_missing)}"
+            )
+        if not isinstance(self.replies, Replies):
+            raise TypeError(f"replies are Replies(...), not {shown(self.replies)}")
+        for name, function in {"payload": self.payload, "answer": self.answer}.items():
+            if not (function is None or callable(function)):
+                raise TypeError(f"{name} is a function, not {shown(function)}")
+
+    def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> InvocationAttempt:
+        """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
+        payload = triggers.call_on(record.content, "payload", self.payload or trigger.payload)
+        attempt = InvocationAttempt(self.step, triggers.read_task_id(self.task_id, payload), invocation)
+        attempt.run(self.function, payload)
+        if attempt.reason == "not_found" and self.create_if_missing:
+            attempt.create_task(self._attributes_of(payload))
+            if attempt.error is None:
+                attempt.run(self.function, payload)
+        return attempt
+
+    def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
+        if not callable(self.create_if_missing):
+            return {}
+        attributes: Mapping[str, Any] = triggers.call_on(payload, "create_if_missing", self.create_if_missing)
+        return attributes
+
+    def answer_to(self, attempt: InvocationAttempt) -> Any:
+        """Return what a direct caller gets; of an attempt that did not succeed, nothing that it assigned."""
+        task = attempt.task
+        if attempt.ctx is None or attempt.outcome == "succeeded":
+            if self.answer is not None and task is not None:
+                return self.answer(task)
+            if attempt.value is not None:
+                return attempt.value
+        state = None if task is None else str(task.state)
+        return {"task_id": attempt.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
 
 
 class _Delivery:
@@ -153,68 +213,6 @@ class _Delivery:
 
     def _is_error(self, attempt: InvocationAttempt) -> bool:
         return self._replies.to(attempt.outcome, attempt.reason) == "error"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RecordRunner(Generic[T]):
-    """Runs the step for a record: finds its task, calls the function, and chooses the answer to a direct caller."""
-
-    step: BoundStep[T]
-    function: Callable[[ExecutionContext[T], Any], Any]
-    task_id: TaskId
-    payload: Callable[[Any], Any] | None
-    create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
-    replies: Replies
-    answer: Callable[[T], Any] | None
-
-    def __post_init__(self) -> None:
-        """Refuse wrong arguments before the first event arrives."""
-        check_step(self.step)
-        check_parameters(self.function, "ctx", "event")
-        where: object = self.task_id
-        if not (callable(where) or (isinstance(where, str) and all(where.split(".")))):
-            raise TypeError(
-                'task_id is keys with dots between them, such as "detail.order_id", or a function of the payload, '
-                f"not {shown(where)}"
-            )
-        if not (isinstance(self.create_if_missing, bool) or callable(self.create_if_missing)):
-            raise TypeError(
-                "create_if_missing is True, False, or a function of the payload that returns attributes, "
-                f"not {shown(self.create_if_missing)}"
-            )
-        if not isinstance(self.replies, Replies):
-            raise TypeError(f"replies are Replies(...), not {shown(self.replies)}")
-        for name, function in {"payload": self.payload, "answer": self.answer}.items():
-            if not (function is None or callable(function)):
-                raise TypeError(f"{name} is a function, not {shown(function)}")
-
-    def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> InvocationAttempt:
-        """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
-        payload = call_on(record.content, "payload", self.payload or trigger.payload)
-        attempt = InvocationAttempt(self.step, read_task_id(self.task_id, payload), invocation)
-        attempt.run(self.function, payload)
-        if attempt.reason == "not_found" and self.create_if_missing:
-            attempt.create_task(self._attributes_of(payload))
-            if attempt.error is None:
-                attempt.run(self.function, payload)
-        return attempt
-
-    def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
-        if not callable(self.create_if_missing):
-            return {}
-        attributes: Mapping[str, Any] = call_on(payload, "create_if_missing", self.create_if_missing)
-        return attributes
-
-    def answer_to(self, attempt: InvocationAttempt) -> Any:
-        """Return what a direct caller gets; of an attempt that did not succeed, nothing that it assigned."""
-        task = attempt.task
-        if attempt.ctx is None or attempt.outcome == "succeeded":
-            if self.answer is not None and task is not None:
-                return self.answer(task)
-            if attempt.value is not None:
-                return attempt.value
-        state = None if task is None else str(task.state)
-        return {"task_id": attempt.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
 
 
 def check_parameters(function: Callable[..., Any], *names: str) -> None:

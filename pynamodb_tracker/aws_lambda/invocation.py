@@ -1,7 +1,5 @@
 """One invocation of a function: its time, how long its locks last, and the tasks that it tries."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 from collections.abc import Callable, Mapping
@@ -10,21 +8,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.aws_lambda.event import UnreadableEventError, shape_of
-from pynamodb_tracker.aws_lambda.trigger import Reason
+from pynamodb_tracker import clock, exceptions
+from pynamodb_tracker.aws_lambda.trigger import Reason, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.exceptions import (
-    TaskAlreadyExistsError,
-    TaskAlreadySucceededError,
-    TaskIgnoredError,
-    TaskLockedError,
-    TaskNotFoundError,
-    TaskNotReadyError,
-    TaskNotStartableError,
-    TrackerError,
-    ValueNotStorableError,
-)
+from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.step.bound import BoundStep
 
@@ -34,11 +21,11 @@ _LOCK_MARGIN = timedelta(seconds=1)
 """How much longer than the invocation a lock lasts: Lambda ends the function at its timeout, or a moment later."""
 
 _REASONS: dict[type[TaskNotStartableError], Reason] = {
-    TaskAlreadySucceededError: "succeeded",
-    TaskLockedError: "locked",
-    TaskNotReadyError: "not_ready",
-    TaskNotFoundError: "not_found",
-    TaskIgnoredError: "ignored",
+    exceptions.TaskAlreadySucceededError: "succeeded",
+    exceptions.TaskLockedError: "locked",
+    exceptions.TaskNotReadyError: "not_ready",
+    exceptions.TaskNotFoundError: "not_found",
+    exceptions.TaskIgnoredError: "ignored",
 }
 
 
@@ -127,11 +114,11 @@ class InvocationAttempt(TaskAttempt[Any]):
         self.error = None
         try:
             self.step.model.create(self.task_id, state=self.step.pending, **attributes)
-        except TaskAlreadyExistsError:
+        except exceptions.TaskAlreadyExistsError:
             log.debug("%s: another event has created it", self)
         except (TypeError, ValueError) as error:  # its message may contain a value, which may be confidential
             log.debug("%s cannot be created", self, exc_info=True)
-            attribute = f" for {error.attribute!r}" if isinstance(error, ValueNotStorableError) else ""
+            attribute = f" for {error.attribute!r}" if isinstance(error, exceptions.ValueNotStorableError) else ""
             raise UnreadableEventError(
                 f"{self} cannot be created with {shape_of(attributes)}: {type(error).__name__}{attribute}; its message "
                 "is logged at level DEBUG"

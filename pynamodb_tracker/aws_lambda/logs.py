@@ -4,8 +4,6 @@ Metrics are in CloudWatch's embedded metric format, lines of JSON on stdout, whi
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -16,9 +14,8 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.aws_lambda.event import Record, UnreadableEventError
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
-from pynamodb_tracker.aws_lambda.trigger import Reason
+from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.step.bound import BoundStep
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from itertools import islice
 from threading import Lock
 from typing import Any, TypeVar
@@ -13,12 +17,13 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_duration, check_limit, check_rate, check_text, check_threads
+from pynamodb_tracker.arguments import check_duration, check_limit, check_rate, check_text, check_threads, shown
 from pynamodb_tracker.aws_lambda.handler import check_parameters, check_step
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext
 from pynamodb_tracker.aws_lambda.logs import InvocationLog, check_namespace
-from pynamodb_tracker.aws_lambda.sqs import TaskQueue
+from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, States
@@ -27,6 +32,12 @@ from pynamodb_tracker.worker_name import working_as
 T = TypeVar("T", bound=TaskRow)
 
 _TIME_PER_TASK = timedelta(seconds=10)
+
+_BATCH_SIZE = 10
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
+_TRIES = 4
+_GROUP_ID = re.compile(r"[!-~]{1,128}")
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 
 
 def retry_handler(
@@ -69,7 +80,7 @@ def retry_handler(
                 "threads, rate, time_per_task and metrics cannot be combined with queue_url: set them where the "
                 "messages are processed"
             )
-        action: _RunTasks | _SendTasks = _SendTasks(TaskQueue(queue_url))
+        action: _RunTasks | _SendTasks = _SendTasks(queue_url)
     else:
         per_task = _TIME_PER_TASK if time_per_task is None else time_per_task
         action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task)
@@ -170,15 +181,60 @@ class _RunTasks:
             raise table_errors[0]
 
 
-@dataclass(frozen=True, slots=True)
 class _SendTasks:
-    """Sends a message for each task."""
+    """Sends a message for each task to an SQS queue; the client is created when it is first used."""
 
-    queue: TaskQueue
-    min_time: timedelta = timedelta(seconds=1)
+    min_time = timedelta(seconds=1)
+
+    def __init__(self, url: str | None) -> None:
+        if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
+            raise ValueError(
+                f"queue_url is the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
+            )
+        self.url = url
 
     def process(self, sweep: _Sweep) -> None:
-        """Send the due tasks."""
+        """Send the due tasks, ten per request; TrackerError, once all others are sent, if the queue did not take some.
+
+        In a FIFO queue, what one invocation sends about one task within five minutes is one message.
+        """
         feed = sweep.step.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
-        for sent in self.queue.send(islice(feed, sweep.limit), sweep.invocation.request_id):
-            sweep.counts["sent"] += sent
+        ids, sender, failed = islice(feed, sweep.limit), sweep.invocation.request_id, list[dict[str, Any]]()
+        while batch := list(islice(ids, _BATCH_SIZE)):
+            unsent = self._send_batch([self._entry(str(place), task_id, sender) for place, task_id in enumerate(batch)])
+            failed += unsent
+            sweep.counts["sent"] += len(batch) - len(unsent)
+        if failed:
+            why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failed}))
+            raise TrackerError(f"{len(failed)} messages could not be sent to {self.url}: {why}")
+
+    def _entry(self, name: str, task_id: str, sender: str | None) -> dict[str, str]:
+        entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
+        if not self.url.endswith(".fifo"):
+            return entry
+        group = task_id if _GROUP_ID.fullmatch(task_id) else _digest(task_id)
+        return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
+
+    def _send_batch(self, entries: list[dict[str, str]]) -> list[dict[str, Any]]:
+        """Send the entries, retry those that failed for a reason of the queue's own, and return all failures."""
+        rejected: list[dict[str, Any]] = []
+        for retry in range(_TRIES):
+            failed = self._client.send_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", [])
+            rejected += [each for each in failed if each["SenderFault"]]
+            retryable = {each["Id"]: each for each in failed if not each["SenderFault"]}
+            if not retryable or retry == _TRIES - 1:
+                return [*rejected, *retryable.values()]
+            entries = [entry for entry in entries if entry["Id"] in retryable]
+            clock.sleep(jittered_pause(retry))
+        raise AssertionError("the last try returns")
+
+    @cached_property
+    def _client(self) -> Any:
+        import boto3  # noqa: PLC0415 - a function that sends nothing does not pay for the import
+
+        region = re.search(r"//sqs\.([a-z0-9-]+)\.", self.url)
+        return boto3.client("sqs", region_name=region[1] if region else None)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,7 +1,5 @@
 """What the demo shows: bars while it runs, and at the end what became of the orders and what it took."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

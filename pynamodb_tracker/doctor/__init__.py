@@ -1,31 +1,21 @@
 """The doctor: compares a table with its class, and reports what differs and what that means."""
 
-from __future__ import annotations
-
+from pynamodb_tracker.doctor import schema, settings
 from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Severity, describe
-from pynamodb_tracker.doctor.schema import check_attribute_types, check_indexes, check_keys
-from pynamodb_tracker.doctor.settings import (
-    check_backups,
-    check_capacity,
-    check_deletion_protection,
-    check_replicas,
-    check_status,
-    check_time_to_live,
-)
 from pynamodb_tracker.task.task import Task
 
 __all__ = ["Finding", "NotExaminedError", "Severity", "examine", "use_cases"]
 
 _CHECKS = (
-    check_status,
-    check_keys,
-    check_attribute_types,
-    check_indexes,
-    check_time_to_live,
-    check_replicas,
-    check_backups,
-    check_deletion_protection,
-    check_capacity,
+    settings.check_status,
+    schema.check_keys,
+    schema.check_attribute_types,
+    schema.check_indexes,
+    settings.check_time_to_live,
+    settings.check_replicas,
+    settings.check_backups,
+    settings.check_deletion_protection,
+    settings.check_capacity,
 )
 
 

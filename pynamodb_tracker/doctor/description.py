@@ -1,7 +1,5 @@
 """A table as DynamoDB describes it, and what a finding about it says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

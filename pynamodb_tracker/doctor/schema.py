@@ -3,8 +3,6 @@
 Indexes that the class does not declare are left alone, except for the types of their keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks of settings: the table's status, time to live, replicas, protection against mistakes, and capacity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs a team of threads or processes to its end: messages that arrive meanwhile, and the grace time of a shutdown."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

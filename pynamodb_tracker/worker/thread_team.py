@@ -1,7 +1,5 @@
 """The threads of one process that run functions, and the attempts that they are busy with."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
