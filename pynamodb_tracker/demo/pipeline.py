@@ -27,7 +27,6 @@ log = logging.getLogger("pynamodb_tracker")
 LOCK = timedelta(seconds=2)
 MARGIN = timedelta(milliseconds=250)
 MAX_ATTEMPTS = 4
-_SETTINGS: dict[str, Any] = {"max_attempts": MAX_ATTEMPTS, "lock_for": LOCK, "retry_delay": timedelta(seconds=1)}
 
 WAITING = timedelta(days=1)
 """An order whose next event has not happened yet is due after so long: when the demo is over."""
@@ -37,12 +36,17 @@ class OutsideError(Exception):
     """An outside service did not do what it was asked to."""
 
 
-class CardDeclinedError(OutsideError):
-    """The bank declines the card, and will do so again."""
+class RefusedError(OutsideError):
+    """It will not do it tomorrow either: the card is declined, or the address does not exist."""
 
 
-class UnknownAddressError(OutsideError):
-    """The address does not exist, and will not exist tomorrow."""
+_SETTINGS: dict[str, Any] = {
+    "max_attempts": MAX_ATTEMPTS,
+    "lock_for": LOCK,
+    "retry_delay": timedelta(seconds=1),
+    "give_up_on": (RefusedError,),
+}
+"""Of each step. Locks and pauses are short because somebody is watching; give a real step minutes."""
 
 
 class DemoTask(Task):
@@ -60,16 +64,13 @@ class DemoTask(Task):
 
 
 class Order(DemoTask):
-    """The use case: an order is paid, shipped and delivered.
-
-    Locks and pauses are short because somebody is watching; give a real step minutes.
-    """
+    """The use case: an order is paid, shipped and delivered."""
 
     use_case_id = UseCase("order")
 
-    confirm_payment = Step(10, **_SETTINGS, give_up_on=(CardDeclinedError,))
+    confirm_payment = Step(10, **_SETTINGS)
     ship = Step(20, **_SETTINGS)
-    deliver = Step(30, **_SETTINGS, give_up_on=(UnknownAddressError,))
+    deliver = Step(30, **_SETTINGS)
 
     order_status = UnicodeAttribute()
     tracking_no = UnicodeAttribute(null=True)
@@ -175,42 +176,30 @@ class Work:
             raise OutsideError(_FAILURES[step])
         if called_off_at(order.order_status, order.data.get("times", {})) == step:
             raise GiveUp(order.order_status)
-        _EFFECTS[step](ctx)
+        if order.trouble in _REFUSALS and order.trouble.step == step:
+            raise RefusedError(_REFUSALS[order.trouble])
+        _do(order, step)
         if accident is Accident.DEATH:
             raise WorkerDiedError
 
 
-def confirm_payment(ctx: ExecutionContext[Order]) -> None:
-    """Charge the card, under a key of the order's own: an attempt that follows a dead one does not charge it again."""
-    if ctx.task.trouble is Trouble.DECLINED:
-        raise CardDeclinedError("the card was declined")
-    ctx.task.data["receipt"] = _number_for(f"{ctx.task.task_id}/confirm_payment")
+def _do(order: Order, step: str) -> None:
+    """Do a step as an outside service would that honours idempotency keys: a later attempt has the same effect."""
+    number = hashlib.sha256(f"{order.task_id}/{step}".encode()).hexdigest()[:12]
+    if step == "confirm_payment":
+        order.data["receipt"] = number
+    elif step == "ship":
+        order.tracking_no = number
+    else:
+        order.data["delivered"] = order.data.get("times", {}).get("deliver", "at an unknown time")
 
-
-def ship(ctx: ExecutionContext[Order]) -> None:
-    """Get a tracking number from the carrier, the same one if it is asked again."""
-    ctx.task.tracking_no = _number_for(f"{ctx.task.task_id}/ship")
-
-
-def deliver(ctx: ExecutionContext[Order]) -> None:
-    """Hand the parcel over."""
-    if ctx.task.trouble is Trouble.UNKNOWN:
-        raise UnknownAddressError("nobody knows the address")
-    ctx.task.data["delivered"] = ctx.task.data.get("times", {}).get("deliver", "at an unknown time")
-
-
-def _number_for(key: str) -> str:
-    """Return what a service that honours idempotency keys answers: the same for the same key."""
-    return hashlib.sha256(key.encode()).hexdigest()[:12]
-
-
-_EFFECTS = {"confirm_payment": confirm_payment, "ship": ship, "deliver": deliver}
 
 _FAILURES = {
     "confirm_payment": "the payment gateway did not answer in time",
     "ship": "the carrier came without a van",
     "deliver": "nobody was at home",
 }
+_REFUSALS = {Trouble.DECLINED: "the card was declined", Trouble.UNKNOWN: "nobody knows the address"}
 
 
 _TRANSPORT_ERRORS = (BotoCoreError, ClientError, PynamoDBException)
