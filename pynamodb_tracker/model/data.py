@@ -10,7 +10,7 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING
 
 from pynamodb_tracker.model.overflow import Pointer
-from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data
+from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
 
 _TRIES = 20
@@ -79,8 +79,11 @@ class DataAttribute(Attribute[dict[str, Any]]):
             )
         if isinstance(value, LazyData):
             if value.text is None and value.pointer is not None:
-                self.fill(instance, read_data(instance, value.pointer))
-            return value.value()
+                instance._row_state.data_text = value.text = read_data(instance, value.pointer)
+            try:
+                return value.value()
+            except (ValueError, RecursionError) as error:
+                raise unreadable_error(type(instance), instance.task_id, {"data": error}) from error
         if value is None:
             value = values["data"] = values.get("data") or {}
         return value
@@ -118,7 +121,10 @@ class DataAttribute(Attribute[dict[str, Any]]):
 
     def is_rewritten(self, instance: Any, text: str, new: str) -> bool:
         """Return whether text that another program formatted is equal to the row's dictionary, whose text is `new`."""
-        before = json.loads(text)
+        try:
+            before = json.loads(text)
+        except (ValueError, RecursionError):  # the block has replaced what cannot be read
+            return False
         return bool(before == self.__get__(instance, type(instance))) and _dumped(before) == new
 
     def serialize(self, value: Any) -> str | None:

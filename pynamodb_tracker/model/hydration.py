@@ -64,13 +64,13 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
 
 
 def _mark_incomplete(row: TaskRow) -> None:
-    """Make every access to the data of a row raise, because a chunk is missing or has another version."""
+    """Make every access to the data of a row raise, because a chunk is missing, damaged, or has another version."""
     expire_time: datetime | None = readable_value(row, "expire_time")
     expired = expire_time is not None and expire_time <= clock.now()
     why = f"its time to live ended at {expire_time}" if expired else "was a chunk deleted by other means?"
     raised = TaskError(
         f"the data of {type(row).__name__} {row.task_id!r} is incomplete: at least one of its overflow chunks is "
-        f"missing or has another version; {why}",
+        f"missing, damaged, or has another version; {why}",
         task_id=row.task_id,
     )
     mark_unreadable(row, "data", raised, LookupError("an overflow chunk is missing"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -130,12 +131,14 @@ def key_of(item: Item) -> RowKey:
 def texts_in(found: Mapping[RowKey, Item], wanted: Mapping[RowKey, Pointer]) -> dict[RowKey, str]:
     """Put texts together from the chunks that were found; a text is left out if a chunk has another version.
 
-    In that case the row was written in the meantime: read it again, and then its chunks by the new pointer.
+    In that case the row was written in the meantime: read it again, and then its chunks by the new pointer. A text is
+    also left out if a chunk is missing or cannot be read.
     """
     texts = {}
     for row, pointer in wanted.items():
-        chunks = [found.get(key_of(key)) for key in chunk_keys(row, pointer)]
-        if all(chunk is not None and chunk[VERSION][STRING] == pointer.version for chunk in chunks):
-            content = b"".join(chunk[CHUNK][BINARY] for chunk in chunks if chunk is not None)
-            texts[row] = (zlib.decompress(content) if pointer.compressed else content).decode()
+        with suppress(KeyError, ValueError, zlib.error):
+            chunks = [found[key_of(key)] for key in chunk_keys(row, pointer)]
+            if all(chunk[VERSION][STRING] == pointer.version for chunk in chunks):
+                content = b"".join(chunk[CHUNK][BINARY] for chunk in chunks)
+                texts[row] = (zlib.decompress(content) if pointer.compressed else content).decode()
     return texts

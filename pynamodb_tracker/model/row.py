@@ -11,10 +11,9 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
-from pynamodb_tracker.model.row_state import RowState, Unreadable, mark_unreadable, raw_value
+from pynamodb_tracker.model.row_state import RowState, Unreadable, mark_unreadable, raw_value, unreadable_error
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import FencesAttribute, IntegerAttribute, TimeAttribute, serialized
 
@@ -131,7 +130,7 @@ class TaskRow(Model):
                     self._set_default(name, attribute)
             except Exception as error:  # noqa: BLE001 - an attribute, the user's own included, may raise anything
                 task_id = attribute_values.get("task_id", {}).get("S", "")
-                mark_unreadable(self, name, _unreadable(type(self), task_id, {name: error}), error)
+                mark_unreadable(self, name, unreadable_error(type(self), task_id, {name: error}), error)
                 values = self.attribute_values
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
@@ -180,15 +179,5 @@ def check_tracker_attributes(row: T) -> T:
         elif value is None and not attribute.null:
             unreadable[name] = ValueError("it is missing")
     if unreadable:
-        raise _unreadable(type(row), row.task_id, unreadable) from next(iter(unreadable.values()))
+        raise unreadable_error(type(row), row.task_id, unreadable) from next(iter(unreadable.values()))
     return row
-
-
-def _unreadable(model: type[TaskRow], task_id: str, found: Mapping[str, Exception]) -> TaskError:
-    """Return the error for attributes whose stored form does not match their declaration."""
-    attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
-    return TaskError(
-        f"{model.__name__} {task_id!r} cannot be read: {attributes}; the stored value does not match the "
-        "declaration: declare the attribute as it is stored, or correct the row",
-        task_id=task_id,
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pynamodb.attributes import AttributeContainer
@@ -91,6 +92,16 @@ def readable_value(row: AttributeContainer, name: str) -> Any:
 def unreadable_in(row: AttributeContainer) -> dict[str, Exception]:
     """Return the attributes of a row that cannot be read, and why."""
     return {name: value.error for name, value in row.attribute_values.items() if isinstance(value, Unreadable)}
+
+
+def unreadable_error(model: type, task_id: str, found: Mapping[str, Exception]) -> TaskError:
+    """Return the error for attributes whose stored form does not match their declaration."""
+    attributes = ", ".join(f"{name} ({error})" for name, error in found.items())
+    return TaskError(
+        f"{model.__name__} {task_id!r} cannot be read: {attributes}; the stored value does not match the "
+        "declaration: declare the attribute as it is stored, or correct the row",
+        task_id=task_id,
+    )
 
 
 def mark_unreadable(row: AttributeContainer, name: str, raised: TaskError, error: Exception) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from pynamodb_tracker import LockLostError, Task, TrackerError
 from pynamodb_tracker.testing import StoppedClock
+from tests.support.network import Answer, Network, Request
 from tests.support.recorder import recorded
-from tests.support.rows import client, keys
+from tests.support.rows import client, keys, put
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
 
@@ -49,6 +50,37 @@ def test_incomplete_data_raises_when_it_is_touched_after_two_reads(
     of_pieces = [request for request in requests if "#data#" in str(request.body)]
     assert (requests.operations.count("BatchGetItem"), len(of_pieces)) <= (4, 2)
     assert clock.now() - begin < timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("chunk", [{"B": b"no zlib"}, {"S": "x"}, None], ids=repr)
+def test_data_that_is_damaged_hides_no_other_task(chunk: Any) -> None:
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id, data=LARGE)
+    (key,) = (
+        key for key in keys(AppTask) if (key["task_id"]["S"], "#data" in key["use_case_id"]["S"]) == ("o-1", True)
+    )
+    item = client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key, ConsistentRead=True)["Item"]
+    put(AppTask, {name: value for name, value in {**item, "piece": chunk}.items() if value is not None})
+    damaged, other = sorted(Order.confirm_payment.pending.query(), key=lambda task: task.task_id)
+    assert other.data == LARGE
+    for task in (damaged, Order.get("o-1", consistent_read=True)):
+        with pytest.raises(TrackerError, match="data of Order 'o-1' is incomplete"):
+            len(task.data)
+
+
+def test_a_thread_that_reads_data_while_another_one_replaces_it_gets_what_was_stored(network: Network) -> None:
+    Order.create("o-1", data=LARGE)
+    with Order.confirm_payment.start("o-1") as ctx:
+
+        def replace(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+            if operation == "BatchGetItem":
+                ctx.task.data = {"new": 1}
+            return send()
+
+        network.rule = replace
+        assert ctx.task.data == LARGE
+        assert ctx.task.data == {"new": 1}
+    assert Order.get_task("o-1").data == {"new": 1}
 
 
 def told() -> list[str]:

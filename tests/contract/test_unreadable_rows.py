@@ -117,6 +117,17 @@ def test_a_pointer_to_data_that_cannot_be_read_raises_only_where_the_data_is_tou
     assert Odd.get_task("o-1").data == {"text": "x" * 5_000}
 
 
+@columns("depth")([1, 100_000])
+def test_data_that_is_no_json_raises_where_it_is_touched_and_can_be_replaced(depth: int) -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", data={"S": "[" * depth})
+    with pytest.raises(TrackerError, match="'o-1' cannot be read: data"):
+        len(Odd.get_task("o-1").data)
+    with Odd.work.start("o-1") as ctx:
+        ctx.task.data = {"a": 1}
+    assert Odd.get_task("o-1").data == {"a": 1}
+
+
 @columns("copied")([copy, deepcopy, lambda row: pickle.loads(pickle.dumps(row))])  # noqa: S301 - its own
 def test_a_copy_of_a_row_has_the_same_unreadable_attributes(copied: Callable[[Odd], Odd]) -> None:
     Odd.create("o-1", text="x")
