@@ -59,7 +59,7 @@ def test_run_saves_what_the_function_assigns() -> None:
     assert Order.get_task("o-1").data == {"receipt": "r-1"}
 
 
-def test_run_lets_the_exception_of_the_function_leave() -> None:
+def test_run_propagates_the_exception_of_the_function() -> None:
     def break_down(_ctx: Ctx) -> None:
         raise Broken("it broke")
 
@@ -149,7 +149,7 @@ def test_a_task_whose_attempts_are_used_up_is_reported_as_ignored(threads: int, 
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_a_task_that_fails_again_does_not_come_twice(threads: int) -> None:
+def test_a_task_that_fails_again_is_not_tried_twice(threads: int) -> None:
     ran: list[str] = []
 
     def work(ctx: ExecutionContext[Eager]) -> None:
@@ -161,7 +161,7 @@ def test_a_task_that_fails_again_does_not_come_twice(threads: int) -> None:
     assert sorted(report.failed) == sorted(ran) == sorted(f"e-{number}" for number in range(10))
 
 
-def test_a_task_that_fails_again_does_not_come_twice_from_a_later_page(clock: StoppedClock) -> None:
+def test_a_task_that_fails_again_is_not_tried_twice_from_a_later_page(clock: StoppedClock) -> None:
     ran: list[str] = []
 
     def work(ctx: ExecutionContext[Eager]) -> None:
@@ -220,7 +220,7 @@ def test_a_value_that_cannot_be_stored_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_ctrl_c_in_the_function_leaves_and_releases_its_task(threads: int) -> None:
+def test_ctrl_c_in_the_function_propagates_and_releases_its_task(threads: int) -> None:
     def work(ctx: Ctx) -> None:
         if ctx.task.task_id == "o-1":
             raise KeyboardInterrupt
@@ -233,7 +233,7 @@ def test_ctrl_c_in_the_function_leaves_and_releases_its_task(threads: int) -> No
 
 
 @pytest.mark.parametrize("threads", THREADS)
-def test_sys_exit_in_the_function_is_recorded_and_leaves(threads: int) -> None:
+def test_sys_exit_in_the_function_is_recorded_and_propagates(threads: int) -> None:
     def work(_: Ctx) -> None:
         raise SystemExit(3)
 

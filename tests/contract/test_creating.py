@@ -145,7 +145,7 @@ def test_create_many_takes_ids_and_mappings(clock: StoppedClock) -> None:
     assert Order.get_task("o-3").state == Order.ship.pending
 
 
-def test_create_many_reports_what_exists_and_what_cannot_be_stored_and_goes_on() -> None:
+def test_create_many_reports_what_exists_and_what_cannot_be_stored_and_continues() -> None:
     Order.create("o-1", amount=1)
     report = Order.create_many(["o-1", {"task_id": "o-2", "amount": "a lot"}, "o-3"])
     assert report.succeeded == ["o-3"]
@@ -174,7 +174,7 @@ def test_create_many_reads_a_generator_as_it_goes() -> None:
     assert seen == [0, 1, 2]
 
 
-def test_create_many_leaves_at_a_wrong_argument() -> None:
+def test_create_many_raises_for_a_wrong_argument() -> None:
     with pytest.raises(TypeError, match="did you mean 'amount'"):
         Order.create_many(["o-1", {"task_id": "o-2", "amont": 5}])
     assert Order.get_task("o-1").state == Order.confirm_payment.pending

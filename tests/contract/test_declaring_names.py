@@ -54,7 +54,7 @@ def test_an_attribute_that_would_be_stored_under_a_name_of_the_tracker_is_refuse
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_such_an_attribute_of_the_table_is_refused(name: str) -> None:
+def test_an_attribute_of_the_table_stored_under_a_name_of_the_tracker_is_refused(name: str) -> None:
     meta = type("Meta", (), {"table_name": "shop"})
     told = refusal("Shop", Task, use_case_id=None, pack=None, Meta=meta, mine=UnicodeAttribute(attr_name=name))
     assert told.startswith("Shop.mine")

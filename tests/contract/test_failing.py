@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("table")
 
 
-def test_the_exception_of_the_block_leaves_unchanged() -> None:
+def test_the_exception_of_the_block_propagates_unchanged() -> None:
     Order.create("o-1")
     error, cause = Broken("it broke", 5), KeyError("because")
     error.__cause__ = cause
@@ -36,13 +36,13 @@ def test_exceptions_that_generators_use_propagate_unchanged_too(error: Exception
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
-def test_a_frozen_exception_leaves_unchanged_and_is_recorded() -> None:
+def test_a_frozen_exception_propagates_unchanged_and_is_recorded() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", FrozenError("it broke"))
     assert Order.get_task("o-1").errors[-1].type == "FrozenError"
 
 
-def test_skip_error_swallows_the_exception_once_it_is_recorded() -> None:
+def test_skip_error_suppresses_the_exception_once_it_is_recorded() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True):
         raise Broken("swallowed")
@@ -51,7 +51,7 @@ def test_skip_error_swallows_the_exception_once_it_is_recorded() -> None:
     assert task.errors[-1].message == "swallowed"
 
 
-def test_skip_error_swallows_give_up_too() -> None:
+def test_skip_error_suppresses_give_up_too() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True):
         raise GiveUp("no such customer")

@@ -104,7 +104,7 @@ FAILURES: list[Callable[[], BaseException]] = [
 
 
 @pytest.mark.parametrize("make", FAILURES, ids=lambda make: str(FAILURES.index(make)))
-def test_any_failure_is_recorded_in_little_room(make: Callable[[], BaseException]) -> None:
+def test_any_failure_is_recorded_in_limited_space(make: Callable[[], BaseException]) -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", make())
     task = Order.get_task("o-1")
@@ -150,7 +150,7 @@ def test_a_lone_surrogate_is_escaped() -> None:
     assert Order.get_task("o-1").errors[-1].message == "\\ud800"
 
 
-def test_an_exception_that_cannot_say_what_it_is_is_known_by_its_type() -> None:
+def test_an_exception_whose_message_raises_is_recorded_by_its_type() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", Unsayable())
     assert Order.get_task("o-1").errors[-1].type == "Unsayable"

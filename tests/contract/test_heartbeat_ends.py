@@ -42,7 +42,7 @@ def end_block(end: BaseException | None) -> None:
 
 
 @each_end
-def test_however_a_block_ends_its_heartbeat_ends_before_that_is_recorded(end: BaseException | None) -> None:
+def test_the_heartbeat_ends_before_the_end_of_the_block_is_recorded(end: BaseException | None) -> None:
     Order.create("o-1")
     with recorded() as requests:
         if end is None:
@@ -93,9 +93,7 @@ def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
     assert caplog.records == []
 
 
-def test_after_a_transaction_with_the_success_it_beats_no_more(
-    clock: PacedClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_after_a_success_in_a_transaction_no_beat_is_sent(clock: PacedClock, caplog: pytest.LogCaptureFixture) -> None:
     Order.create("o-1")
     with recorded() as requests, Order.confirm_payment.start("o-1", heartbeat=True) as ctx:
         clock.pause()
@@ -138,7 +136,7 @@ def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
     assert caplog.records == []
 
 
-def test_ctrl_c_while_the_end_waits_for_a_beat_leaves_once_the_success_is_recorded(
+def test_ctrl_c_while_the_end_waits_for_a_beat_propagates_after_the_success_is_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     interrupts = [KeyboardInterrupt()]
@@ -183,7 +181,7 @@ def test_a_run_that_is_dropped_inside_of_its_block_is_not_kept_alive(clock: Pace
     assert Order.get_task("o-1").fence == 2
 
 
-def test_a_start_that_finds_no_thread_gives_the_attempt_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_without_a_free_thread_releases_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     def exhausted(_: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -195,7 +193,7 @@ def test_a_start_that_finds_no_thread_gives_the_attempt_back(monkeypatch: pytest
     assert (task.state, task.attempt) == (Order.confirm_payment.pending, 0)
 
 
-def test_ctrl_c_while_the_heartbeat_starts_leaves_no_thread_and_gives_the_attempt_back(
+def test_ctrl_c_while_the_heartbeat_starts_leaves_no_thread_and_releases_the_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     start, started = threading.Thread.start, []

@@ -115,7 +115,7 @@ def test_however_often_it_is_written_there_are_two_slots() -> None:
     assert sorted(off_row_keys()) == ["order#data#A#0", "order#data#B#0"]
 
 
-def test_a_run_that_does_not_touch_it_neither_reads_nor_writes_it() -> None:
+def test_a_run_that_does_not_use_data_neither_reads_nor_writes_it() -> None:
     Order.create("o-1", data=LARGE)
     with recorded() as requests:
         Order.confirm_payment.run("o-1", lambda ctx: setattr(ctx.task, "amount", 1))
@@ -123,21 +123,21 @@ def test_a_run_that_does_not_touch_it_neither_reads_nor_writes_it() -> None:
     assert Order.get_task("o-1").data == LARGE
 
 
-def test_a_run_that_only_reads_it_reads_it_once() -> None:
+def test_a_run_that_only_reads_data_reads_it_once() -> None:
     Order.create("o-1", data=LARGE)
     with recorded() as requests:
         Order.confirm_payment.run("o-1", lambda ctx: (ctx.task.data["text"], ctx.task.data))
     assert requests.operations == ["UpdateItem", "BatchGetItem", "UpdateItem"]
 
 
-def test_a_run_that_replaces_it_does_not_read_it() -> None:
+def test_a_run_that_replaces_data_does_not_read_it() -> None:
     Order.create("o-1", data=LARGE)
     with recorded() as requests:
         write({"text": "y" * 20 * KB})
     assert requests.operations == ["UpdateItem", "PutItem", "UpdateItem"]
 
 
-def test_a_failing_run_leaves_it_as_it_was() -> None:
+def test_a_failing_run_does_not_change_data() -> None:
     Order.create("o-1", data=LARGE)
     with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
         ctx.task.data["text"] = "other"
@@ -155,7 +155,7 @@ def test_a_failing_run_leaves_it_as_it_was() -> None:
     ],
 )
 @pytest.mark.parametrize("data", [LARGE, {"small": 1}, {}])
-def test_a_reader_can_leave_it_out(read: Callable[[], Order], data: dict[str, Any]) -> None:
+def test_a_reader_can_leave_data_out(read: Callable[[], Order], data: dict[str, Any]) -> None:
     Order.create("o-1", data=data, amount=7)
     with recorded() as requests:
         task = read()
@@ -166,7 +166,7 @@ def test_a_reader_can_leave_it_out(read: Callable[[], Order], data: dict[str, An
         _ = task.data
 
 
-def test_a_batch_of_runs_reads_it_in_the_runs_alone() -> None:
+def test_a_batch_reads_data_only_in_its_runs() -> None:
     Order.create("o-1", data=LARGE)
     with recorded() as requests:
         Order.confirm_payment.run_all(lambda _ctx: None)
@@ -282,7 +282,7 @@ def failing(operation: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
-def test_a_crash_during_a_save_shows_no_reader_half_of_it(
+def test_no_reader_sees_half_of_a_save_after_a_crash(
     operation: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Order.create("o-1", data=LARGE)

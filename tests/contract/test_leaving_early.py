@@ -30,7 +30,7 @@ def test_ctrl_c_makes_the_task_pending_again_at_once(clock: StoppedClock) -> Non
     assert (task.state, task.due_time) == (Order.confirm_payment.pending, clock.now())
 
 
-def test_ctrl_c_gives_the_attempt_back_and_records_no_error() -> None:
+def test_ctrl_c_releases_the_attempt_and_records_no_error() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
@@ -56,7 +56,7 @@ def test_ctrl_c_saves_nothing_that_the_block_assigned() -> None:
     assert Order.get_task("o-1").amount == 1
 
 
-def test_ctrl_c_is_not_swallowed_by_skip_error() -> None:
+def test_ctrl_c_is_not_suppressed_by_skip_error() -> None:
     Order.create("o-1")
     with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1", skip_error=True):
         raise KeyboardInterrupt

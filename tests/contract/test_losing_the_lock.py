@@ -127,7 +127,7 @@ def test_a_failure_of_a_block_that_lost_its_lock_is_not_recorded(loss: Loss, los
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_exception_of_a_block_that_lost_its_lock_leaves_with_a_note(loss: Loss, lose: Lose) -> None:
+def test_the_exception_of_a_block_that_lost_its_lock_propagates_with_a_note(loss: Loss, lose: Lose) -> None:
     Order.create("o-1", amount=1)
     error = Broken("of the block")
     with pytest.raises(Broken) as caught, Order.confirm_payment.start("o-1"):
@@ -137,7 +137,7 @@ def test_the_exception_of_a_block_that_lost_its_lock_leaves_with_a_note(loss: Lo
     assert "lost" in error.__notes__[0]
 
 
-def test_an_exception_that_takes_no_note_leaves_a_block_that_lost_its_lock_unchanged(lose: Lose) -> None:
+def test_an_exception_that_takes_no_note_propagates_unchanged_from_a_block_that_lost_its_lock(lose: Lose) -> None:
     Order.create("o-1")
     error = FrozenError("of the block")
     with pytest.raises(FrozenError) as caught, Order.confirm_payment.start("o-1"):
@@ -177,13 +177,13 @@ def test_ctrl_c_in_a_block_that_lost_its_lock_releases_nothing(loss: Loss, lose:
     assert row() == before
 
 
-def test_a_lost_lock_is_not_swallowed_by_skip_error(lose: Lose) -> None:
+def test_a_lost_lock_is_not_suppressed_by_skip_error(lose: Lose) -> None:
     Order.create("o-1")
     with pytest.raises(LockLostError), Order.confirm_payment.start("o-1", skip_error=True):
         lose(lost_to_a_success)
 
 
-def test_an_exception_that_could_not_be_recorded_is_not_swallowed_by_skip_error(lose: Lose) -> None:
+def test_an_exception_that_could_not_be_recorded_is_not_suppressed_by_skip_error(lose: Lose) -> None:
     Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1", skip_error=True):
         lose(lost_to_a_success)

@@ -59,7 +59,7 @@ def test_a_query_has_a_group_in_memory_at_most(filled: list[weakref.ref[Order]])
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize("to", [4, MANY], ids=["the next group", "the last group"])
-def test_a_task_that_moves_back_in_the_query_comes_once(network: Network, clock: StoppedClock, to: int) -> None:
+def test_a_task_that_moves_back_in_the_query_is_returned_once(network: Network, clock: StoppedClock, to: int) -> None:
     times = [clock.now() + timedelta(seconds=number) for number in range(MANY)]
     for number, time in enumerate(times):
         Order.create(f"o-{number:02}", data=LARGE, due_time=time)

@@ -99,7 +99,9 @@ def check_failed(make: Callable[[], BaseException], state: object, kind: str, me
 
 
 @pytest.mark.parametrize(("make", "kind", "message"), FAILURES.values(), ids=FAILURES)
-def test_a_failure_leaves_as_it_is_and_is_recorded(make: Callable[[], BaseException], kind: str, message: str) -> None:
+def test_a_failure_propagates_unchanged_and_is_recorded(
+    make: Callable[[], BaseException], kind: str, message: str
+) -> None:
     check_failed(make, STEP.failed, kind, message)
 
 

@@ -88,18 +88,18 @@ def test_a_page_has_at_most_50_tasks_unless_asked() -> None:
     assert page.cursor is not None
 
 
-def test_tasks_that_are_due_at_one_moment_come_each_once() -> None:
+def test_tasks_that_are_due_at_the_same_time_are_each_returned_once() -> None:
     Parcel.create_many(names(0, 12))
     assert sorted(walk(Parcel.sort.pending, limit=5)) == names(0, 12)
 
 
-def test_tasks_that_are_added_during_the_walk_come_at_its_end(clock: StoppedClock) -> None:
+def test_tasks_that_are_added_while_paging_are_returned_last(clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 6)
     added = walk(Parcel.sort.pending, limit=2, between=lambda page: create_in_turn(clock, 6, 9) if page == 1 else None)
     assert added == names(0, 9)
 
 
-def test_tasks_that_leave_the_state_during_the_walk_do_not_disturb_it(clock: StoppedClock) -> None:
+def test_tasks_that_leave_the_state_while_paging_have_no_effect_on_others(clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 8)
 
     def finish(page: int) -> None:
@@ -109,7 +109,7 @@ def test_tasks_that_leave_the_state_during_the_walk_do_not_disturb_it(clock: Sto
     assert walk(Parcel.sort.pending, limit=2, between=finish) == [*names(0, 2), *names(3, 8)]
 
 
-def test_tasks_that_are_deleted_during_the_walk_do_not_disturb_it(clock: StoppedClock) -> None:
+def test_tasks_that_are_deleted_while_paging_have_no_effect_on_others(clock: StoppedClock) -> None:
     create_in_turn(clock, 0, 8)
 
     def delete(page: int) -> None:
@@ -120,7 +120,7 @@ def test_tasks_that_are_deleted_during_the_walk_do_not_disturb_it(clock: Stopped
     assert walk(Parcel.sort.pending, limit=2, between=delete) == [*names(0, 2), *names(3, 8)]
 
 
-def test_a_window_goes_with_the_walk(clock: StoppedClock) -> None:
+def test_a_window_applies_to_all_pages(clock: StoppedClock) -> None:
     begin = clock.now()
     create_in_turn(clock, 0, 12)
     window: dict[str, Any] = {"since": begin + 3 * MINUTE, "until": begin + 8 * MINUTE}
@@ -163,7 +163,7 @@ def test_ids_of_any_text_go_through_a_cursor() -> None:
     assert sorted(walk(Order.confirm_payment.pending, limit=1)) == sorted(task_ids)
 
 
-def test_a_walk_goes_on_after_status_shards_grew(clock: StoppedClock) -> None:
+def test_paging_continues_after_status_shards_grew(clock: StoppedClock) -> None:
     def letters(shards: int) -> type[Any]:
         class Letter(AppTask):
             use_case_id = UseCase("letter", status_shards=shards)

@@ -49,7 +49,7 @@ def create_in_turn(case: Case, clock: StoppedClock, count: int = 12) -> list[str
 
 
 @pytest.mark.parametrize("case", SHARDS)
-def test_tasks_come_in_the_order_in_which_they_are_due(case: Case, clock: StoppedClock) -> None:
+def test_tasks_are_returned_in_the_order_in_which_they_are_due(case: Case, clock: StoppedClock) -> None:
     now = clock.now()
     order = [7, 2, 9, 0, 5, 11, 3, 8, 1, 10, 4, 6]
     for number in order:
@@ -58,7 +58,7 @@ def test_tasks_come_in_the_order_in_which_they_are_due(case: Case, clock: Stoppe
 
 
 @pytest.mark.parametrize("case", SHARDS)
-def test_latest_first_turns_the_order_round(case: Case, clock: StoppedClock) -> None:
+def test_latest_first_reverses_the_order(case: Case, clock: StoppedClock) -> None:
     expected = create_in_turn(case, clock)
     assert ids(case.sort.pending.query(latest_first=True)) == expected[::-1]
 
@@ -72,14 +72,14 @@ def test_a_limit_takes_the_first_ones(case: Case, clock: StoppedClock, *, latest
 
 
 @pytest.mark.parametrize("case", SHARDS)
-def test_tasks_that_are_due_at_one_moment_come_each_once(case: Case) -> None:
+def test_tasks_that_are_due_at_the_same_time_are_each_returned_once(case: Case) -> None:
     task_ids = [f"t-{number}" for number in range(12)]
     case.create_many(task_ids)
     assert sorted(ids(case.sort.pending.query())) == sorted(task_ids)
 
 
 @pytest.mark.parametrize("case", SHARDS)
-def test_tasks_come_whole(case: Case) -> None:
+def test_tasks_are_returned_whole(case: Case) -> None:
     case.create("t-1", data={"a": [1, {"b": 2}]})
     (task,) = case.sort.pending.query()
     assert isinstance(task, case)
@@ -88,7 +88,7 @@ def test_tasks_come_whole(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", SHARDS)
-def test_tasks_in_other_states_and_of_other_use_cases_do_not_come(case: Case) -> None:
+def test_tasks_in_other_states_and_of_other_use_cases_are_not_returned(case: Case) -> None:
     for task_id in ("done", "failed", "pending"):
         case.create(task_id)
     Order.create("order")
@@ -112,7 +112,7 @@ def test_each_state_of_a_step_can_be_queried(clock: StoppedClock) -> None:
     assert ids(Order.ship.in_progress.query()) == ["running"]
 
 
-def test_use_cases_whose_names_begin_alike_do_not_meet() -> None:
+def test_use_cases_with_a_common_prefix_are_independent() -> None:
     class Sing(AppTask):
         use_case_id = UseCase("sing")
 
@@ -166,7 +166,7 @@ def test_a_query_of_600_tasks_in_1_shard_yields_each_once_in_order() -> None:
     assert Single.sort.pending.count() == 600
 
 
-def test_rows_of_together_more_than_an_answer_of_dynamodb_holds_come_whole(clock: StoppedClock) -> None:
+def test_rows_that_exceed_one_answer_of_dynamodb_are_returned_whole(clock: StoppedClock) -> None:
     text = "x" * 380_000
     for number in range(45):
         Single.create(f"t-{number:02}", data={"text": text})
@@ -196,7 +196,7 @@ def write_many(case: Case, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("move", [succeed, fail, die, lambda step, task_id: step.model.delete_task(task_id)])
-def test_a_task_that_moved_on_since_the_index_was_read_does_not_come(move: Any, clock: StoppedClock) -> None:
+def test_a_task_that_changed_state_since_the_index_was_read_is_not_returned(move: Any, clock: StoppedClock) -> None:
     Single.create_many(f"t-{number:03}" for number in range(101))
     clock.advance(MINUTE)
     Single.create("last")
@@ -208,7 +208,7 @@ def test_a_task_that_moved_on_since_the_index_was_read_does_not_come(move: Any, 
     assert "last" not in rest
 
 
-def test_a_task_that_fails_again_since_the_index_was_read_does_not_come_twice(clock: StoppedClock) -> None:
+def test_a_task_that_fails_again_since_the_index_was_read_is_not_returned_twice(clock: StoppedClock) -> None:
     Single.create_many([{"task_id": f"t-{number:03}", "state": Single.sort.failed} for number in range(101)])
     clock.advance(MINUTE)
     came = []
@@ -219,7 +219,7 @@ def test_a_task_that_fails_again_since_the_index_was_read_does_not_come_twice(cl
     assert sorted(came) == [f"t-{number:03}" for number in range(101)]
 
 
-def test_a_task_past_its_time_to_live_does_not_come(clock: StoppedClock) -> None:
+def test_a_task_past_its_time_to_live_is_not_returned(clock: StoppedClock) -> None:
     Single.create("t-1", state=Single.sort.succeeded)
     change(Single, "t-1", expire_time={"N": str(int(clock.now().timestamp()) - 1)})
     assert ids(Single.sort.succeeded.query()) == []

@@ -68,17 +68,17 @@ def test_an_exception_that_the_step_gives_up_on_ignores_the_task_at_once() -> No
     assert Order.get_task("o-1").state == Order.deliver.ignored
 
 
-def test_a_subclass_of_such_an_exception_does_too() -> None:
+def test_a_subclass_of_a_listed_exception_ignores_the_task_too() -> None:
     delivered_by(Subtle("Nowhere 1"))
     assert Order.get_task("o-1").state == Order.deliver.ignored
 
 
-def test_an_exception_of_another_class_does_not() -> None:
+def test_an_exception_that_is_not_listed_does_not_ignore_the_task() -> None:
     delivered_by(Broken("the van"))
     assert Order.get_task("o-1").state == Order.deliver.failed
 
 
-def test_another_step_does_not_give_up_on_it() -> None:
+def test_an_exception_listed_for_one_step_does_not_affect_another_step() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1", AddressUnknown("Nowhere 1"))
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
@@ -164,14 +164,16 @@ def test_a_failure_is_recorded_without_a_delay_where_the_delay_function_is_broke
 
 
 @pytest.mark.parametrize("step", BROKEN, ids=str)
-def test_an_exception_that_takes_no_note_leaves_and_is_recorded_all_the_same(step: BoundStep[Retried]) -> None:
+def test_an_exception_that_takes_no_note_propagates_and_is_recorded(step: BoundStep[Retried]) -> None:
     Retried.create("r-1", state=step.pending)
     fail(step, "r-1", FrozenError("of the block"))
     assert Retried.get_task("r-1").state == step.failed
 
 
 @pytest.mark.parametrize("step", BROKEN, ids=str)
-def test_the_exception_of_the_block_leaves_with_a_note_about_a_broken_delay_function(step: BoundStep[Retried]) -> None:
+def test_the_exception_of_the_block_propagates_with_a_note_about_a_broken_delay_function(
+    step: BoundStep[Retried],
+) -> None:
     Retried.create("r-1", state=step.pending)
     error = Broken("of the block")
     fail(step, "r-1", error)

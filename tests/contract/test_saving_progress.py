@@ -79,7 +79,7 @@ def test_the_success_does_not_write_again_what_was_saved() -> None:
     assert "amount" not in requests[-1].written
 
 
-def test_a_change_that_is_taken_back_after_a_save_is_written() -> None:
+def test_a_change_that_is_undone_after_a_save_is_written() -> None:
     Order.create("o-1", amount=1)
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 2
@@ -115,7 +115,7 @@ def test_a_value_that_cannot_be_saved_is_an_error_at_that_line() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
-def test_a_block_that_mends_what_could_not_be_saved_goes_on() -> None:
+def test_a_block_that_corrects_what_could_not_be_saved_continues() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.data["when"] = object()

@@ -282,7 +282,7 @@ def test_what_start_returned_is_for_one_run() -> None:
     assert requests == []
 
 
-def test_two_tasks_of_one_id_in_two_use_cases_do_not_meet() -> None:
+def test_two_tasks_of_one_id_in_two_use_cases_are_independent() -> None:
     Order.create("x")
     Shipment.create("x", weight=2)
     with Order.confirm_payment.start("x"), Shipment.load.start("x") as ctx:

@@ -67,7 +67,7 @@ class Refund(ShopTask):
 TABLES = [AppTask, ShopTask]
 
 
-def test_use_cases_of_one_name_on_two_tables_do_not_meet() -> None:
+def test_use_cases_of_one_name_on_two_tables_are_independent() -> None:
     Order.create("x")
     ShopOrder.create("x")
     succeed(Order.confirm_payment, "x")
@@ -179,7 +179,7 @@ def test_steps_of_a_mixin_run_for_each_class_that_takes_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b/c.d-e_f:g", "道😀", "\0", "'\"", "x" * 255, "0"], ids=ascii)
-def test_a_use_case_of_any_name_lives_its_life(name: str) -> None:
+def test_a_use_case_with_any_name_works(name: str) -> None:
     class Named(ShopTask):
         use_case_id = UseCase(name, status_shards=3)
 
@@ -192,7 +192,7 @@ def test_a_use_case_of_any_name_lives_its_life(name: str) -> None:
     assert Named.delete_use_case() == Report(succeeded=["x"])
 
 
-def test_a_use_case_of_as_many_steps_as_there_can_be_lives_its_life() -> None:
+def test_a_use_case_with_as_many_steps_as_possible_works() -> None:
     steps = {f"step_{number}": Step(number) for number in range(1, 991, 10)}
     namespace = {"use_case_id": UseCase("many steps"), **steps}
     case: Any = types.new_class("Many", (ShopTask,), exec_body=lambda body: body.update(namespace))

@@ -28,7 +28,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("task_id", GOOD, ids=ascii)
-def test_a_task_of_any_id_lives_its_life_and_its_id_reads_back_equal(task_id: str) -> None:
+def test_a_task_with_any_id_works_and_its_id_reads_back_equal(task_id: str) -> None:
     assert Order.create(task_id, data={"a": "x" * 2 * KB}).task_id == task_id
     assert Order.get_task(task_id).task_id == Order.get(task_id).task_id == task_id
     assert STEP.ignore(task_id, reason="x").task_id == STEP.reopen(task_id).task_id == task_id

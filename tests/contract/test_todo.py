@@ -82,7 +82,7 @@ def test_finished_and_ignored_tasks_and_those_at_other_steps_are_not_to_do() -> 
     assert [task.task_id for task in Order.ship.todo()] == ["done"]
 
 
-def test_the_oldest_comes_first_whatever_its_state(clock: StoppedClock) -> None:
+def test_the_oldest_task_is_first_in_any_state(clock: StoppedClock) -> None:
     Order.create("abandoned")
     die(Order.confirm_payment, "abandoned")  # due when its lock ends
     clock.advance(timedelta(minutes=4))

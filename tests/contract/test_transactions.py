@@ -45,14 +45,14 @@ def pass_the_lock_on(clock: StoppedClock, task_id: str = "o-1") -> None:
     succeed(Order.confirm_payment, task_id)
 
 
-def test_it_is_a_transaction_of_pynamodb_on_the_shared_client() -> None:
+def test_a_transaction_is_pynamodbs_on_the_shared_client() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, ctx.transaction() as transaction:
         assert isinstance(transaction, TransactWrite)
         assert transaction._connection.client is Order.tracker.connection().connection.client
 
 
-def test_it_is_one_request_that_is_applied_while_the_lock_is_held() -> None:
+def test_a_transaction_is_one_request_that_is_applied_while_the_lock_is_held() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 5
@@ -79,7 +79,7 @@ def test_saves_and_transactions_of_a_run_follow_each_other_in_any_order() -> Non
     assert (balance(), Order.get_task("o-1").amount) == (60, 2)
 
 
-def test_all_kinds_of_writes_go_with_it() -> None:
+def test_a_transaction_takes_all_kinds_of_writes() -> None:
     Order.create("o-1")
     Order.create("o-2")
     Account("old").save()
@@ -94,7 +94,7 @@ def test_all_kinds_of_writes_go_with_it() -> None:
         Account.get("old", "account")
 
 
-def test_an_exception_in_it_leaves_everything_out() -> None:
+def test_an_exception_in_a_transaction_discards_it() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, pytest.raises(Broken), ctx.transaction() as transaction:
         debit(transaction)
@@ -152,7 +152,7 @@ def test_an_expired_lock_is_good_enough_until_another_worker_takes_the_task(cloc
     assert (balance(), Order.get_task("o-1").state) == (90, Order.ship.pending)
 
 
-def test_none_is_opened_or_committed_after_the_block() -> None:
+def test_no_transaction_is_opened_or_committed_after_the_block() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         transaction = ctx.transaction()
@@ -163,7 +163,7 @@ def test_none_is_opened_or_committed_after_the_block() -> None:
     assert balance() == 100
 
 
-def test_it_is_committed_once() -> None:
+def test_a_transaction_is_committed_once() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction() as transaction:
@@ -174,7 +174,7 @@ def test_it_is_committed_once() -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, "yes", None])
-def test_whether_it_succeeds_is_a_boolean(wrong: Any) -> None:
+def test_succeed_is_a_boolean(wrong: Any) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx, pytest.raises(TypeError, match="succeed"):
         ctx.transaction(succeed=wrong)
@@ -191,7 +191,7 @@ def test_the_row_of_the_task_is_not_written_twice(succeed_with_it: Any) -> None:
 
 
 @pytest.mark.parametrize(("many", "fits"), [(99, True), (100, False)])
-def test_it_takes_99_actions(many: int, fits: Any) -> None:
+def test_a_transaction_takes_99_actions(many: int, fits: Any) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         transaction = ctx.transaction()
@@ -208,7 +208,7 @@ def test_it_takes_99_actions(many: int, fits: Any) -> None:
 # With the success.
 
 
-def test_the_success_and_what_was_assigned_go_with_it() -> None:
+def test_a_transaction_includes_the_success_and_what_was_assigned() -> None:
     Order.create("o-1")
     with recorded() as requests, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 5
@@ -222,7 +222,7 @@ def test_the_success_and_what_was_assigned_go_with_it() -> None:
     assert balance() == 90
 
 
-def test_the_row_is_as_after_a_success_without_it() -> None:
+def test_the_row_is_the_same_as_after_an_ordinary_success() -> None:
     Order.create("o-1")
     Order.create("o-2")
     for task_id in ("o-1", "o-2"):
@@ -269,7 +269,7 @@ def test_a_row_that_is_read_again_after_it_takes_no_assignments_either() -> None
         ctx.task.amount = 7
 
 
-def test_assignments_after_it_are_errors_at_their_line() -> None:
+def test_assignments_after_the_commit_raise_at_their_line() -> None:
     Order.create("o-1")
     with pytest.raises(AttributeError, match="too late") as late, Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
@@ -280,7 +280,7 @@ def test_assignments_after_it_are_errors_at_their_line() -> None:
     assert (balance(), task.state, task.amount) == (90, Order.ship.pending, None)
 
 
-def test_nested_changes_after_it_are_an_error_at_the_end_of_the_block() -> None:
+def test_nested_changes_after_the_commit_raise_at_the_end_of_the_block() -> None:
     Order.create("o-1", data={"lines": [1]})
     with pytest.raises(AttributeError, match="data of confirm_payment of Order 'o-1' changed after"):
         with Order.confirm_payment.start("o-1") as ctx:
@@ -291,7 +291,7 @@ def test_nested_changes_after_it_are_an_error_at_the_end_of_the_block() -> None:
     assert (task.state, task.data) == (Order.ship.pending, {"lines": [1]})
 
 
-def test_after_it_the_run_writes_nothing_more() -> None:
+def test_after_the_commit_the_run_writes_nothing_more() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
@@ -323,7 +323,7 @@ def test_ctrl_c_after_the_commit_propagates_and_the_success_stands() -> None:
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
-def test_not_committed_for_a_condition_the_attempt_fails() -> None:
+def test_the_attempt_fails_if_a_condition_prevents_the_commit() -> None:
     Order.create("o-1")
     with pytest.raises(TransactWriteError), Order.confirm_payment.start("o-1") as ctx:
         with ctx.transaction(succeed=True) as transaction:
@@ -332,7 +332,7 @@ def test_not_committed_for_a_condition_the_attempt_fails() -> None:
     assert (balance(), task.state, task.errors[-1].type) == (100, Order.confirm_payment.failed, "TransactWriteError")
 
 
-def test_not_committed_and_caught_the_attempt_fails_all_the_same() -> None:
+def test_the_attempt_fails_even_if_the_block_catches_the_error_of_the_commit() -> None:
     Order.create("o-1")
     with pytest.raises(TransactWriteError) as refused, Order.confirm_payment.start("o-1") as ctx:
         ctx.task.amount = 5
@@ -344,7 +344,7 @@ def test_not_committed_and_caught_the_attempt_fails_all_the_same() -> None:
     assert (balance(), task.state, task.amount) == (100, Order.confirm_payment.failed, None)
 
 
-def test_an_exception_in_it_that_the_block_catches_fails_the_attempt_all_the_same() -> None:
+def test_an_exception_in_a_transaction_fails_the_attempt_even_if_the_block_catches_it() -> None:
     Order.create("o-1")
     with pytest.raises(Broken), Order.confirm_payment.start("o-1") as ctx:
         with pytest.raises(Broken), ctx.transaction(succeed=True) as transaction:
@@ -353,7 +353,7 @@ def test_an_exception_in_it_that_the_block_catches_fails_the_attempt_all_the_sam
     assert (balance(), Order.get_task("o-1").state) == (100, Order.confirm_payment.failed)
 
 
-def test_one_that_is_never_committed_is_no_success() -> None:
+def test_a_transaction_that_is_never_committed_is_no_success() -> None:
     Order.create("o-1")
     with pytest.raises(Exception, match="was not committed"), Order.confirm_payment.start("o-1") as ctx:
         transaction = ctx.transaction(succeed=True)
@@ -369,7 +369,7 @@ def test_a_failure_without_commit_is_skipped_like_any_other() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
-def test_a_second_one_may_succeed_where_the_first_was_refused() -> None:
+def test_a_second_transaction_may_succeed_after_one_was_refused() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
         with pytest.raises(TransactWriteError), ctx.transaction(succeed=True) as transaction:
@@ -381,7 +381,7 @@ def test_a_second_one_may_succeed_where_the_first_was_refused() -> None:
     assert (balance(), task.state, task.amount) == (90, Order.ship.pending, 10)
 
 
-def test_a_batch_reports_it_as_a_success() -> None:
+def test_a_batch_reports_a_success_in_a_transaction() -> None:
     Order.create("o-1")
 
     def work(ctx: Any) -> None:

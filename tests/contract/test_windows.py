@@ -88,9 +88,7 @@ def test_a_window_of_another_zone_is_the_same_window(clock: StoppedClock) -> Non
 
 @pytest.mark.parametrize("latest_first", [False, True])
 @pytest.mark.parametrize("limit", [None, 2])
-def test_a_window_can_be_limited_and_turned_round(
-    clock: StoppedClock, *, limit: int | None, latest_first: bool
-) -> None:
+def test_a_window_can_be_limited_and_reversed(clock: StoppedClock, *, limit: int | None, latest_first: bool) -> None:
     begin = clock.now()
     create_in_turn(Parcel, clock)
     expected = ["t-03", "t-04", "t-05", "t-06"][:: -1 if latest_first else 1][:limit]

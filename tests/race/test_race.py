@@ -143,7 +143,7 @@ def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: 
     assert order.confirm.pending.count() + order.confirm.ignored.count() == len(ids)
 
 
-def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_gives_the_task_back(
+def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
     order: Any, proxy: Proxy, table: str, name: str
 ) -> None:
     order.create("o")
@@ -160,7 +160,7 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_gives_the_task_back(
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
 
 
-def test_ctrl_c_inside_of_a_run_gives_the_task_back_at_once(order: Any, patient: Crew) -> None:
+def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, patient: Crew) -> None:
     order.create("o")
     worker = patient.start("hold", "o")
     worker.hear()

@@ -169,7 +169,7 @@ def test_no_timeout_is_longer_than_the_users(worker: Worker, timeouts: list[tupl
     [({}, 32), ({"AWS_MAX_ATTEMPTS": "2"}, 16), ({"AWS_RETRY_MODE": "legacy"}, 80)],
     ids=["as the SDK has it", "a number", "a mode"],
 )
-def test_the_retries_of_the_environment_count_and_stay(
+def test_the_number_of_retries_in_the_environment_is_used_and_not_changed(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], longest: float
 ) -> None:
     for name, value in environment.items():
@@ -185,7 +185,7 @@ def test_the_retries_of_the_environment_count_and_stay(
     assert hurried.client.meta.config.retries == connection.client.meta.config.retries
 
 
-def test_threads_that_are_in_a_hurry_for_the_first_time_build_one_more_client(
+def test_threads_that_need_short_timeouts_build_one_more_client(
     worker: Worker, timeouts: list[tuple[float, float]]
 ) -> None:
     order = worker(lock_for=SHORT)
@@ -232,7 +232,7 @@ def test_clients_are_built_one_after_the_other_from_one_session(
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_claim_whose_answers_are_all_lost_is_given_back(worker: Worker, rival: Any, proxy: Proxy) -> None:
+def test_a_claim_whose_answers_are_all_lost_is_released(worker: Worker, rival: Any, proxy: Proxy) -> None:
     order = worker()
     order.create("o")
     proxy.rule = times(DropAnswer(), number=2)
@@ -260,7 +260,7 @@ def test_a_claim_that_never_arrived_differs_from_one_that_locked_the_task(
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_claim_without_an_answer_does_not_give_back_what_another_worker_holds(
+def test_a_claim_without_an_answer_does_not_release_another_workers_lock(
     worker: Worker, rival: Any, proxy: Proxy, freeze: Callable[..., Frozen]
 ) -> None:
     order = worker()
@@ -275,7 +275,7 @@ def test_a_claim_without_an_answer_does_not_give_back_what_another_worker_holds(
     assert rival.get_task("o").state == rival.ship.pending
 
 
-def test_a_claim_that_cannot_be_given_back_says_until_when_the_task_may_be_locked(
+def test_a_claim_that_cannot_be_released_says_until_when_the_task_may_be_locked(
     worker: Worker, rival: Any, proxy: Proxy, stopped_clock: StoppedClock
 ) -> None:
     order = worker()
@@ -337,7 +337,7 @@ def applied(rival: Any, answer: Fail) -> Callable[[str, dict[str, Any], int], Ac
 @pytest.mark.usefixtures("stopped_clock")
 @pytest.mark.parametrize("tries", [1, 2])
 @pytest.mark.parametrize("detailed_error", [True, False])
-def test_a_claim_that_the_server_answered_with_a_fault_and_yet_applied_goes_on(
+def test_a_claim_that_was_applied_despite_a_server_error_continues(
     worker: Worker, rival: Any, proxy: Proxy, *, detailed_error: bool, tries: int
 ) -> None:
     order = worker(tries=tries)
@@ -351,7 +351,7 @@ def test_a_claim_that_the_server_answered_with_a_fault_and_yet_applied_goes_on(
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_claim_that_was_throttled_after_its_answer_was_lost_goes_on(worker: Worker, proxy: Proxy) -> None:
+def test_a_claim_that_was_throttled_after_its_answer_was_lost_continues(worker: Worker, proxy: Proxy) -> None:
     order = worker(tries=2)
     order.create("o")
     proxy.rule = in_turn("UpdateItem", DropAnswer(), THROTTLED)  # both by the SDK: what follows is sent by us
@@ -361,7 +361,7 @@ def test_a_claim_that_was_throttled_after_its_answer_was_lost_goes_on(worker: Wo
 
 
 @pytest.mark.usefixtures("stopped_clock")
-def test_a_refusal_after_a_conflict_is_not_looked_into_where_no_detail_is_wanted(
+def test_a_refusal_after_a_conflict_is_not_examined_without_detail(
     worker: Worker, rival: Any, proxy: Proxy, freeze: Callable[..., Frozen]
 ) -> None:
     order = worker(tries=1)

@@ -55,7 +55,7 @@ def ledger(order: Any) -> Any:
 
 
 @pytest.mark.parametrize("succeed", [False, True])
-def test_applied_without_an_answer_it_is_found_in_the_row(
+def test_a_transaction_that_was_applied_without_an_answer_is_found_in_the_row(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, *, succeed: bool
 ) -> None:
     with order.confirm.start("o", lock_for=LOCK) as ctx:
@@ -72,7 +72,7 @@ def test_applied_without_an_answer_it_is_found_in_the_row(
 
 
 @pytest.mark.parametrize("succeed", [False, True])
-def test_not_applied_it_raises_and_no_late_copy_of_it_is_applied_while_the_run_goes_on(
+def test_a_transaction_that_was_not_applied_raises_and_no_late_copy_is_applied(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, *, succeed: bool
 ) -> None:
     late: list[Hold] = []
@@ -122,7 +122,7 @@ def test_a_copy_that_arrives_between_the_get_and_the_fence_has_committed(
 @pytest.mark.parametrize(
     "conflict", [Fail(400, "TransactionInProgressException"), CONFLICT], ids=lambda each: each.code
 )
-def test_what_it_conflicts_with_may_be_a_copy_of_itself(
+def test_a_conflict_may_be_with_a_copy_of_the_same_transaction(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, conflict: Fail, *, succeed: bool
 ) -> None:
     sent: list[str] = []
