@@ -1,6 +1,7 @@
 """The handler of a step: one task per event, or per record of a batch."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,8 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pynamodb_tracker.arguments import check_function, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext
-from pynamodb_tracker.aws_lambda.logs import InvocationLog, check_namespace
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog, LambdaContext
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -21,6 +21,10 @@ T = TypeVar("T", bound=TaskRow)
 
 _TOO_LATE = timedelta(seconds=1)
 """With less time left, no further record is started: it would only use up an attempt."""
+
+_NAMESPACE = "pynamodb_tracker"
+_ALLOWED = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
+"""https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is reserved."""
 
 
 class Handler(Protocol):
@@ -234,3 +238,15 @@ def check_step(step: object) -> None:
     """Refuse anything but a step of a use case."""
     if not isinstance(step, BoundStep):
         raise TypeError(f"this takes a step of a use case, such as Order.ship, not {shown(step)}")
+
+
+def check_namespace(metrics: object) -> str | None:
+    """Return the namespace of the metrics; None if they are switched off."""
+    if isinstance(metrics, bool):
+        return _NAMESPACE if metrics else None
+    if not (isinstance(metrics, str) and _ALLOWED.fullmatch(metrics)):
+        raise ValueError(
+            "metrics is True, False, or a namespace: 1 to 255 letters, digits and ._/#:- that do not begin with AWS/, "
+            f"not {shown(metrics)}"
+        )
+    return metrics

@@ -1,15 +1,22 @@
-"""One invocation of a function: its time, how long its locks last, and the tasks that it tries."""
+"""One invocation of a function: its time, the tasks that it tries, and what it logs and counts as each task ends.
+
+Metrics are in CloudWatch's embedded metric format, lines of JSON on stdout, which cost no request:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+"""
 
 import inspect
+import json
 import logging
-from collections.abc import Callable, Mapping
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
 from pynamodb_tracker import clock, exceptions
-from pynamodb_tracker.aws_lambda.trigger import Reason, UnreadableEventError, shape_of
+from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -27,6 +34,18 @@ _REASONS: dict[type[TaskNotStartableError], Reason] = {
     exceptions.TaskNotFoundError: "not_found",
     exceptions.TaskIgnoredError: "ignored",
 }
+
+_LEVELS: dict[Reason | None, int] = {
+    "succeeded": logging.INFO,
+    "locked": logging.INFO,
+    "not_ready": logging.INFO,
+    "not_found": logging.WARNING,
+    "ignored": logging.WARNING,
+}
+"""The level of the log for each reason why a task was not started; for any other it is ERROR."""
+
+_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused")
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class LambdaContext(Protocol):
@@ -168,3 +187,112 @@ def _check_done(value: object) -> object:
             value.close()
         raise TypeError("the function returned an awaitable, so its work is not done: call asyncio.run(...) in it")
     return value
+
+
+class InvocationLog:
+    """The log and the metrics of an invocation, written task by task: the next task may kill the function."""
+
+    def __init__(self, step: BoundStep[Any], invocation: Invocation, trigger: str, namespace: str | None) -> None:
+        self._namespace = namespace
+        self._about = {
+            "use_case_id": step.model.tracker.use_case.name,
+            "step": step.name,
+            "request_id": invocation.request_id,
+            "trigger": trigger,
+        }
+
+    def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
+        """Report what became of a task."""
+        self._count(attempt)
+        fields: dict[str, object] = {
+            "outcome": attempt.outcome,
+            "task_id": attempt.task_id,
+            "reason": attempt.reason,
+            "duration_ms": round(attempt.duration / _MILLISECOND, 3),
+        }
+        if attempt.ctx is not None:
+            fields |= {"attempt": attempt.ctx.attempt, "fence": attempt.ctx.fence}
+        level, message = _level_and_message(attempt)
+        log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
+
+    def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
+        """Report an event or a record that cannot be read."""
+        self._write_metrics({"Refused": True}, {})
+        where = f"record {record.name}: " if record and record.name else ""
+        log.error("%s%s", where, error, extra=self._fields(record, outcome="unreadable"))
+
+    def no_time_for(self, records: Sequence[Record]) -> None:
+        """Report records that were not started because the invocation is about to end."""
+        log.warning(
+            "no time is left for %d records, from %s on: they will be redelivered",
+            len(records),
+            records[0].name,
+            extra=self._fields(records[0], outcome="left"),
+        )
+
+    def group_blocked(self, record: Record) -> None:
+        """Report a message that was not started because an earlier one of its group will be redelivered."""
+        log.info(
+            "record %s was not started: an earlier one of its group will be redelivered first",
+            record.name,
+            extra=self._fields(record, outcome="left"),
+        )
+
+    def summary(self, counts: dict[str, Any]) -> None:
+        """Report what became of the tasks of the whole invocation."""
+        text = ", ".join(f"{count} {name}" for name, count in counts.items())
+        log.info("%s", text, extra=self._fields(None, **counts))
+
+    def advise(self, message: str) -> None:
+        """Report a setting that somebody should change."""
+        log.warning("%s", message, extra=self._fields(None))
+
+    def _fields(self, record: Record | None, **fields: object) -> dict[str, object]:
+        return {**self._about, **({"record": record.name} if record and record.name else {}), **fields}
+
+    def _count(self, attempt: InvocationAttempt) -> None:
+        if self._namespace is None:
+            return
+        started = attempt.ctx is not None
+        counted = {
+            "Started": started,
+            "Succeeded": attempt.outcome == "succeeded",
+            "Failed": attempt.outcome == "failed",
+            "Ignored": attempt.set_aside,
+            "TakenOver": attempt.took_over,
+            "Refused": not started,
+        }
+        self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
+
+    def _write_metrics(self, counted: Mapping[str, bool], durations: Mapping[str, float]) -> None:
+        if self._namespace is None:
+            return
+        counts = {name: int(counted.get(name, False)) for name in _COUNTS}
+        names = ("use_case_id", "step")
+        dimensions = {name: str(self._about[name]).encode("ascii", "backslashreplace").decode() for name in names}
+        directive = {
+            "Namespace": self._namespace,
+            "Dimensions": [names],
+            "Metrics": [
+                *({"Name": name, "Unit": "Count"} for name in counts),
+                *({"Name": name, "Unit": "Milliseconds"} for name in durations),
+            ],
+        }
+        about = {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}
+        sys.stdout.write(json.dumps({"_aws": about, **dimensions, **counts, **durations}) + "\n")
+        sys.stdout.flush()
+
+
+def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
+    task, error = attempt.task, attempt.error
+    if attempt.set_aside:
+        return logging.ERROR, f"was set aside and will not run again unless it is reopened: {task.last_error}"
+    if attempt.ctx is None:
+        return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
+    if attempt.outcome == "succeeded":
+        return logging.INFO, "succeeded"
+    if attempt.outcome == "failed":
+        return logging.WARNING, f"failed: {task.last_error}"
+    # The message of any other error is the function's own, and may contain a secret.
+    reason = error if isinstance(error, TrackerError) else type(error).__name__
+    return logging.WARNING, f"ended, but that was not recorded: {reason}"

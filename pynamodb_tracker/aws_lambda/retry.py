@@ -18,9 +18,8 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_duration, check_limit, check_rate, check_text, check_threads, shown
-from pynamodb_tracker.aws_lambda.handler import check_parameters, check_step
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, LambdaContext
-from pynamodb_tracker.aws_lambda.logs import InvocationLog, check_namespace
+from pynamodb_tracker.aws_lambda.handler import check_namespace, check_parameters, check_step
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog, LambdaContext
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TrackerError

@@ -22,7 +22,7 @@ _LINE_EVERY = 5.0
 """Seconds between two lines where there is no terminal."""
 
 _INDEX_LAG, _PAUSE = 5.0, 0.25
-"""Seconds for which an outcome that is not as expected is read again, because the index of a server lags behind."""
+"""Seconds for which an unexpected outcome is read again, and between two reads: the index of a server lags behind."""
 
 _EXAMPLES = 3
 _MOST_DIFFERENCES = 10
@@ -38,13 +38,8 @@ class Screen:
 
     def __init__(self, console: Console, orders: Sequence[PlacedOrder]) -> None:
         self._console = console
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[note]:<24}"),
-        )
+        name, note = TextColumn("{task.description}"), TextColumn("{task.fields[note]:<24}")
+        columns = (name, BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn(), note)
         self.live = Progress(*columns, console=console, expand=True, disable=not console.is_interactive)
         started = Counter(step for order in orders for step in order.steps_started)
         goals = {PLACING: len(orders), **{step: started[step] for step in STEPS}}

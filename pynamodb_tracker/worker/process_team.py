@@ -257,10 +257,7 @@ class ProcessTeam:
     @property
     def tallies(self) -> list[Tally]:
         """What became of the tasks, by step; the numbers of a process that died are lost."""
-        first, *others = (each.tallies for each in self._supervisors)
-        for other in others:
-            first = [mine + theirs for mine, theirs in zip(first, other, strict=True)]
-        return first
+        return [sum(each, Tally()) for each in zip(*(each.tallies for each in self._supervisors), strict=True)]
 
     @property
     def errors(self) -> list[BaseException]:

@@ -17,8 +17,8 @@ from pynamodb.exceptions import QueryError, TableError, UpdateError
 from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import local_table
-from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
+from pynamodb_tracker.worker.thread_team import Dispatcher
 from tests.support.engines import DynamoDBLocal
 from tests.support.recorder import recorded
 from tests.support.workers import die
