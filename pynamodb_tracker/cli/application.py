@@ -1,35 +1,35 @@
 """The typer application: its commands in the order of --help, and its own options."""
 
-import inspect
 import sys
 from collections.abc import Callable
 from importlib import metadata
+from inspect import cleandoc
 from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
-from pynamodb_tracker.cli.commands.inspect import errors, list_tasks, show, stuck
-from pynamodb_tracker.cli.commands.manage import delete, ignore, reopen
-from pynamodb_tracker.cli.commands.run import retry, run
-from pynamodb_tracker.cli.commands.set_up import create_table, demo, doctor
-from pynamodb_tracker.cli.commands.status import status
-from pynamodb_tracker.cli.commands.transfer import export, load
-from pynamodb_tracker.cli.commands.worker import worker
+from pynamodb_tracker.cli.commands import inspect, manage, run, set_up, status, transfer, worker
 from pynamodb_tracker.cli.streams import reserve_standard_descriptors
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Inspect": {"status": status, "list": list_tasks, "show": show, "errors": errors, "stuck": stuck},
-    "Run": {"run": run, "retry": retry, "worker": worker},
-    "Manage": {"reopen": reopen, "ignore": ignore, "delete": delete},
-    "Transfer": {"load": load, "export": export},
-    "Set up": {"create-table": create_table, "doctor": doctor, "demo": demo},
+    "Inspect": {
+        "status": status.status,
+        "list": inspect.list_tasks,
+        "show": inspect.show,
+        "errors": inspect.errors,
+        "stuck": inspect.stuck,
+    },
+    "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
+    "Manage": {"reopen": manage.reopen, "ignore": manage.ignore, "delete": manage.delete},
+    "Transfer": {"load": transfer.load, "export": transfer.export},
+    "Set up": {"create-table": set_up.create_table, "doctor": set_up.doctor, "demo": set_up.demo},
 }
 
 
 def _help_of(docstring: str) -> str:
     """Return a docstring with one line per paragraph, which the terminal breaks to its own width."""
-    return "\n\n".join(" ".join(each.split()) for each in inspect.cleandoc(docstring).split("\n\n"))
+    return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
 
 
 app = typer.Typer(

@@ -1,7 +1,5 @@
 """Standard streams of a command: who writes to stdout and stderr, what the library logs, and readers that go away."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

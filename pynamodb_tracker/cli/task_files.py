@@ -19,8 +19,7 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.cli.exits import CannotRunError, stdin
-from pynamodb_tracker.cli.lookup import state_named
+from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State

@@ -1,7 +1,5 @@
 """Tasks as commands show them: as rows of a table, as JSON, and grouped by error; and those that are damaged."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -15,8 +13,7 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.cli.exits import FOUND, one_line
-from pynamodb_tracker.cli.lookup import name_of
+from pynamodb_tracker.cli.command import FOUND, name_of, one_line
 from pynamodb_tracker.cli.terminal import Cell, age, between, styled, warn
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.data import DataAttribute

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.cli.lookup import load_class
+from pynamodb_tracker.cli.command import load_class
 from pynamodb_tracker.testing import StoppedClock, local_table
 from tests.cli.command import run
 from tests.support.pages import ROOT, Block, Page

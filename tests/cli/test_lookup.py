@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pynamodb_tracker.cli.exits import CannotRunError
-from pynamodb_tracker.cli.lookup import load_class, load_function
+from pynamodb_tracker.cli.command import CannotRunError, load_class, load_function
 
 CLASSES = """
 from pynamodb_tracker import Step, Task, UseCase

@@ -1,7 +1,5 @@
 """`list`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -14,9 +12,8 @@ from rich.text import Text
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
-from pynamodb_tracker.cli import lookup, tasks, terminal
+from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import FOUND, CannotRunError
 from pynamodb_tracker.cli.terminal import between, escaped, styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
@@ -50,9 +47,9 @@ def list_tasks(
     a task has been in its state.
     """
     most = None if everything else limit
-    with lookup.use_case(name, use_case_name) as model:
-        lookup.check_window(since, until)
-        of, damaged = lookup.state_named(model, state), tasks.Damaged(own_too=True)
+    with command.use_case(name, use_case_name) as model:
+        command.check_window(since, until)
+        of, damaged = command.state_named(model, state), tasks.Damaged(own_too=True)
         asked = None if most is None else most + 1
         found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
         shown = damaged.reported(islice(found, most))
@@ -62,7 +59,7 @@ def list_tasks(
             readable = (task for task in shown if not tasks.is_hidden(task))
             terminal.print_table(tasks.COLUMNS[of.status], (tasks.row_of(of.status, task) for task in readable))
         if not (damaged.read or as_json):
-            terminal.say(f"no task of {model.__name__} is {lookup.name_of(of)}")
+            terminal.say(f"no task of {model.__name__} is {command.name_of(of)}")
         if next(found, None) is not None:
             terminal.warn(f"these are the first {terminal.count(limit)}: use --limit N or --all to see more")
         damaged.exit()
@@ -85,14 +82,14 @@ def errors(
     Exits with 1 if there are any.
     """
     groups, damaged = tasks.ErrorGroups(), tasks.Damaged(own_too=False)
-    with lookup.use_case(name, use_case_name) as model:
-        lookup.check_window(since, until)
-        for of in [lookup.step_named(model, step)] if step else lookup.steps_of(model):
+    with command.use_case(name, use_case_name) as model:
+        command.check_window(since, until)
+        for of in [command.step_named(model, step)] if step else command.steps_of(model):
             for state in (of.failed, of.ignored):
                 for task in damaged.reported(state.query(since=since, until=until, with_data=False)):
                     if not tasks.is_hidden(task):
                         error = task.last_error or "no error is recorded"
-                        groups.add(lookup.name_of(state), task.task_id, error, task.update_time)
+                        groups.add(command.name_of(state), task.task_id, error, task.update_time)
         found = groups.sorted()
         if as_json:
             terminal.say_json_array(asdict(group) | {"newest": tasks.stamp(group.newest)} for group in found)
@@ -102,7 +99,7 @@ def errors(
             rows = (_group_row(group, with_step=not step) for group in found)
             terminal.print_table(("tasks", "state", "newest", "example", "error"), rows)
     if found:
-        raise typer.Exit(FOUND)
+        raise typer.Exit(command.FOUND)
     damaged.exit()
 
 
@@ -129,8 +126,8 @@ def stuck(
     Exits with 1 if there are any.
     """
     damaged = tasks.Damaged(own_too=False)
-    with lookup.use_case(name, use_case_name) as model:
-        found = _stuck([lookup.step_named(model, step)] if step else lookup.steps_of(model), damaged)
+    with command.use_case(name, use_case_name) as model:
+        found = _stuck([command.step_named(model, step)] if step else command.steps_of(model), damaged)
         first = next(found, None)
         all_found = [] if first is None else chain([first], found)
         if as_json:
@@ -143,7 +140,7 @@ def stuck(
             titles = ("task", "step", "attempt", "lock expired", "next run", "worker")
             terminal.print_table(titles, map(_stuck_row, all_found))
     if first is not None:
-        raise typer.Exit(FOUND)
+        raise typer.Exit(command.FOUND)
     damaged.exit()
 
 
@@ -179,7 +176,7 @@ def show(
 
     Exits with 1 if the task does not exist.
     """
-    with lookup.use_case(name, use_case_name) as model:
+    with command.use_case(name, use_case_name) as model:
         task = _read(model, task_id)
         found = tasks.task_as_json(task, with_data=True)
         for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
@@ -193,7 +190,7 @@ def show(
             for line in (*_facts(task), *_attributes(found), *_failures(task)):
                 terminal.say(line, on)
         if "unread" in found:
-            raise typer.Exit(FOUND)
+            raise typer.Exit(command.FOUND)
 
 
 def _read(model: type[Task], task_id: str) -> Task:
@@ -201,7 +198,7 @@ def _read(model: type[Task], task_id: str) -> Task:
     try:
         found = hydration.rows(model, [check_task_id(task_id)])
     except ValueError as error:
-        raise CannotRunError(str(error)) from None
+        raise command.CannotRunError(str(error)) from None
     found = hydration.fill(model, found)
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
@@ -213,7 +210,7 @@ def _facts(task: Task) -> Iterator[Text]:
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
         ": ",
-        (lookup.name_of(state), terminal.COLOURS[state.status]),
+        (command.name_of(state), terminal.COLOURS[state.status]),
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):

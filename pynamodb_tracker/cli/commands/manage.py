@@ -1,7 +1,5 @@
 """`reopen`, `ignore` and `delete`: decisions about single tasks."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
@@ -10,8 +8,7 @@ import typer
 
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND, INTERRUPTED, stdin
-from pynamodb_tracker.cli.lookup import name_of, step_named, use_case
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, name_of, stdin, step_named, use_case
 from pynamodb_tracker.cli.terminal import count, escaped, say, warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.hydration import rows

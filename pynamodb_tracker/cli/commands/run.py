@@ -21,9 +21,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Report, TaskAttempt, was_taken
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.cli import lookup, terminal
+from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import FOUND, one_line
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.streams import last_output, safe_stderr
 from pynamodb_tracker.cli.tasks import ErrorGroups
@@ -64,10 +63,10 @@ def run(
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
-    with lookup.use_case(name, use_case_name) as model:
-        lookup.check_window(since, until)
-        selection = Selection(lookup.step_named(model, step), (), since, until, limit, error_like)
-        batch = WatchedBatch(selection, lookup.load_function(function), StopRequest(), threads, rate, heartbeat)
+    with command.use_case(name, use_case_name) as model:
+        command.check_window(since, until)
+        selection = Selection(command.step_named(model, step), (), since, until, limit, error_like)
+        batch = WatchedBatch(selection, command.load_function(function), StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
 
 
@@ -96,11 +95,11 @@ def retry(
 
     Exits with 1 if a task failed again, was ignored or was refused.
     """
-    with lookup.use_case(name, use_case_name) as model:
-        lookup.check_window(since, until)
-        of = lookup.step_named(model, step)
+    with command.use_case(name, use_case_name) as model:
+        command.check_window(since, until)
+        of = command.step_named(model, step)
         selection = Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored)
-        batch = WatchedBatch(selection, lookup.load_function(function), StopRequest(), threads, rate, heartbeat)
+        batch = WatchedBatch(selection, command.load_function(function), StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)
 
 
@@ -135,7 +134,7 @@ def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
     if ended is not None:
         raise ended
     if batch.done > batch.number("succeeded") + batch.taken:
-        raise typer.Exit(FOUND)
+        raise typer.Exit(command.FOUND)
 
 
 _SHOWN_REFUSALS = 5
@@ -332,7 +331,9 @@ class WatchedBatch:
     def print_json(self, *, stopped: bool) -> None:
         """Print the report as JSON."""
         counted = {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
-        refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
+        refused = {
+            task_id: f"{type(error).__name__}: {command.one_line(error)}" for task_id, error in self.refused.items()
+        }
         others = {"taken": self.taken, "refused": refused, "released": self.released}
         terminal.say_json({**counted, **others, "seconds": round(self._seconds(), 1), "stopped": stopped})
 
@@ -351,7 +352,7 @@ class WatchedBatch:
         for kind, number in kinds.most_common():
             say(f"{number:,} refused: {kind}")
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
-            say(terminal.escaped(f"  {task_id}: {one_line(error)}"))
+            say(terminal.escaped(f"  {task_id}: {command.one_line(error)}"))
         if self.released:
             are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
             say(f"{count(self.released)} released; {are} pending now: run takes {them}")

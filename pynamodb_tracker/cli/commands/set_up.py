@@ -15,9 +15,8 @@ from rich.console import Console
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import CANNOT_RUN, FOUND, CannotRunError, check_connection, exit_on_error, location
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, CannotRunError, location, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
-from pynamodb_tracker.cli.lookup import load_class
 from pynamodb_tracker.cli.terminal import console, say, warn
 from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, use_cases
 from pynamodb_tracker.task.task import Task
@@ -37,10 +36,7 @@ _STOPPING = "stopping: the workers finish what they run, then the table is delet
 
 def create_table(*, name: opt.App) -> None:
     """Create the table as its class declares it, and wait until it is active. An existing table is not changed."""
-    with exit_on_error():
-        model = load_class(name)
-    with exit_on_error(model):
-        check_connection(model)
+    with table_class(name) as model:
         if model.exists():
             say(f"{location(model)} already exists; pynamodb-tracker doctor compares it with its class")
             return
@@ -57,10 +53,8 @@ def doctor(*, name: opt.App, as_json: opt.Json = False) -> None:
     Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
     cannot read the settings.
     """
-    with exit_on_error():
+    with table_class(name) as model:
         try:
-            model = load_class(name)
-            check_connection(model)
             findings = examine(model)
         except NotExaminedError as error:
             raise CannotRunError(str(error)) from None
@@ -130,7 +124,8 @@ def demo(
 
     Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
     """
-    from pynamodb_tracker.demo.pipeline import is_url  # noqa: PLC0415 - the other commands need nothing of the demo
+    from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - no other command needs the demo
+    from pynamodb_tracker.demo.pipeline import ServerError, is_url  # noqa: PLC0415 - the same
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
 
     if orders and count:
@@ -140,14 +135,7 @@ def demo(
         raise typer.BadParameter("only with --endpoint-url: a table in memory cannot be kept", param_hint=hint)
     if endpoint_url is not None and not is_url(endpoint_url):
         raise typer.BadParameter(f"{endpoint_url!r} is not a URL: write http://HOST:PORT", param_hint="--endpoint-url")
-    _run_demo(Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep))
-
-
-def _run_demo(options: Options) -> None:
-    from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - as above
-    from pynamodb_tracker.demo.pipeline import ServerError  # noqa: PLC0415 - as above
-
-    work = _Demo(options)
+    work = _Demo(Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep))
     try:
         run_stoppable(work)
     except StoppedError as stopped:

@@ -1,22 +1,19 @@
 """`status`: how many tasks are in each state, as a table with bars."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console, Group
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import location
-from pynamodb_tracker.cli.lookup import name_of, use_cases
-from pynamodb_tracker.cli.terminal import COLOURS, console, count, say, say_json, write
+from pynamodb_tracker.cli.command import location, name_of, use_cases
+from pynamodb_tracker.cli.terminal import COLOURS, console, count, say, write
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -47,26 +44,19 @@ def status(
     """
     pause = (every or _INTERVAL).total_seconds()
     with use_cases(name, use_case_name) as models:
-        if as_json:
-            _print_json(models, pause if watch else None)
-        elif watch:
-            _watch(models, pause)
-        else:
-            _print(models, console())
-
-
-def _print(models: Sequence[type[Task]], on: Console) -> None:
-    for line in _lines(models, on):
-        say(line, on)
-
-
-def _print_json(models: Sequence[type[Task]], pause: float | None) -> None:
-    """Print one document, or with a pause one document per line until interrupted."""
-    while pause is not None:
-        write(json.dumps(_document(models)) + "\n")
-        sys.stdout.flush()
-        time.sleep(pause)
-    say_json(_document(models))
+        on = console()
+        if watch and on.is_terminal and not as_json:
+            _watch(models, on, pause)
+        while True:
+            if as_json:
+                write(json.dumps(_document(models), indent=None if watch else 2) + "\n")
+            else:
+                for line in _lines(models, on):
+                    say(line, on)
+            if not watch:
+                return
+            sys.stdout.flush()
+            time.sleep(pause)
 
 
 def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
@@ -85,14 +75,10 @@ def _counts_as_json(model: type[Task]) -> dict[str, Any]:
     }
 
 
-def _watch(models: Sequence[type[Task]], pause: float) -> None:
-    """Count repeatedly: in place at a terminal, one count after the other elsewhere."""
+def _watch(models: Sequence[type[Task]], on: Console, pause: float) -> NoReturn:
+    """Count repeatedly, in place."""
     from rich.live import Live  # noqa: PLC0415 - slow to import
 
-    on = console()
-    while not on.is_terminal:
-        _print(models, on)
-        time.sleep(pause)
     with Live(console=on, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             live.update(Group(*_lines(models, on), Text(time.strftime("%H:%M:%S"))), refresh=True)

@@ -1,7 +1,5 @@
 """`load` and `export`: tasks from and to files."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
@@ -15,10 +13,10 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import FOUND, INTERRUPTED, CannotRunError, one_line
+from pynamodb_tracker.cli.command import CannotRunError, one_line
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
-from pynamodb_tracker.cli.lookup import check_window, name_of, state_named, use_case
 from pynamodb_tracker.cli.streams import last_output, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
 from pynamodb_tracker.cli.tasks import Damaged, attributes_of, stamp
@@ -57,7 +55,7 @@ def load(
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
-    with use_case(name, use_case_name) as model, open_tasks(file, form) as source:
+    with command.use_case(name, use_case_name) as model, open_tasks(file, form) as source:
         reader = LineReader(model, source.form, None if state is None else state_to_load(model, state))
         reader.check_columns(source)
         load = _Load(source, reader, StopRequest(), threads, keep_going, skip_existing, dry_run)
@@ -75,7 +73,7 @@ def load(
             with last_output():
                 say(("stopped; " if ended else "") + load.numbers())
         if ended or load.bad:
-            raise typer.Exit(ended or FOUND)
+            raise typer.Exit(ended or command.FOUND)
 
 
 class _BadLineError(Exception):
@@ -184,11 +182,11 @@ def export(
     reads the whole table, each task once.
     """
     number, damaged = 0, Damaged(own_too=True)
-    with use_case(name, use_case_name) as model:
+    with command.use_case(name, use_case_name) as model:
         if (since or until) and state is None:
             raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
-        check_window(since, until)
-        of = None if state is None else state_named(model, state)
+        command.check_window(since, until)
+        of = None if state is None else command.state_named(model, state)
         found = _unexpired(model) if of is None else of.query(since=since, until=until)
         try:
             for task in found:
@@ -197,7 +195,7 @@ def export(
                     number += 1
         except KeyboardInterrupt:
             warn(f"stopped after {count(number)}")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(command.INTERRUPTED) from None
     warn(f"{count(number)} of {model.__name__}")
     damaged.exit()
 
@@ -227,4 +225,4 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         return None
     waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
     due = {"due_time": stamp(task.due_time)} if waits and task.lock_expire_time != task.due_time else {}
-    return {"task_id": task.task_id, "state": name_of(task.state), **due, **attributes}
+    return {"task_id": task.task_id, "state": command.name_of(task.state), **due, **attributes}

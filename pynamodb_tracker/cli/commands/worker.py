@@ -1,7 +1,5 @@
 """`worker`: runs steps' functions on tasks as they become due, until it is stopped."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -15,9 +13,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.exits import INTERRUPTED, CannotRunError, location
-from pynamodb_tracker.cli.lookup import load_class, load_function, step_among, use_cases
+from pynamodb_tracker.cli.command import CannotRunError, load_function
 from pynamodb_tracker.cli.streams import SafeStream, last_output, log_to_stderr, logging_to_stderr, stdout_to_stderr
 from pynamodb_tracker.cli.terminal import age, say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
@@ -92,17 +90,16 @@ def worker(
     times = {"grace": grace, "longest_pause": longest_pause}
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
     options |= {key: value for key, value in times.items() if value is not None}
-    with use_cases(name, use_case_name) as models:
+    with command.use_cases(name, use_case_name) as models:
         functions = _functions(models, name, assigned)
         try:
             built = Worker(functions, **options)
         except ValueError as error:
             raise CannotRunError(str(error)) from None
         _try_first_request(functions)
-        warn(
-            f"{', '.join(map(_name_of, functions))} on {location(models[0])}: Ctrl-C or SIGTERM stops the worker "
-            "gracefully, a second Ctrl-C at once"
-        )
+        steps = ", ".join(map(_name_of, functions))
+        how_to_stop = "Ctrl-C or SIGTERM stops the worker gracefully, a second Ctrl-C at once"
+        warn(f"{steps} on {command.location(models[0])}: {how_to_stop}")
         began = time.monotonic()
         tallies = _run(built, processes, until_idle=until_idle)
         with last_output():
@@ -119,7 +116,7 @@ def _functions(
         if not (step_name and function):
             written = f"STEP={function}" if ":" in function else f"{step_name or function}=MODULE:FUNCTION"
             raise CannotRunError(f"{text!r} does not assign a function to a step: write {written}")
-        step = step_among(models, step_name)
+        step = command.step_among(models, step_name)
         if step in names:
             raise CannotRunError(
                 f"{_name_of(step)} has two functions, {names[step]} and {function}: a step has one function"
@@ -165,7 +162,7 @@ def _exit_at_once() -> NoReturn:
     warn("stopped at once: running tasks stay in progress until their locks expire, and are then taken over")
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    os._exit(command.INTERRUPTED)
 
 
 def _print(tallies: Tallies, took: float, *, as_json: bool) -> None:
@@ -191,7 +188,7 @@ def _load_in_process(name: str, app: str, among: Sequence[str]) -> Callable[...,
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # otherwise a pipe gets what functions print much later, or never
     _use_safe_streams()
-    load_class(app)
+    command.load_class(app)
     functions = {each: load_function(each) for each in among}
     log_to_stderr()
     if hasattr(signal, "SIGHUP"):

@@ -1,23 +1,119 @@
-"""What a command works on: the class, the function, the use case, the step and the state that its arguments name."""
+"""What every command does: find the class, function, step or state that it is about; and exit with a code.
+
+Errors that end a command are one line on stderr, not a traceback.
+"""
 
 import importlib
 import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TextIO, cast
+from urllib.parse import urlsplit
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
 from pynamodb_tracker.arguments import check_function, did_you_mean
-from pynamodb_tracker.cli.exits import CannotRunError, check_connection, exit_on_error
+from pynamodb_tracker.cli.streams import discard
+from pynamodb_tracker.cli.terminal import warn
+from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+
+# Exit codes, and errors that end a command.
+
+FOUND, CANNOT_RUN, INTERRUPTED = 1, 2, 130
+"""Something failed, was refused or was found; the command cannot run; Ctrl-C."""
+
+
+class CannotRunError(Exception):
+    """A command cannot do what it was asked to; the message says why on one line, and what to write instead."""
+
+
+@contextmanager
+def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
+    """Report an error in one line on stderr and exit: with 1 for a refusal, with 2 if the command cannot run.
+
+    An invalid endpoint of the model is refused before any request is sent.
+    """
+    try:
+        try:
+            if model is not None:
+                _check_endpoint(model)
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # report a full disk here, not when Python exits
+    except (CannotRunError, TrackerError) as error:
+        warn(str(error))
+        raise typer.Exit(FOUND if isinstance(error, TrackerError) else CANNOT_RUN) from None
+    except (PynamoDBException, BotoCoreError, ClientError) as error:
+        warn(f"{location(model)}: {one_line(error)}" if model else one_line(error))
+        raise typer.Exit(CANNOT_RUN) from None
+    except BrokenPipeError:  # typer exits quietly: the reader has seen enough
+        raise
+    except OSError as error:
+        with suppress(OSError):
+            discard(sys.stdout)
+        with suppress(OSError):
+            warn(f"cannot write to stdout: {error.strerror or error}")
+        raise typer.Exit(CANNOT_RUN) from None
+
+
+def _check_endpoint(model: type[Task]) -> None:
+    try:
+        host = urlsplit(model.tracker.connection().connection.client.meta.endpoint_url)
+        _ = host.port
+    except ValueError as error:
+        raise CannotRunError(
+            f"table {model.Meta.table_name}: {one_line(error)}: check Meta.host and AWS_ENDPOINT_URL_DYNAMODB"
+        ) from None
+
+
+def stdin() -> TextIO:
+    """Return stdin; a CannotRunError if it is closed."""
+    if sys.stdin is None:
+        raise CannotRunError("stdin is closed, but the command has to read it: redirect a file to it, as in < FILE")
+    return sys.stdin
+
+
+def location(model: type[Task]) -> str:
+    """Return the table and the endpoint that a command talks to."""
+    name = f"table {model.Meta.table_name}"
+    try:
+        return f"{name} at {model.tracker.connection().connection.client.meta.endpoint_url}"
+    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
+        return name
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error on one line; for an error of PynamoDB or boto3, its cause and what to do."""
+    if not isinstance(error, PynamoDBException | BotoCoreError | ClientError):
+        return " ".join(str(error).split())
+    cause = getattr(error, "cause", None) or error
+    code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
+    if isinstance(error, TableDoesNotExist) or code == "ResourceNotFoundException":
+        return (
+            "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
+            "account of your credentials"
+        )
+    if isinstance(cause, NoCredentialsError):
+        return "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if isinstance(cause, NoRegionError):
+        return "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
+    if isinstance(cause, ClientError):
+        return " ".join(f"{code}: {cause.response.get('Error', {}).get('Message')}".split())
+    return " ".join(str(cause).split())
+
 
 # Classes and functions of the user's modules.
 
@@ -59,20 +155,16 @@ def load_function(name: str) -> Callable[..., Any]:
         check_function(found)
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
-    _check_takes_context(name, found)
     function: Callable[..., Any] = found
-    return function
-
-
-def _check_takes_context(name: str, function: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions written in C have no signature
-        return
+        return function
     try:
         signature.bind(object())
     except TypeError as error:
         raise CannotRunError(f"{name} is called with the context only, but takes {signature}: {error}") from error
+    return function
 
 
 def _is_module_name(name: str) -> bool:
@@ -100,12 +192,10 @@ def _imported(name: str) -> ModuleType:
     try:
         with redirect_stdout(sys.stderr):  # stdout is for the command's own output, which programs parse
             return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise CannotRunError(f"{error}: it is neither in {here} nor installed") from error
-        raise CannotRunError(_import_failure(name, error)) from error
     except (Exception, SystemExit) as error:
-        raise CannotRunError(_import_failure(name, error)) from error
+        is_missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        why = f"{error}: it is neither in {here} nor installed" if is_missing else _import_failure(name, error)
+        raise CannotRunError(why) from error
 
 
 def _import_failure(name: str, error: BaseException) -> str:
@@ -119,7 +209,16 @@ def _import_failure(name: str, error: BaseException) -> str:
     return f"the module {name!r} cannot be imported: {type(error).__name__}{''.join(lines[-1:])}: {message}"
 
 
-# Use cases of a table.
+# Tables and their use cases.
+
+
+@contextmanager
+def table_class(app: str) -> Iterator[type[Task]]:
+    """Yield the class that `--app` names, a table's or a use case's; an error is reported, and ends the command."""
+    with exit_on_error():
+        model = load_class(app)
+    with exit_on_error(model):
+        yield model
 
 
 @contextmanager
@@ -128,7 +227,6 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     with exit_on_error():
         model = _chosen(load_class(app), app, name)
     with exit_on_error(model):
-        check_connection(model)
         yield model
 
 
@@ -137,11 +235,9 @@ def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
     """Yield the use case that is named, or all of a table, for a command that also works on a whole table."""
     with exit_on_error():
         model = load_class(app)
-        known = _known(model, app)
         is_one = name is not None or _is_use_case(model)
-        models = [_chosen(model, app, name)] if is_one else list(known.values())
+        models = [_chosen(model, app, name)] if is_one else list(_known(model, app).values())
     with exit_on_error(models[0]):
-        check_connection(models[0])
         yield models
 
 
