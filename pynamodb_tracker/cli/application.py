@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pynamodb_tracker.cli.commands import inspect, manage, run, set_up, status, transfer, worker
-from pynamodb_tracker.cli.streams import reserve_standard_descriptors
+from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 
 _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Inspect": {

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
 from pynamodb_tracker.arguments import check_function, did_you_mean
-from pynamodb_tracker.cli.streams import discard
+from pynamodb_tracker.cli.interrupts import discard
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
@@ -225,56 +225,46 @@ def table_class(app: str) -> Iterator[type[Task]]:
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     """Yield the use case that `--app` and `--use-case` name; an error is reported, and ends the command."""
     with exit_on_error():
-        model = _chosen(load_class(app), app, name)
-    with exit_on_error(model):
-        yield model
+        models = _use_cases(app, name)
+        if len(models) > 1:
+            options = ", ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
+            raise CannotRunError(f"{app} is a table with {len(models)} use cases: add one of {options}")
+    with exit_on_error(models[0]):
+        yield models[0]
 
 
 @contextmanager
 def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
     """Yield the use case that is named, or all of a table, for a command that also works on a whole table."""
     with exit_on_error():
-        model = load_class(app)
-        is_one = name is not None or _is_use_case(model)
-        models = [_chosen(model, app, name)] if is_one else list(_known(model, app).values())
+        models = _use_cases(app, name)
     with exit_on_error(models[0]):
         yield models
 
 
-def _is_use_case(model: type[Task]) -> bool:
-    return isinstance(vars(model).get("use_case_id"), UseCase)
-
-
-def _known(model: type[Task], app: str) -> dict[str, type[Task]]:
-    """Return the use cases of the table that are imported."""
+def _use_cases(app: str, name: str | None) -> list[type[Task]]:
+    """Return the use case that is named, or all of the table that are imported."""
+    model = load_class(app)
+    if name is None and isinstance(vars(model).get("use_case_id"), UseCase):
+        return [model]
     known = cast("dict[str, type[Task]]", dict(sorted(model.tracker.table.use_cases.items())))
     if not known:
         raise CannotRunError(f"{app} is a table, but none of its use cases is imported: name one of them with --app")
-    return known
-
-
-def _chosen(model: type[Task], app: str, name: str | None) -> type[Task]:
-    if name is None and _is_use_case(model):
-        return model
-    known = _known(model, app)
-    if name is not None:
-        found = next((each for key, each in known.items() if name in (key, each.__name__)), None)
-        if found is None:
-            hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-            raise CannotRunError(f"{app} has no use case {name!r}{hint}")
-        return found
-    if len(known) > 1:
-        options = ", ".join(f"--use-case {key}" for key in known)
-        raise CannotRunError(f"{app} is a table with {len(known)} use cases: add one of {options}")
-    return next(iter(known.values()))
+    if name is None:
+        return list(known.values())
+    found = [each for key, each in known.items() if name in (key, each.__name__)]
+    if not found:
+        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+        raise CannotRunError(f"{app} has no use case {name!r}{hint}")
+    return found[:1]
 
 
 # Steps and states.
 
 
-def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
-    """Return the steps of a use case, in order."""
-    return [getattr(model, codes.step) for codes in model.tracker.steps]
+def steps_of(model: type[Task], name: str | None = None) -> list[BoundStep[Any]]:
+    """Return the steps of a use case, in order, or only the one that is named."""
+    return [step_named(model, name)] if name else [getattr(model, codes.step) for codes in model.tracker.steps]
 
 
 def step_named(model: type[Task], name: str) -> BoundStep[Any]:

@@ -1,7 +1,5 @@
 """Files of tasks, CSV or JSON lines: each line read as what `create` takes."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import json
@@ -13,7 +11,7 @@ from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TextIO
 
 from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
@@ -51,18 +49,17 @@ class Line:
 class File:
     """An open file of tasks; `size` is in bytes, and None for a pipe."""
 
-    def __init__(self, name: str, raw: BinaryIO, form: Format | None, size: int | None) -> None:
+    def __init__(self, name: str, source: TextIO, form: Format | None, size: int | None) -> None:
         self.name = name
         self.size = size
-        self._raw = raw
-        self._source = TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        head = list(_through_first_filled(self._source))
+        self._source = source
+        head = list(_through_first_filled(source))
         first = head[-1] if head else ""
         self.is_empty = not first.strip()
         """Whether all its lines are empty."""
         guessed = Format.JSONL if first.lstrip()[:1] in {"{", "["} else Format.CSV
         self.form = form or _FORMATS.get(Path(name).suffix.lower()) or guessed
-        self._text: Iterable[str] = chain(head, self._source)
+        self._text: Iterable[str] = chain(head, source)
         self.columns: list[str] = []
         """The header of a CSV file."""
         if self.form is Format.CSV:
@@ -70,14 +67,10 @@ class File:
             self._rows = csv.reader(map(_check_utf8, self._text), delimiter=delimiter, strict=True)
             self.columns = self._header()
 
-    def release(self) -> None:
-        """Leave the underlying file open."""
-        self._source.detach()
-
     @property
     def position(self) -> int | None:
         """How many bytes were read."""
-        return None if self.size is None else self._raw.tell()
+        return None if self.size is None else self._source.buffer.tell()
 
     def lines(self) -> Iterator[Line]:
         """Yield the lines that are not empty, after the header."""
@@ -142,22 +135,21 @@ def _refuse_constant(constant: str) -> None:
 @contextmanager
 def open_tasks(name: str, form: Format | None) -> Iterator[File]:
     """Open a file by its name, or stdin as `-`; a CannotRunError says why it cannot be read."""
-    with _open_binary(name) as raw:
+    with _open_text(name) as source:
         size = Path(name).stat().st_size if name != "-" and Path(name).is_file() else None
-        source = File("stdin" if name == "-" else name, raw, form, size)
-        try:
-            yield source
-        finally:
-            source.release()
+        yield File("stdin" if name == "-" else name, source, form, size)
 
 
-def _open_binary(name: str) -> AbstractContextManager[BinaryIO]:
+def _open_text(name: str) -> AbstractContextManager[TextIO]:
     if name == "-":
-        return nullcontext(stdin().buffer)
+        source = stdin()
+        if isinstance(source, TextIOWrapper):
+            source.reconfigure(encoding="utf-8-sig", errors="surrogateescape", newline="")
+        return nullcontext(source)
     if name.endswith(".gz"):
         raise CannotRunError(f"{name} is compressed: zcat {name} | pynamodb-tracker load -")
     try:
-        return Path(name or "''").open("rb")
+        return Path(name or "''").open(encoding="utf-8-sig", errors="surrogateescape", newline="")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise CannotRunError(f"{name or repr(name)}: {getattr(error, 'strerror', error)}") from None
 

@@ -136,11 +136,6 @@ _NOT_IN_TABLES = frozenset({"errors", "creation", "unfinished", "saves"})
 """Attributes of the tracker's own that no table shows."""
 
 
-def is_hidden(task: Task) -> bool:
-    """Return whether a task cannot be shown in a table, because an attribute that tables show cannot be read."""
-    return not unreadable_in(task).keys().isdisjoint(task.tracker_attributes - _NOT_IN_TABLES)
-
-
 class Damaged:
     """Reports the damaged ones among the tasks that a command reads."""
 
@@ -149,27 +144,35 @@ class Damaged:
         self._own_too = own_too
         self.read = 0
         """How many tasks were read, damaged ones included."""
-        self._damaged = 0
+        self._any = False
 
     def reported(self, tasks: Iterable[Task]) -> Iterator[Task]:
         """Yield all the tasks, and report what cannot be read of them."""
         for task in tasks:
             self.read += 1
             unread = unreadable_in(task)
-            if unread and (self._own_too or is_hidden(task)):
+            if unread and (self._own_too or _is_hidden(task, unread)):
                 self.report(task.task_id, unread)
             yield task
 
+    def readable(self, tasks: Iterable[Task]) -> Iterator[Task]:
+        """Yield the tasks that a table can show, and report the others, too."""
+        return (task for task in self.reported(tasks) if not _is_hidden(task, unreadable_in(task)))
+
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
-        """Count a task, and print what cannot be read of it."""
-        self._damaged += 1
+        """Print what cannot be read of a task."""
+        self._any = True
         reasons = ", ".join(f"{name} ({one_line(error)})" for name, error in unread.items())
         warn(f"{task_id}  cannot be read: {reasons}")
 
     def exit(self) -> None:
         """Exit with 1 if a task was damaged."""
-        if self._damaged:
+        if self._any:
             raise typer.Exit(FOUND)
+
+
+def _is_hidden(task: Task, unread: Mapping[str, Exception]) -> bool:
+    return not unread.keys().isdisjoint(task.tracker_attributes - _NOT_IN_TABLES)
 
 
 # Groups of tasks with the same error.

@@ -52,12 +52,12 @@ def list_tasks(
         of, damaged = command.state_named(model, state), tasks.Damaged(own_too=True)
         asked = None if most is None else most + 1
         found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
-        shown = damaged.reported(islice(found, most))
+        shown = islice(found, most)
         if as_json:
-            terminal.say_json_array(map(tasks.task_as_json, shown))
+            terminal.say_json_array(map(tasks.task_as_json, damaged.reported(shown)))
         else:
-            readable = (task for task in shown if not tasks.is_hidden(task))
-            terminal.print_table(tasks.COLUMNS[of.status], (tasks.row_of(of.status, task) for task in readable))
+            rows = (tasks.row_of(of.status, task) for task in damaged.readable(shown))
+            terminal.print_table(tasks.COLUMNS[of.status], rows)
         if not (damaged.read or as_json):
             terminal.say(f"no task of {model.__name__} is {command.name_of(of)}")
         if next(found, None) is not None:
@@ -84,12 +84,11 @@ def errors(
     groups, damaged = tasks.ErrorGroups(), tasks.Damaged(own_too=False)
     with command.use_case(name, use_case_name) as model:
         command.check_window(since, until)
-        for of in [command.step_named(model, step)] if step else command.steps_of(model):
+        for of in command.steps_of(model, step):
             for state in (of.failed, of.ignored):
-                for task in damaged.reported(state.query(since=since, until=until, with_data=False)):
-                    if not tasks.is_hidden(task):
-                        error = task.last_error or "no error is recorded"
-                        groups.add(command.name_of(state), task.task_id, error, task.update_time)
+                for task in damaged.readable(state.query(since=since, until=until, with_data=False)):
+                    error = task.last_error or "no error is recorded"
+                    groups.add(command.name_of(state), task.task_id, error, task.update_time)
         found = groups.sorted()
         if as_json:
             terminal.say_json_array(asdict(group) | {"newest": tasks.stamp(group.newest)} for group in found)
@@ -105,11 +104,9 @@ def errors(
 
 def _group_row(group: tasks.ErrorGroup, *, with_step: bool) -> list[terminal.Cell]:
     style = "magenta" if group.state.endswith("ignored") else "red"
-    newest, shown = (
-        terminal.age(clock.now() - group.newest),
-        group.state if with_step else group.state.rpartition(".")[2],
-    )
-    return [f"{group.tasks:,}", styled(shown, style), newest, styled(group.example, "bold"), group.error]
+    state = group.state if with_step else group.state.rpartition(".")[2]
+    newest = terminal.age(clock.now() - group.newest)
+    return [f"{group.tasks:,}", styled(state, style), newest, styled(group.example, "bold"), group.error]
 
 
 def stuck(
@@ -127,7 +124,7 @@ def stuck(
     """
     damaged = tasks.Damaged(own_too=False)
     with command.use_case(name, use_case_name) as model:
-        found = _stuck([command.step_named(model, step)] if step else command.steps_of(model), damaged)
+        found = _stuck(command.steps_of(model, step), damaged)
         first = next(found, None)
         all_found = [] if first is None else chain([first], found)
         if as_json:
@@ -147,8 +144,8 @@ def stuck(
 def _stuck(steps: list[BoundStep[Any]], damaged: tasks.Damaged) -> Iterator[tuple[BoundStep[Any], Task]]:
     for step in steps:
         expired = clock.now() - step.model.tracker.margin
-        for task in damaged.reported(due_until(step.in_progress, expired)):
-            if tasks.is_abandoned(task) and not tasks.is_hidden(task):
+        for task in damaged.readable(due_until(step.in_progress, expired)):
+            if tasks.is_abandoned(task):
                 yield step, task
 
 

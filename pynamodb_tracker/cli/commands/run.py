@@ -23,8 +23,7 @@ from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
-from pynamodb_tracker.cli.streams import last_output, safe_stderr
+from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.tasks import ErrorGroups
 from pynamodb_tracker.cli.terminal import count, say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
@@ -163,8 +162,11 @@ class Selection:
     def count(self) -> int:
         """Return how many tasks there are at most: those that are not due yet are counted, too."""
         states = [*(self.only or (self.step.pending, self.step.failed)), *([self.step.ignored] if self.ignored else [])]
-        number = sum(state.count(since=self.since, until=self.until) for state in states)
+        number = self._count(states)
         return number if self.limit is None else min(number, self.limit)
+
+    def _count(self, states: Iterable[State[Any]]) -> int:
+        return sum(state.count(since=self.since, until=self.until) for state in states)
 
     def feed(self, threads: int) -> Feed:
         """Return the ids of all tasks but the ignored ones, the oldest first."""
@@ -188,19 +190,16 @@ class Selection:
         """Return why there was nothing to run: tasks that are not due yet, if any."""
         states = self.only or (self.step.pending, self.step.failed)
         limit = None if self.error_like else 1
-        due: list[datetime | None] = [
+        due: list[datetime] = [
             task.due_time
             for state in states
             for task in self._matching(state.query(since=self.since, until=self.until, limit=limit, with_data=False))
         ]
-        waiting = len(due)
-        if not self.error_like:
-            waiting = sum(state.count(since=self.since, until=self.until) for state in states)
+        waiting = len(due) if self.error_like else self._count(states)
         reason = f"nothing to run at {self.step.name}"
         if not waiting:
             return f"{reason}: no matching task is due"
-        first = min((time for time in due if time is not None), default=None)
-        when = "" if first is None else f" (the first one {terminal.between(first)})"
+        when = f" (the first one {terminal.between(min(due))})" if due else ""
         such = f" with {self.error_like!r} in the error" if self.error_like else ""
         return f"{reason}: {count(waiting)}{such} not due yet{when}; reopen makes failed tasks due at once"
 
@@ -305,14 +304,16 @@ class WatchedBatch:
     @property
     def done(self) -> int:
         """How many tasks have an outcome."""
-        return sum(map(self.number, ("succeeded", "failed", "ignored", "refused")))
+        return sum(self._counted().values()) + self.number("refused")
+
+    def _counted(self) -> dict[str, int]:
+        return {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
 
     # What it prints.
 
     def numbers(self) -> str:
         """Return how many tasks have each outcome, without zeros."""
-        counted = {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
-        counted |= {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
+        counted = self._counted() | {"taken by others": self.taken, "refused": self.number("refused") - self.taken}
         return ", ".join(f"{number:,} {outcome}" for outcome, number in counted.items() if number) or "nothing yet"
 
     def report_waiting(self) -> None:
@@ -330,12 +331,11 @@ class WatchedBatch:
 
     def print_json(self, *, stopped: bool) -> None:
         """Print the report as JSON."""
-        counted = {outcome: self.number(outcome) for outcome in ("succeeded", "failed", "ignored")}
         refused = {
             task_id: f"{type(error).__name__}: {command.one_line(error)}" for task_id, error in self.refused.items()
         }
         others = {"taken": self.taken, "refused": refused, "released": self.released}
-        terminal.say_json({**counted, **others, "seconds": round(self._seconds(), 1), "stopped": stopped})
+        terminal.say_json({**self._counted(), **others, "seconds": round(self._seconds(), 1), "stopped": stopped})
 
     def print_report(self, *, stopped: bool) -> None:
         """Print the outcomes, why some tasks failed, and what was refused."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
@@ -70,22 +69,20 @@ def _print(model: type[Task], findings: Sequence[Finding], *, as_json: bool) -> 
         found = {"table": table.table_name, "endpoint": endpoint, "use_cases": known, "findings": findings}
         typer.echo(json.dumps(found, indent=2, default=asdict))
     else:
-        title = f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}"
-        _print_findings(Console(highlight=False), title, findings)
+        say(f"table {table.table_name} at {endpoint}\nuse cases known here: {', '.join(known) or 'none'}")
+        counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
+        say(", ".join(f"{number} {severity}" for number, severity in counted if number) or "as the model declares it")
+        _print_findings(findings)
 
 
-def _print_findings(console: Console, title: str, findings: Sequence[Finding]) -> None:
+def _print_findings(findings: Sequence[Finding]) -> None:
     """Print a block of lines for each finding: columns would be too narrow for sentences."""
-    counted = [(sum(finding.severity is each for finding in findings), each) for each in Severity]
-    summary = ", ".join(f"{number} {severity}" for number, severity in counted if number)
-    console.print(Text(f"{title}\n{summary or 'as the model declares it'}"), soft_wrap=True)
+    on = console()
     for finding in findings:
-        console.print(
-            Text.assemble("\n", (finding.severity, _STYLES[finding.severity]), ": ", (finding.subject, "bold"))
-        )
+        say(Text.assemble("\n", (finding.severity, _STYLES[finding.severity]), ": ", (finding.subject, "bold")), on)
         parts = {"is": finding.found, "should": finding.expected, "means": finding.meaning, "do": finding.to_do}
         for label, text in parts.items():
-            console.print(Text(_hanging(f"  {label}:", text, console.width)), soft_wrap=True)
+            say(_hanging(f"  {label}:", text, on.width), on)
 
 
 def _hanging(label: str, text: str, width: int) -> str:

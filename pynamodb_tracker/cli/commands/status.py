@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, NoReturn
 
@@ -14,7 +14,6 @@ from rich.text import Text
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, name_of, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, count, say, write
-from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
 _WIDEST, _WIDEST_IN_PIPE = 60, 40
@@ -23,8 +22,6 @@ _WIDEST, _WIDEST_IN_PIPE = 60, 40
 _INTERVAL = timedelta(seconds=5)
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-
-Counts = Mapping[State[Any], int]
 
 
 def status(
@@ -90,11 +87,12 @@ def _lines(models: Sequence[type[Task]], on: Console) -> Iterator[Text]:
     for number, model in enumerate(models):
         if number:
             yield Text()
-        yield from _lines_of(model, model.counts(), on)
+        yield from _lines_of(model, on)
 
 
-def _lines_of(model: type[Task], counts: Counts, on: Console) -> Iterator[Text]:
+def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     """Yield a title with the sum, and a line for each state."""
+    counts = model.counts()
     total = sum(counts.values())
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}")
     names = [(state.step, str(state.status) if state.status else name_of(state)) for state in counts]

@@ -16,8 +16,7 @@ from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, one_line
-from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
-from pynamodb_tracker.cli.streams import last_output, safe_stderr
+from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
 from pynamodb_tracker.cli.tasks import Damaged, attributes_of, stamp
 from pynamodb_tracker.cli.terminal import Progress, count, progress, say, warn, write

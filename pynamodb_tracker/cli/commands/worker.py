@@ -1,14 +1,16 @@
 """`worker`: runs steps' functions on tasks as they become due, until it is stopped."""
 
+import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from io import TextIOWrapper
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from pynamodb.exceptions import PynamoDBException
@@ -16,14 +18,16 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.cli import command
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
-from pynamodb_tracker.cli.streams import SafeStream, last_output, log_to_stderr, logging_to_stderr, stdout_to_stderr
-from pynamodb_tracker.cli.terminal import age, say, say_json, warn
+from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
+from pynamodb_tracker.cli.terminal import age, escaped, say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker import Tally, Worker
 from pynamodb_tracker.worker.shutdown import AT_ONCE
+
+log = logging.getLogger("pynamodb_tracker")
 
 Tallies = Mapping[BoundStep[Any], Tally]
 
@@ -96,7 +100,11 @@ def worker(
             built = Worker(functions, **options)
         except ValueError as error:
             raise CannotRunError(str(error)) from None
-        _try_first_request(functions)
+        try:  # an error that will not pass, such as a missing table, is reported before the worker says that it runs
+            next(iter(functions)).next_due()
+        except PynamoDBException as error:
+            if not is_temporary(error):
+                raise
         steps = ", ".join(map(_name_of, functions))
         how_to_stop = "Ctrl-C or SIGTERM stops the worker gracefully, a second Ctrl-C at once"
         warn(f"{steps} on {command.location(models[0])}: {how_to_stop}")
@@ -126,15 +134,6 @@ def _functions(
     return {step: _FunctionByName(load_function(function), function, app, among) for step, function in names.items()}
 
 
-def _try_first_request(functions: Mapping[BoundStep[Any], object]) -> None:
-    """Raise an error that will not pass, such as a missing table, before the worker says that it has started."""
-    try:
-        next(iter(functions)).next_due()
-    except PynamoDBException as error:
-        if not is_temporary(error):
-            raise
-
-
 def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
     """Run the worker until it ends; a closed terminal stops it, too, unless SIGHUP is ignored, as with nohup."""
 
@@ -142,11 +141,14 @@ def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
         built.stop()
 
     try:
-        with stdout_to_stderr(built.stop), logging_to_stderr(), handling({"SIGHUP": on_hangup}):
+        with stdout_to_stderr(built.stop), _logging_to_stderr(), handling({"SIGHUP": on_hangup}):
             return built.run(until_idle=until_idle)
     except KeyboardInterrupt as error:
         if error.args == (AT_ONCE,):
-            _exit_at_once()
+            warn("stopped at once: running tasks stay in progress until their locks expire, and are then taken over")
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(command.INTERRUPTED)  # a normal exit would wait for threads that functions have started
         raise
     except SystemExit as error:
         warn(f"a function called sys.exit({error}): the worker stopped gracefully")
@@ -155,14 +157,6 @@ def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
         if processes == 1:
             raise
         raise CannotRunError(str(error)) from error  # a process could not start; it printed why
-
-
-def _exit_at_once() -> NoReturn:
-    """Exit without waiting for threads that functions have started, as a normal exit would."""
-    warn("stopped at once: running tasks stay in progress until their locks expire, and are then taken over")
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(command.INTERRUPTED)
 
 
 def _print(tallies: Tallies, took: float, *, as_json: bool) -> None:
@@ -183,21 +177,46 @@ def _name_of(step: BoundStep[Any]) -> str:
     return f"{step.model.__name__}.{step.name}"
 
 
+class _Lines(logging.Formatter):
+    """Lines with the time and its zone, which cannot steer a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(escaped, super().format(record).split("\n")))
+
+
+def _log_to_stderr() -> logging.Handler | None:
+    """Print what the library logs; None, and no change, if the program has configured logging itself."""
+    if log.hasHandlers():
+        return None
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S%z"))
+    log.addHandler(handler)
+    log.setLevel(log.level or logging.INFO)
+    return handler
+
+
+@contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    """Print what the library logs inside of the block, as `_log_to_stderr` does."""
+    level, handler = log.level, _log_to_stderr()
+    try:
+        yield
+    finally:
+        if handler is not None:
+            log.removeHandler(handler)
+            log.setLevel(level)
+
+
 def _load_in_process(name: str, app: str, among: Sequence[str]) -> Callable[..., Any]:
     """Return a function in a worker process, after importing all modules, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # otherwise a pipe gets what functions print much later, or never
-    _use_safe_streams()
+    for stream_name in ("stdout", "stderr"):  # a write error fails no task: the parent process notices it, and stops
+        if (stream := getattr(sys, stream_name)) is not None:
+            setattr(sys, stream_name, SafeStream(stream, bool))
     command.load_class(app)
     functions = {each: load_function(each) for each in among}
-    log_to_stderr()
+    _log_to_stderr()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent process handles it
     return functions[name]
-
-
-def _use_safe_streams() -> None:
-    """Keep write errors of stdout and stderr from failing tasks: the parent process notices them, and stops."""
-    for name in ("stdout", "stderr"):
-        if (stream := getattr(sys, name)) is not None:
-            setattr(sys, name, SafeStream(stream, bool))
