@@ -173,8 +173,6 @@ def styled(text: str, style: str = "") -> Text:
 _LINE_EVERY = 5.0
 """Seconds between two plain lines."""
 
-_SHOW_CURSOR = b"\n\x1b[?25h"
-
 
 class Progress:
     """Shows on stderr how far a command is: by a live bar at a terminal, by a line from time to time elsewhere."""
@@ -204,7 +202,7 @@ class Progress:
         """Show the cursor again, for a process that exits at once."""
         if self._bar is not None:
             with suppress(OSError):
-                os.write(2, _SHOW_CURSOR)  # without the lock of the bar, which a stuck thread may hold
+                os.write(2, b"\n\x1b[?25h")  # without the lock of the bar, which a stuck thread may hold
 
 
 @contextmanager

@@ -193,10 +193,9 @@ def show(
 def _read(model: type[Task], task_id: str) -> Task:
     """Return the task with all of it that can be read; `get_task` refuses a damaged one."""
     try:
-        found = hydration.rows(model, [check_task_id(task_id)])
+        found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
     except ValueError as error:
         raise command.CannotRunError(str(error)) from None
-    found = hydration.fill(model, found)
     if task_id not in found:
         raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
     return found[task_id]
@@ -221,9 +220,8 @@ def _facts(task: Task) -> Iterator[Text]:
         yield _line("lock expires", _time(task.lock_expire_time))
     if task.worker:
         yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
-    expires: datetime | None = task.expire_time
-    if expires is not None:
-        yield _line("kept until", _time(expires))
+    if task.expire_time is not None:
+        yield _line("kept until", _time(task.expire_time))
 
 
 def _next(task: Task, step: BoundStep[Any] | None) -> str:

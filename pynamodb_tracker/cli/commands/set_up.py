@@ -30,8 +30,6 @@ _WIDEST, _NARROWEST, _INDENT = 100, 40, 10
 
 _COUNT, _WORKERS = 200, 4
 
-_STOPPING = "stopping: the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
-
 
 def create_table(*, name: opt.App) -> None:
     """Create the table as its class declares it, and wait until it is active. An existing table is not changed."""
@@ -162,7 +160,8 @@ class _Demo:
 
     def report_waiting(self) -> None:
         if self._options.endpoint_url:
-            say(_STOPPING, self._console)  # not on stderr: the live bars on stdout would overwrite it
+            text = "the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
+            say(f"stopping: {text}", self._console)  # not on stderr: the live bars on stdout would overwrite it
 
     def report_left(self) -> None:
         self._console.show_cursor()

@@ -57,19 +57,16 @@ def status(
 
 
 def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
-    return {"table": models[0].Meta.table_name, "use_cases": [_counts_as_json(model) for model in models]}
-
-
-def _counts_as_json(model: type[Task]) -> dict[str, Any]:
-    counts = model.counts()
-    return {
-        "use_case": model.tracker.use_case.name,
-        "tasks": sum(counts.values()),
-        "states": [
+    use_cases = []
+    for model in models:
+        counts = model.counts()
+        states = [
             {"step": state.step, "state": state.status, "code": state.code, "tasks": number}
             for state, number in counts.items()
-        ],
-    }
+        ]
+        name = model.tracker.use_case.name
+        use_cases.append({"use_case": name, "tasks": sum(counts.values()), "states": states})
+    return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
 def _watch(models: Sequence[type[Task]], on: Console, pause: float) -> NoReturn:
