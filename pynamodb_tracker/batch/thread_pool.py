@@ -30,7 +30,7 @@ def in_threads(
     `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
     more once `stopped` is set. An exception stops the feeding, and is raised once all running calls have returned.
     """
-    paced = items if rate is None else _paced(items, timedelta(seconds=1 / rate), stopped)
+    paced = items if rate is None else _paced(items, timedelta(seconds=1 / rate), stopped or threading.Event())
     if threads == 1:
         for item in paced:
             function(item)
@@ -62,21 +62,16 @@ def _watched(function: Callable[[Item], None], item: Item, failed: threading.Eve
         raise
 
 
-def _paced(items: Iterable[Item], interval: timedelta, stopped: threading.Event | None) -> Iterator[Item]:
+def _paced(items: Iterable[Item], interval: timedelta, stopped: threading.Event) -> Iterator[Item]:
     """Yield an item per interval; the thread that feeds the others waits, so that Ctrl-C can end the wait."""
     turn: datetime | None = None
     for item in items:
         now = clock.now()
         if turn is not None and now < turn <= now + interval:  # setting the clock back does not lengthen the wait
-            _sleep((turn - now).total_seconds(), stopped)
+            left = (turn - now).total_seconds()
+            while left > 0 and not stopped.is_set():  # waiting for the event would not move a stopped clock
+                clock.sleep(min(left, _GLANCE))
+                left -= _GLANCE
             now = turn
         turn = now + interval
         yield item
-
-
-def _sleep(seconds: float, stopped: threading.Event | None) -> None:
-    """Sleep, in short parts if an event can end it: waiting for the event itself would not move a stopped clock."""
-    longest = seconds if stopped is None else _GLANCE
-    while seconds > 0 and not (stopped and stopped.is_set()):
-        clock.sleep(min(seconds, longest))
-        seconds -= longest

@@ -177,7 +177,7 @@ _LINE_EVERY = 5.0
 class Progress:
     """Shows on stderr how far a command is: by a live bar at a terminal, by a line from time to time elsewhere."""
 
-    def __init__(self, title: str, bar: LiveBar | None) -> None:
+    def __init__(self, title: str = "", bar: LiveBar | None = None) -> None:
         self._title = title
         self._bar = bar
         self._next_line = time.monotonic() + _LINE_EVERY
@@ -210,7 +210,7 @@ def progress(title: str, total: float | None) -> Iterator[Progress]:
     """Yield what shows progress; `total` is None if it is unknown."""
     on = console(stderr=True)
     if not on.is_interactive:
-        yield Progress(title, None)
+        yield Progress(title)
         return
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
     from rich.progress import Progress as Bar  # noqa: PLC0415 - slow to import, and only needed here

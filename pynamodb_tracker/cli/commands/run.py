@@ -221,7 +221,7 @@ class WatchedBatch:
     threads: int = 4
     rate: float | None = None
     heartbeat: bool = False
-    progress: terminal.Progress | None = None
+    progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
     groups: ErrorGroups = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
@@ -268,8 +268,7 @@ class WatchedBatch:
             attempt.add_to(self.report)
             self.released += attempt.outcome == "released"
             self.taken += attempt.was_taken
-            if self.progress is not None:
-                self.progress.show(self.done, self.numbers())
+            self.progress.show(self.done, self.numbers())
         if self.stop:
             raise KeyboardInterrupt
         if isinstance(attempt.error, Exception) and attempt.outcome == "refused" and _concerns_all(attempt.error):
@@ -326,8 +325,7 @@ class WatchedBatch:
         """Print which tasks the second Ctrl-C leaves locked."""
         left = ", ".join(sorted(self.running)) or "none"
         warn(f"stopped at once: these tasks stay in progress until their locks expire, and are then taken over: {left}")
-        if self.progress is not None:
-            self.progress.leave()
+        self.progress.leave()
 
     def print_json(self, *, stopped: bool) -> None:
         """Print the report as JSON."""

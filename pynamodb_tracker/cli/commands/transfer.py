@@ -93,7 +93,7 @@ class _Load:
     created: int = 0
     existing: int = 0
     bad: int = 0
-    progress: Progress | None = None
+    progress: Progress = field(default_factory=Progress)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
@@ -114,8 +114,7 @@ class _Load:
     def report_left(self) -> None:
         """Print how far the load was at the second Ctrl-C."""
         warn(f"stopped at once; {self.numbers()}")
-        if self.progress is not None:
-            self.progress.leave()
+        self.progress.leave()
 
     def _lines(self) -> Iterator[Line]:
         for line in self.source.lines():
@@ -146,8 +145,7 @@ class _Load:
             warn(f"{self.source.name}:{line.number}: {problem}")
             if not self.keep_going:
                 raise _BadLineError
-        if self.progress is not None:
-            self.progress.show(self.source.position or 0, self.numbers())
+        self.progress.show(self.source.position or 0, self.numbers())
 
 
 @contextmanager
