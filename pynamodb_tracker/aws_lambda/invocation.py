@@ -286,7 +286,7 @@ class InvocationLog:
 def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
     task, error = attempt.task, attempt.error
     if attempt.set_aside:
-        return logging.ERROR, f"was set aside and will not run again unless it is reopened: {task.last_error}"
+        return logging.ERROR, f"became ignored and will not run again unless it is reopened: {task.last_error}"
     if attempt.ctx is None:
         return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
     if attempt.outcome == "succeeded":

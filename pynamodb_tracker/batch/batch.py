@@ -25,7 +25,7 @@ Start = Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]
 
 Outcome = Literal["succeeded", "failed", "ignored", "refused", "released"]
 """What became of a task. refused: it was not started, or how it ended could not be recorded. released: the attempt was
-given back and does not count."""
+released and does not count."""
 
 
 @dataclass(slots=True)

@@ -130,7 +130,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return released
 
     def _start_heartbeat(self, lock: Lock[T]) -> None:
-        """Start the heartbeat; if that fails, the attempt is given back, because its block never started."""
+        """Start the heartbeat; if that fails, the attempt is released, because its block never started."""
         self.heartbeat = Heartbeat(lock, self.lock_for)
         try:
             self.heartbeat.start()
@@ -261,14 +261,14 @@ def _has_pending_success(lock: Lock[T]) -> bool:
 def _given_back(lock: Lock[T]) -> LockLostError:
     task_id = lock.task.task_id
     return LockLostError(
-        f"cannot finish {lock.step} of {type(lock.task).__name__} {task_id!r}: it was given back while the block still "
+        f"cannot finish {lock.step} of {type(lock.task).__name__} {task_id!r}: it was released while the block still "
         "ran, so that another worker can take it",
         task_id=task_id,
     )
 
 
 def _end_after_give_back(lock: Lock[T], error: BaseException | None) -> bool:
-    """Record nothing: the task was given back while the block ran."""
+    """Record nothing: the task was released while the block ran."""
     lost = lock.lost or _given_back(lock)
     if error is None:
         raise lost

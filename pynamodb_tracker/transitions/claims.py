@@ -151,10 +151,10 @@ def _give_back(statements: StepStatements[T], task_id: str, tokens: Collection[s
     except (PynamoDBException, TrackerError) as error:
         until = f"until {now + lock_for} at the latest"
         return (
-            f"{task} could not be given back: it may stay locked {until}, with no worker on it; then start "
+            f"{task} could not be released: it may stay locked {until}, with no worker on it; then start "
             f"takes it over: {error}"
         )
-    return f"{task} was locked by this call, and was given back"
+    return f"{task} was locked by this call, and was released"
 
 
 def _next(statements: StepStatements[T], row: T, operation: str, also_from: Collection[int]) -> PreparedWrite:

@@ -62,11 +62,11 @@ class Tally:
     failed: int = 0
     """These attempts failed; the tasks will be tried again."""
     ignored: int = 0
-    """These were set aside: their last attempt failed or was used up, or the function gave up."""
+    """These became ignored: no attempt is left, or the function gave up."""
     refused: int = 0
     """These were not started, mostly because another worker had them first, or their end could not be recorded."""
     released: int = 0
-    """These attempts were given back when the worker stopped."""
+    """These attempts were released when the worker stopped."""
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the sums."""

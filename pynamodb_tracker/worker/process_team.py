@@ -23,7 +23,7 @@ from pynamodb_tracker.worker_name import this_worker
 log = logging.getLogger("pynamodb_tracker")
 
 _TIME_TO_END = timedelta(seconds=15)
-"""What a process needs after its grace time to give back what still runs, and to end."""
+"""What a process needs after its grace time to release what still runs, and to end."""
 
 _TIME_TO_DIE = 5.0
 """Seconds to wait for the end of a killed process."""

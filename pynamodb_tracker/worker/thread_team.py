@@ -22,7 +22,7 @@ log = logging.getLogger("pynamodb_tracker")
 
 Function = Callable[[ExecutionContext[Any]], object]
 
-Left = Literal["ended", "given back", "locked"]
+Left = Literal["ended", "released", "locked"]
 """What became of a task that still ran at the end of the grace time."""
 
 _GIVE_BACK_WITHIN = 5.0
@@ -156,7 +156,7 @@ class Dispatcher:
 
 
 class WorkerAttempt(TaskAttempt[Any]):
-    """An attempt in a thread of the worker, which another thread may give back."""
+    """An attempt in a thread of the worker, which another thread may release."""
 
     def __init__(self, poller: StepPoller, task_id: str, *, heartbeat: bool, stopped: threading.Event) -> None:
         super().__init__(poller.step.codes, task_id, stopped=stopped)
@@ -199,7 +199,7 @@ class WorkerAttempt(TaskAttempt[Any]):
             self._is_being_given_back = False
         if released:
             self._count("released", None)
-            return "given back"
+            return "released"
         if self._has_ended.is_set():
             self._count("refused", None)  # unless it was counted before
         return "ended" if self._has_ended.wait(seconds) else "locked"
@@ -332,8 +332,8 @@ class ThreadTeam:
 
 def _give_back(attempt: WorkerAttempt) -> None:
     match attempt.give_back(_GIVE_BACK_WITHIN):
-        case "given back":
-            log.warning("%s still ran at the end of the grace time: it was given back", attempt)
+        case "released":
+            log.warning("%s still ran at the end of the grace time: it was released", attempt)
         case "locked":
             log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", attempt)
         case "ended":

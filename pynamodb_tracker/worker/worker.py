@@ -59,7 +59,7 @@ class Worker:
     def run(self, *, until_idle: bool = False) -> dict[BoundStep[Any], Tally]:
         """Work until `stop`, SIGTERM or SIGINT; return, by step, how many tasks were tried and what became of them.
 
-        After that, no further task is started; what runs has the grace time to end, and is then given back: its
+        After that, no further task is started; what runs has the grace time to end, and is then released: its
         function may continue, but nothing of it is recorded, so end the process soon. A second SIGINT raises
         KeyboardInterrupt at once, and what runs stays locked until its locks expire. SIGUSR1 prints to stderr what is
         being done. Signals are handled only if this is called in the main thread. With `until_idle` it returns when

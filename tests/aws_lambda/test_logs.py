@@ -81,7 +81,7 @@ def test_each_outcome_is_logged_at_its_level(
         ("INFO", "ship of Order 'done' was not started"),
         ("WARNING", "ship of Order 'set-aside' was not started"),
         ("WARNING", "ship of Order 'missing' was not started"),
-        ("ERROR", "ship of Order 'failing' (attempt 2) was set aside and will not run again unless it is reopened"),
+        ("ERROR", "ship of Order 'failing' (attempt 2) became ignored and will not run again unless it is reopened"),
     ]
     assert [record.reason for record in caplog.records] == [  # type: ignore[attr-defined]  # the handler sets it
         *("failed", "locked", "not_ready", "succeeded", "ignored", "not_found"),

@@ -64,7 +64,7 @@ def no_step_is_skipped(history: History) -> Iterator[str]:
 
 
 def attempts_are_counted(history: History) -> Iterator[str]:
-    """Expect that claims count one attempt each, unless given back, up to the limit; dead workers count, too."""
+    """Expect that claims count one attempt each, unless released, up to the limit; dead workers count, too."""
     unheard = history.unheard()
     for task, runs in history.of_tasks().items():
         for run in runs:

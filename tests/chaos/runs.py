@@ -131,7 +131,7 @@ class History:
         return by_task
 
     def unheard(self) -> Counter[str]:
-        """Return of how many claims nobody knows whether they were taken, by task; one may have been given back."""
+        """Return of how many claims nobody knows whether they were taken, by task; one may have been released."""
         return Counter(run.task for run in self.runs if run.outcome == "unknown")
 
 

@@ -147,7 +147,7 @@ def dawdle(_ctx: ExecutionContext[Order]) -> None:
 
 
 def stall(ctx: ExecutionContext[Order]) -> None:
-    """Take longer than anybody waits, and let others see that it has begun: a claim alone may be given back."""
+    """Take longer than anybody waits, and let others see that it has begun: a claim alone may be released."""
     ctx.task.note = "stalls"
     ctx.save()
     time.sleep(120)

@@ -240,7 +240,7 @@ def test_a_claim_whose_answers_are_all_lost_is_released(worker: Worker, rival: A
     with pytest.raises(UpdateError) as error:
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
 
-    assert "was given back" in error.value.__notes__[0]
+    assert "was released" in error.value.__notes__[0]
     assert rival.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
 
 
@@ -287,7 +287,7 @@ def test_a_claim_that_cannot_be_released_says_until_when_the_task_may_be_locked(
         order.confirm.run("o", lambda _: pytest.fail("the block runs"))
 
     (note,) = error.value.__notes__
-    assert "could not be given back" in note
+    assert "could not be released" in note
     assert f"until {stopped_clock.now() + LOCK}" in note
     with pytest.raises(TaskLockedError):
         rival.confirm.run("o", lambda _: None)

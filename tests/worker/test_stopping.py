@@ -155,7 +155,7 @@ def test_what_still_runs_after_the_grace_time_is_given_back(caplog: pytest.LogCa
         worker.stop()
         until(lambda: Order.get_task("o-1").state == Order.confirm.pending)
     assert Order.get_task("o-1").attempt == 0
-    assert "Order.confirm of 'o-1' (attempt 1) still ran at the end of the grace time: it was given back" in caplog.text
+    assert "Order.confirm of 'o-1' (attempt 1) still ran at the end of the grace time: it was released" in caplog.text
 
 
 def test_a_task_that_was_given_back_can_be_taken_at_once_and_its_first_run_records_nothing() -> None:
@@ -191,7 +191,7 @@ def test_a_block_that_ends_while_its_task_is_given_back_does_not_count_as_a_succ
 
     def ended_meanwhile(lock: Any) -> None:
         release(lock)
-        with pytest.raises(LockLostError, match="given back"):
+        with pytest.raises(LockLostError, match="was released"):
             run.__exit__(None, None, None)
 
     monkeypatch.setattr(transitions, "release", ended_meanwhile)

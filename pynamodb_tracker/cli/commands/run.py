@@ -228,7 +228,7 @@ class WatchedBatch:
     taken: int = 0
     """Tasks that other workers had first, which is nobody's failure."""
     released: int = 0
-    """Tasks that were claimed, and given back because of the stop."""
+    """Tasks that were claimed, and released because of the stop."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 

@@ -39,7 +39,7 @@ def test_a_repeated_claim_whose_row_cannot_be_read_is_released(network: Network)
     network.rule = met_itself
     with pytest.raises(GetError) as told:
         Order.confirm_payment.run("o-1", never)
-    assert any("was given back" in note for note in told.value.__notes__)
+    assert any("was released" in note for note in told.value.__notes__)
     assert given_back()
 
 
@@ -56,7 +56,7 @@ def test_a_claim_with_a_late_answer_that_cannot_be_extended_is_released(network:
     network.rule = late
     with pytest.raises(UpdateError) as told:
         Order.confirm_payment.run("o-1", never)
-    assert any("was given back" in note for note in told.value.__notes__)
+    assert any("was released" in note for note in told.value.__notes__)
     assert given_back()
 
 
@@ -73,7 +73,7 @@ def test_an_interrupted_claim_is_released(network: Network, stop: BaseException)
     with pytest.raises(type(stop)) as left:
         Order.confirm_payment.run("o-1", never)
     assert left.value is stop
-    assert any("was given back" in note for note in stop.__notes__)
+    assert any("was released" in note for note in stop.__notes__)
     assert given_back()
 
 
