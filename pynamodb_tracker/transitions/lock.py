@@ -10,6 +10,8 @@ from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
+from pynamodb.constants import MAP
+
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model.changes import Changes, mark_saved
@@ -169,7 +171,8 @@ class Lock(Generic[T]):
         return other_slot(self.slot)
 
     def _slot_in_row(self) -> str | None:
-        pointer = pointer_in(self.task._row_state.stored)
+        stored = self.task._row_state.stored
+        pointer = pointer_in(stored) if MAP in stored.get("data", ()) else None
         return None if pointer is None else pointer.slot
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
