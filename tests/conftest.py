@@ -57,6 +57,8 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ |= AWS_SETTINGS
+    # DynamoDB Local keeps the tables of each key apart, and processes of pytest-xdist may share one.
+    os.environ["AWS_ACCESS_KEY_ID"] += os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
