@@ -17,11 +17,10 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commits import check_in, commit, commit_success, settle_success
 from pynamodb_tracker.transitions.creations import create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
-from pynamodb_tracker.transitions.progress import extend, save
+from pynamodb_tracker.transitions.progress import check_in, commit, commit_success, extend, save, settle_success
 from pynamodb_tracker.transitions.set_asides import ignore, reopen
 from pynamodb_tracker.transitions.statements import StepStatements, get
 

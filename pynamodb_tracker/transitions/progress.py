@@ -1,23 +1,44 @@
-"""What a run does while it holds the lock: extend it, and save progress."""
+"""What a run writes while it holds the lock: its extension, saved progress, and the user's own transactions.
+
+A transaction is applied only while the lock is held, with or without the run's success. It counts as a save of the run,
+which leaves a trace in the row: if the answer got lost, one GetItem decides whether the transaction was applied. After
+another save, without content, late copies of it are refused.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.model.changes import is_too_large_for_row, raise_if_invalid, storable_changes
+from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
+from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model.changes import close, is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.commits import settle_unknown_writes
-from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.overflow_writes import put_next_version
+from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.finishes import finish_values, has_landed, wait_before_retry
+from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess
+from pynamodb_tracker.transitions.overflow_retention import expire
+from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
+from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get, user_values
 
+if TYPE_CHECKING:
+    from pynamodb.transactions import TransactWrite
+
 T = TypeVar("T", bound=TaskRow)
+
+Action = Mapping[str, Any]
+
+_DECIDE_WITHIN = timedelta(seconds=5)
+"""How long the row is read after the lock has expired without an answer."""
+
+_UNKNOWN = "an earlier try of it got no answer: it may have been applied before, and that cannot be found out"
 
 
 def extend(lock: Lock[T], lock_for: timedelta) -> None:
@@ -57,3 +78,172 @@ def save(lock: Lock[T]) -> None:
         if row is None or not is_held_by(row, statements.codes, [lock.token]) or row.saves < lock.saves:
             raise lost(lock, "save", row) from None
     lock.mark_saved(changes, sent)
+
+
+def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
+    """Apply the user's writes together while the lock is held.
+
+    Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Then nothing was applied, unless
+    a note on the error says so.
+    """
+    settle_unknown_writes(lock)
+    lock.saves += 1
+    number = lock.saves
+    unapplied = _send(lock, lock.statements.check, {"token": lock.token, "saves": str(number)}, actions)
+    if unapplied is None:
+        return
+    try:
+        if (unapplied.refused or unapplied.unheard) and _was_applied(lock, number, unheard=unapplied.unheard):
+            return
+    except LockLostError as error:
+        if unapplied.unheard:
+            error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
+        raise error from unapplied.error
+    except PynamoDBConnectionError as unknown:
+        raise _unknown_outcome(unapplied, unknown) from unknown
+    raise unapplied.error
+
+
+def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
+    """Apply the user's writes, the success, and what the block changed together; raises as `commit` does."""
+    settle_unknown_writes(lock)
+    statements = lock.statements
+    changes = sent = storable_changes(lock.task)
+    if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
+        sent = put_next_version(lock, changes)
+    else:
+        lock.saves += 1
+    slots, row = finish_values(lock, statements.codes.succeeded, attempt=0, saves=str(lock.saves), **user_values(sent))
+    success = pending.sent = SentSuccess(changes, sent, row)
+    unapplied = _send(lock, statements.commit(sent), slots, actions)
+    if unapplied is None:
+        _end_as_success(lock, pending, success)
+    elif unapplied.refused or unapplied.unheard:
+        try:
+            _decide(lock, pending, success)
+        except LockLostError as error:
+            raise error from unapplied.error
+        except PynamoDBConnectionError as unknown:
+            raise _unknown_outcome(unapplied, unknown) from unknown
+        if not pending.recorded:
+            raise unapplied.error
+    else:
+        pending.sent = None
+        raise unapplied.error
+
+
+def check_in(lock: Lock[T], transaction: TransactWrite) -> None:
+    """Put the check that the lock is held before all other actions of a user's own transaction."""
+    held = (TaskRow.lock == lock.token) & when.at(lock.statements.codes.in_progress)
+    transaction.condition_check(lock.statements.model, lock.task.task_id, lock.task.use_case_id, condition=held)
+    checks = transaction._condition_check_items  # noqa: SLF001 - its place distinguishes it from the user's own checks
+    checks.insert(0, checks.pop())
+
+
+def settle_unknown_writes(lock: Lock[T]) -> None:
+    """Find out, before more is written, what became of an earlier write that got no answer.
+
+    Raises LockLostError if this shows that the success is on record.
+    """
+    if lock.pending_success is not None:
+        settle_success(lock, lock.pending_success)
+    if lock.unsure is not None:
+        settle(lock)
+    if lock.pending_success is not None and lock.pending_success.recorded:
+        raise LockLostError(
+            f"{lock.step} of {lock.task.task_id!r} has ended: a transaction of this run, whose answer got lost, has "
+            "recorded the success, and the lock was released with it",
+            task_id=lock.task.task_id,
+        )
+
+
+def settle_success(lock: Lock[T], pending: PendingSuccess) -> None:
+    """Find out what became of a success in a transaction that got no answer; retried until the lock expires."""
+    retries = 0
+    while pending.sent is not None:
+        try:
+            _decide(lock, pending, pending.sent)
+        except PynamoDBConnectionError as error:
+            wait_before_retry(lock, lock.statements.codes.succeeded, error, retries)
+            retries += 1
+
+
+def _unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
+    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be read: {unknown}")
+    return unapplied.error
+
+
+def _decide(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> None:
+    """End the run as a success if the row shows it; otherwise make sure that late copies of it are refused."""
+    row = _read_row(lock)
+    if row is not None and is_held_by(row, lock.statements.codes, [lock.token]):
+        try:
+            settle(lock)
+        except LockLostError as proof:
+            row = proof.task  # type: ignore[assignment]  # it is of the class of the row
+        else:
+            pending.sent = None
+            return
+    if not has_landed(lock, row):
+        pending.sent = None
+        raise lost(lock, "commit a transaction of", row)
+    _end_as_success(lock, pending, success)
+
+
+def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> None:
+    """Mark the run as ended with a recorded success: it writes nothing more."""
+    lock.ended = pending.recorded = True
+    pending.error = pending.sent = None
+    lock.mark_saved(success.changes, success.sent)
+    lock.task.attribute_values.update(success.row, last_error=None)
+    close(lock.task)
+    if lock.statements.keeps_for_a_time:
+        expire(lock.statements, lock.task)
+
+
+def _send(
+    lock: Lock[T], write: PreparedWrite, values: Mapping[str, Any], actions: Sequence[Action]
+) -> Unapplied | None:
+    """Send the transaction with the task's row first, so that its place among the cancellation reasons is known."""
+    table = lock.statements.table
+    request = write.request(lock.task.tracker.key(lock.task.task_id), values)
+    own = {"Update": {"TableName": table.table_name, **request}}
+    return transact_write(table, [own, *actions], lock=lock)
+
+
+def _read_row(lock: Lock[T]) -> T | None:
+    until: datetime = max(lock.expire_time, clock.now() + _DECIDE_WITHIN)
+    return get(lock.statements.model, lock.task.task_id, until=until)
+
+
+def _was_applied(lock: Lock[T], number: int, *, unheard: bool) -> bool:
+    """Return whether the row has counted that save of this run; if not, make sure that copies still on their way fail.
+
+    A copy that arrives after the read makes `_keep_out` fail, and the next read finds it. Raises LockLostError if
+    another run has the row.
+    """
+    saves = _saves_in_row(lock)
+    while unheard and saves < number and not _keep_out(lock, saves):
+        saves = _saves_in_row(lock)
+    return saves == number
+
+
+def _keep_out(lock: Lock[T], seen: int) -> bool:
+    """Count one more save if the row still has the number that was read, so that late copies of earlier saves fail.
+
+    Return False if the row has counted another save since, which may have been this one, sent twice.
+    """
+    lock.saves += 1
+    values = {"token": lock.token, "seen_saves": str(seen), "saves": str(lock.saves)}
+    try:
+        lock.statements.send(lock.statements.keep_out, lock.task.task_id, until=lock.expire_time, **values)
+    except Refused:
+        return False
+    return True
+
+
+def _saves_in_row(lock: Lock[T]) -> int:
+    row = _read_row(lock)
+    if row is None or not is_held_by(row, lock.statements.codes, [lock.token]):
+        raise lost(lock, "commit a transaction of", row)
+    return row.saves

@@ -13,7 +13,7 @@ from pynamodb.expressions.update import RemoveAction
 from pynamodb_tracker import transitions
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock, claims, commits, conditions, creations, finishes, overflow_writes
+from pynamodb_tracker.transitions import Lock, claims, conditions, creations, finishes, overflow_writes, progress
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
@@ -135,8 +135,8 @@ def one_slot(patch: Patch) -> None:
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
     patch.setattr(overflow_writes, "settle", lambda *_: None)
-    patch.setattr(commits, "settle", lambda *_: None)
-    patch.setattr(commits, "_keep_out", lambda *_: True)
+    patch.setattr(progress, "settle", lambda *_: None)
+    patch.setattr(progress, "_keep_out", lambda *_: True)
 
 
 GUARDS = [
