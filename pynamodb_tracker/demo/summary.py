@@ -46,9 +46,13 @@ class Screen:
         self._bars = {name: self.live.add_task(name, total=goal, note="") for name, goal in goals.items()}
         self._next_line = time.monotonic() + _LINE_EVERY
 
+    def shown(self, name: str) -> int:
+        """Return how many orders were last shown to be placed, or through with a step."""
+        return int(self.live.tasks[self._bars[name]].completed)
+
     def show(self, name: str, done: int, note: str = "") -> None:
         """Show how many orders are placed, or are through with a step."""
-        before = self.live.tasks[self._bars[name]].completed
+        before = self.shown(name)
         self.live.update(self._bars[name], completed=done, note=note)
         if not self._console.is_interactive and done != before:
             self._print_line(is_placing=name == PLACING)

@@ -97,31 +97,22 @@ class Backoff:
         return whole * random.uniform(0.5, 1)  # noqa: S311 - spreads load, guards nothing
 
 
-def jitter() -> timedelta:
-    """Return up to half a second, so that workers that wait for the same time do not all poll at once."""
-    return _SHORTEST * random.random()  # noqa: S311 - spreads load, guards nothing
-
-
 class Outage:
     """Requests about one step that fail one after the other."""
 
     def __init__(self, step: str, longest: timedelta) -> None:
         self._step = step
         self._backoff = Backoff(longest)
-        self._since: datetime | None = None
+        self.since: datetime | None = None
+        """Since when requests fail; None if the last one was answered."""
         self._failures = 0
         self._next_log = clock.now()
-
-    @property
-    def is_ongoing(self) -> bool:
-        """Whether the last request failed."""
-        return self._since is not None
 
     def note_failure(self, error: Exception) -> timedelta:
         """Count a failure, log it at most once a minute, and return how long to wait."""
         now, pause = clock.now(), self._backoff.draw()
         self._failures += 1
-        since = self._since = self._since or now
+        since = self.since = self.since or now
         if now >= self._next_log:
             self._next_log = now + _LOG_INTERVAL
             log.warning(
@@ -138,9 +129,9 @@ class Outage:
 
     def note_success(self) -> None:
         """Note that a request was answered, which ends the outage."""
-        if self._since is not None:
+        if self.since is not None:
             log.info("requests about %s succeed again, after %d failures", self._step, self._failures)
-            self._since, self._failures = None, 0
+            self.since, self._failures = None, 0
             self._backoff.reset()
 
 
@@ -234,7 +225,7 @@ class StepPoller:
     def is_idle(self) -> bool:
         """Whether the last poll was answered, and found nothing to do now."""
         has_polled = self._scan is None and not self._found and self.next_poll > _EARLIEST
-        return has_polled and not self._outage.is_ongoing
+        return has_polled and self._outage.since is None
 
     def is_ready(self, now: datetime) -> bool:
         """Return whether there may be a task."""
@@ -322,8 +313,10 @@ class StepPoller:
         if self._found:
             self._backoff.reset()
         pause = self._backoff.draw()
-        until_due = self._next_due - now + jitter() if self._next_due < _LATEST else pause
-        self.next_poll = now + min(pause, until_due)
+        if self._next_due < _LATEST:  # with jitter, because all workers wait for that time
+            until_due = self._next_due - now + _SHORTEST * random.random()  # noqa: S311 - spreads load, guards nothing
+            pause = min(pause, until_due)
+        self.next_poll = now + pause
 
     def _cut(self, pause: timedelta) -> None:
         """End the scan, from whatever thread, and poll again after the pause."""

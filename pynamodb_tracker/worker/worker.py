@@ -81,7 +81,10 @@ class Worker:
             "SIGUSR1": sender(self._messages, Message.PRINT_STATUS),
         }
         with signals.handling(handlers):
-            team = self._team(settings)
+            if self._processes == 1:
+                team: ThreadTeam | ProcessTeam = ThreadTeam(settings, self._messages)
+            else:
+                team = ProcessTeam(settings, self._processes, self._messages)
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
             run_to_the_end(team, self._messages)
         for error in team.errors:
@@ -97,11 +100,6 @@ class Worker:
         self._messages.put(Message.STOP)
         if not self._entered.locked() and parent_pipe.leads_to_worker_of(self._functions):
             parent_pipe.send(Message.STOP)  # this object is a copy: the worker that runs is in another process
-
-    def _team(self, settings: WorkerSettings) -> ThreadTeam | ProcessTeam:
-        if self._processes == 1:
-            return ThreadTeam(settings, self._messages)
-        return ProcessTeam(settings, self._processes, self._messages)
 
     def _check_tables(self) -> None:
         """Raise what would make every poll fail, such as a table that does not exist."""
