@@ -22,8 +22,7 @@ T = TypeVar("T", bound=TaskRow)
 _TOO_LATE = timedelta(seconds=1)
 """With less time left, no further record is started: it would only use up an attempt."""
 
-_NAMESPACE = "pynamodb_tracker"
-_ALLOWED = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
+_NAMESPACE = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is reserved."""
 
 
@@ -243,8 +242,8 @@ def check_step(step: object) -> None:
 def check_namespace(metrics: object) -> str | None:
     """Return the namespace of the metrics; None if they are switched off."""
     if isinstance(metrics, bool):
-        return _NAMESPACE if metrics else None
-    if not (isinstance(metrics, str) and _ALLOWED.fullmatch(metrics)):
+        return "pynamodb_tracker" if metrics else None
+    if not (isinstance(metrics, str) and _NAMESPACE.fullmatch(metrics)):
         raise ValueError(
             "metrics is True, False, or a namespace: 1 to 255 letters, digits and ._/#:- that do not begin with AWS/, "
             f"not {shown(metrics)}"

@@ -30,8 +30,6 @@ from pynamodb_tracker.worker_name import working_as
 
 T = TypeVar("T", bound=TaskRow)
 
-_TIME_PER_TASK = timedelta(seconds=10)
-
 _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
 _TRIES = 4
@@ -81,7 +79,7 @@ def retry_handler(
             )
         action: _RunTasks | _SendTasks = _SendTasks(queue_url)
     else:
-        per_task = _TIME_PER_TASK if time_per_task is None else time_per_task
+        per_task = timedelta(seconds=10) if time_per_task is None else time_per_task
         action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content

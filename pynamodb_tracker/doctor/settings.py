@@ -138,15 +138,11 @@ def check_backups(description: Description) -> Iterator[Finding]:
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Point-in-time-recovery.html
     """
-    actual = description.backups
-    if isinstance(actual, Unknown):
-        found, to_do = str(actual), actual.to_do
-    elif actual.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED":
-        return
-    else:
-        found, to_do = "off", "Turn it on in the table's template or with UpdateContinuousBackups."
+    is_on = description.backups
+    if not isinstance(is_on, Unknown):
+        is_on = is_on.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus") == "ENABLED"
     meaning = "Without it, tasks that are deleted or overwritten by mistake cannot be restored."
-    yield Finding(Severity.ADVICE, "point-in-time recovery", found, "on", meaning, to_do)
+    yield from _check_is_on("point-in-time recovery", is_on, "UpdateContinuousBackups", meaning)
 
 
 def check_deletion_protection(description: Description) -> Iterator[Finding]:
@@ -154,15 +150,17 @@ def check_deletion_protection(description: Description) -> Iterator[Finding]:
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/WorkingWithTables.Basics.html#WorkingWithTables.Basics.DeletionProtection
     """
-    is_on = description.table.get("DeletionProtectionEnabled")
-    if is_on:
-        return
-    if is_on is None:
-        found, to_do = str(Unknown()), Unknown().to_do
-    else:
-        found, to_do = "off", "Turn it on in the table's template or with UpdateTable."
+    is_on = description.table.get("DeletionProtectionEnabled", Unknown())
     meaning = "Without it, a single DeleteTable request of a script or a template deletes all tasks."
-    yield Finding(Severity.ADVICE, "deletion protection", found, "on", meaning, to_do)
+    yield from _check_is_on("deletion protection", is_on, "UpdateTable", meaning)
+
+
+def _check_is_on(subject: str, is_on: object, request: str, meaning: str) -> Iterator[Finding]:
+    if isinstance(is_on, Unknown):
+        yield Finding(Severity.ADVICE, subject, str(is_on), "on", meaning, is_on.to_do)
+    elif not is_on:
+        to_do = f"Turn it on in the table's template or with {request}."
+        yield Finding(Severity.ADVICE, subject, "off", "on", meaning, to_do)
 
 
 def check_capacity(description: Description) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Outcome, TaskAttempt
@@ -21,9 +21,6 @@ from pynamodb_tracker.worker_name import this_worker
 log = logging.getLogger("pynamodb_tracker")
 
 Function = Callable[[ExecutionContext[Any]], object]
-
-Left = Literal["ended", "released", "locked"]
-"""What became of a task that still ran at the end of the grace time."""
 
 _GIVE_BACK_WITHIN = 5.0
 """Seconds that giving tasks back may take: if the network is down, their locks expire instead."""
@@ -184,14 +181,14 @@ class WorkerAttempt(TaskAttempt[Any]):
                 self._log_end()
             self._has_ended.set()
 
-    def give_back(self, seconds: float) -> Left:
-        """Release the task while its function still runs, and return how that ended within this time.
+    def give_back(self, seconds: float) -> None:
+        """Release the task while its function still runs; log it if that is done, or not possible within this time.
 
         A task that is just being claimed is released by its own thread, and a run whose end is just being recorded
         ends: both are waited for.
         """
         if self.ctx is None and self._has_ended.wait(seconds):
-            return "ended"
+            return
         with self._guard:
             self._is_being_given_back = True  # from now on the end of the block is refused; that is not to be counted
         released = self._run is not None and self._run.give_back()
@@ -199,10 +196,12 @@ class WorkerAttempt(TaskAttempt[Any]):
             self._is_being_given_back = False
         if released:
             self._count("released", None)
-            return "released"
+            log.warning("%s still ran at the end of the grace time: it was released", self)
+            return
         if self._has_ended.is_set():
             self._count("refused", None)  # unless it was counted before
-        return "ended" if self._has_ended.wait(seconds) else "locked"
+        if not self._has_ended.wait(seconds):
+            log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", self)
 
     def _start(self, task_id: str) -> Run[Any]:
         self._run = cast("Run[Any]", self._poller.step.start(task_id, heartbeat=self._heartbeat))
@@ -282,7 +281,7 @@ class ThreadTeam:
     def cut_short(self) -> None:
         """Give back what still runs; each on a thread of its own, because without a network that takes long."""
         helpers = [
-            threading.Thread(target=_give_back, args=(attempt,), daemon=True)
+            threading.Thread(target=attempt.give_back, args=(_GIVE_BACK_WITHIN,), daemon=True)
             for attempt in list(self._running.values())
         ]
         deadline = time.monotonic() + _GIVE_BACK_WITHIN
@@ -328,13 +327,3 @@ class ThreadTeam:
         finally:
             del self._running[thread]
             self._dispatcher.note_end()
-
-
-def _give_back(attempt: WorkerAttempt) -> None:
-    match attempt.give_back(_GIVE_BACK_WITHIN):
-        case "released":
-            log.warning("%s still ran at the end of the grace time: it was released", attempt)
-        case "locked":
-            log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", attempt)
-        case "ended":
-            pass

@@ -15,7 +15,7 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import thread_team
-from pynamodb_tracker.worker.thread_team import Left, ThreadTeam, WorkerAttempt
+from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerAttempt
 from tests.support.processes import until
 from tests.worker.shop import Order
 
@@ -130,9 +130,9 @@ def test_a_task_that_is_being_claimed_at_the_end_of_the_grace_time_is_given_back
     cutting = threading.Event()
     give_back, enter = WorkerAttempt.give_back, Run.__enter__
 
-    def now_cut(attempt: WorkerAttempt, seconds: float) -> Left:
+    def now_cut(attempt: WorkerAttempt, seconds: float) -> None:
         cutting.set()
-        return give_back(attempt, seconds)
+        give_back(attempt, seconds)
 
     def slow(run: Run[Any]) -> Any:
         worker.stop()
