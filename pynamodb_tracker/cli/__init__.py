@@ -1,5 +1,70 @@
-"""The command line, `pynamodb-tracker`: commands, and modules that several of them share."""
+"""The command line, `pynamodb-tracker`: the typer application, its commands in the order of --help, its own options."""
 
-from pynamodb_tracker.cli.application import app
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from inspect import cleandoc
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from pynamodb_tracker.cli.commands import inspect, manage, run, set_up, status, transfer, worker
+from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 
 __all__ = ["app"]
+
+_COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
+    "Inspect": {
+        "status": status.status,
+        "list": inspect.list_tasks,
+        "show": inspect.show,
+        "errors": inspect.errors,
+        "stuck": inspect.stuck,
+    },
+    "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
+    "Manage": {"reopen": manage.reopen, "ignore": manage.ignore, "delete": manage.delete},
+    "Transfer": {"load": transfer.load, "export": transfer.export},
+    "Set up": {"create-table": set_up.create_table, "doctor": set_up.doctor, "demo": set_up.demo},
+}
+
+
+def _help_of(docstring: str) -> str:
+    """Return a docstring with one line per paragraph, which the terminal breaks to its own width."""
+    return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
+
+
+app = typer.Typer(
+    name="pynamodb-tracker",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 for success; 1 if something failed, was refused or was found; 2 if the command cannot run, "
+    "because of wrong arguments, a missing class or table, or missing credentials; 130 after Ctrl-C.",
+)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer passes it by position
+    if wanted:
+        typer.echo(f"pynamodb-tracker {metadata.version('pynamodb-tracker')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tracker(
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback prints it
+        bool, typer.Option("--version", metavar="", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Track business-critical tasks in one DynamoDB table."""
+    reserve_standard_descriptors()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # print characters that the encoding lacks as \\u escapes
+            stream.reconfigure(errors="backslashreplace")
+
+
+for _group, _commands in _COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_group, help=_help_of(_command.__doc__ or ""))(_command)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,18 +17,12 @@ from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.cli.commands.run import Selection, WatchedBatch
 from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
-from tests.cli import command
-from tests.cli.command import Ended, read
+from tests.cli.command import read
+from tests.cli.command import run_untimed as run
 from tests.cli.shop import Order, refuse, waver
 from tests.support.processes import until
 
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
-
-
-def run(*arguments: str) -> Ended:
-    """Run a command, and leave out of its report how long it took, which depends on the machine."""
-    ended = command.run(*arguments)
-    return replace(ended, out=re.sub(r" in \d\w+(, [\d,]+/s)?$", "", ended.out, count=1, flags=re.MULTILINE))
 
 
 def states() -> dict[str, str]:
@@ -42,7 +34,7 @@ def states() -> dict[str, str]:
 @pytest.mark.usefixtures("store")
 def test_run_runs_what_there_is_to_do_and_reports_it() -> None:
     Order.create_many(["good", "bad", "lost", "worse-bad"])
-    ended = run("run", "pay", WAVER)
+    ended = run("run", "pay", WAVER, "--threads", "1")
     assert ended.code == 1
     assert [" ".join(line.split()) for line in ended.lines] == [
         "pay: 1 succeeded, 2 failed, 1 ignored",

@@ -128,9 +128,8 @@ def stuck(
         first = next(found, None)
         all_found = [] if first is None else chain([first], found)
         if as_json:
-            terminal.say_json_array(
-                tasks.task_as_json(task) | {"max_attempts": of.declared.max_attempts} for of, task in all_found
-            )
+            limits = ((task, {"max_attempts": of.declared.max_attempts}) for of, task in all_found)
+            terminal.say_json_array(tasks.task_as_json(task) | limit for task, limit in limits)
         elif first is None:
             terminal.say(f"no task of {model.__name__} is stuck{f' in {step}' if step else ''}")
         else:
@@ -179,9 +178,8 @@ def show(
         for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
             del task.attribute_values[missing]
         if as_json:
-            terminal.say_json(
-                {**found, "errors": [asdict(each) | {"time": tasks.stamp(each.time)} for each in task.errors]}
-            )
+            failures = [asdict(each) | {"time": tasks.stamp(each.time)} for each in task.errors]
+            terminal.say_json({**found, "errors": failures})
         else:
             on = terminal.console()
             for line in (*_facts(task), *_attributes(found), *_failures(task)):
