@@ -80,7 +80,7 @@ def test_it_says_first_what_it_works_on_and_what_functions_print_goes_to_stderr(
         "the worker gracefully, a second Ctrl-C at once"
     )
     assert others == ["charging o-1"]
-    assert ended.lines == ["Order.ship: 1 succeeded", "Invoice.send: nothing to do in 0s"]
+    assert ended.lines == ["Order.ship: 1 succeeded", "Invoice.send: nothing to do"]
 
 
 @pytest.mark.usefixtures("store")
@@ -507,7 +507,7 @@ def test_processes_find_the_modules_and_keep_stdout_for_the_command(server: Envi
     assert (code, [step["succeeded"] for step in json.loads(out)["steps"]]) == (0, [12, 12])
     pids = {order.data["pid"] for order in Order.ship.succeeded.query()}
     assert process.pid not in pids
-    assert err.splitlines().count("imported") == 3
+    assert err.count("imported") == 3  # processes write at the same time, also into one line
     assert [err.count(each) for each in ("printed beside", "paying o-", "shipping o-")] == [12, 12, 12]
 
 
