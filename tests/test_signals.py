@@ -37,7 +37,8 @@ def sender(messages: MessageQueue[int]) -> Any:
 
 
 def raise_sigusr1() -> None:
-    os.kill(os.getpid(), signal.SIGUSR1)
+    """Send it to this thread: one that is sent to the process may arrive in any thread that does not block it."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
 
 def test_a_handler_sends_messages_within_the_block_only(messages: MessageQueue[int], sigusr1: list[int]) -> None:

@@ -49,7 +49,7 @@ class StopRequest:
         return self.signal_number or (_SIGPIPE if self else 0)
 
 
-class Work(Protocol):
+class StoppableWork(Protocol):
     """What can be stopped: once `stop` is set, it starts nothing more, and returns or raises KeyboardInterrupt."""
 
     stop: StopRequest
@@ -64,7 +64,7 @@ class Work(Protocol):
         """Print what is left behind, after the second signal, which ends the process."""
 
 
-def run_stoppable(work: Work) -> None:
+def run_stoppable(work: StoppableWork) -> None:
     """Do the work on a thread; StoppedError if it ended because of the request to stop."""
     stop, errors, messages = work.stop, list[BaseException](), MessageQueue[int]()
 
@@ -91,7 +91,7 @@ def run_stoppable(work: Work) -> None:
         raise error
 
 
-def _wait(work: Work, messages: MessageQueue[int]) -> None:
+def _wait(work: StoppableWork, messages: MessageQueue[int]) -> None:
     """Wait for the end of the work; stop it at the first signal, and exit at the second one."""
     signals = 0
     while messages.get() != _ENDED:
