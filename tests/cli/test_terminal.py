@@ -30,6 +30,7 @@ WAVER = "tests.cli.shop:waver"
 LONG = "bad-" + "x" * 100
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_OF_A_TERMINAL = {"COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR"}
 _UP = "\x1b[1A\x1b[2K"
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -46,7 +47,7 @@ def server(dynamodb_local: Engine) -> Iterator[Environment]:
 
 def variables(server: Environment, **more: str) -> dict[str, str]:
     """Return an environment whose width is that of the terminal."""
-    kept = {name: value for name, value in environment().items() if name not in {"COLUMNS", "NO_COLOR", "FORCE_COLOR"}}
+    kept = {name: value for name, value in environment().items() if name not in _OF_A_TERMINAL}
     return {**kept, **server, "TERM": "xterm-256color", **more}
 
 
