@@ -97,7 +97,7 @@ def retry_handler(
 
 @dataclass(slots=True, kw_only=True)
 class _Sweep:
-    """One scheduled invocation: what is done with the due tasks while there is time."""
+    """One scheduled invocation: it processes due tasks while there is time."""
 
     action: _RunTasks | _SendTasks
     step: BoundStep[Any]

@@ -1,4 +1,4 @@
-"""What cuts a command short: Ctrl-C, SIGTERM, a lost terminal, or nobody who reads what it prints any more.
+"""What interrupts a command: Ctrl-C, SIGTERM, a lost terminal, or a closed pipe.
 
 Work stops gracefully: running tasks finish, a task just claimed is released.
 

@@ -29,7 +29,7 @@ MARGIN = timedelta(milliseconds=250)
 MAX_ATTEMPTS = 4
 
 WAITING = timedelta(days=1)
-"""An order whose next event has not happened yet is due after so long: when the demo is over."""
+"""How long an order waits whose next event has not happened yet: longer than the demo takes."""
 
 
 class OutsideError(Exception):

@@ -17,7 +17,7 @@ AT_ONCE = "the second interrupt: the worker leaves at once, and running tasks st
 
 
 class Message(Enum):
-    """What the thread that runs the team is told."""
+    """The messages to the thread that runs the team."""
 
     STOP = auto()
     """Stop gracefully."""

@@ -359,7 +359,7 @@ class Machine(RuleBasedStateMachine):
                 assert stored.lock_expire_time == row.expire
 
     def every_row_is_found_under_exactly_its_state(self) -> None:
-        """Check the index once a history is over; until then, `status_key` and `due_time` of a row are its entry."""
+        """Check the index at the end of a history; before that, `status_key` and `due_time` of a row are its entry."""
         self.world.network.fault = "none"
         by_code: dict[int, set[str]] = {}
         for task_id, row in self.rows.items():
