@@ -31,7 +31,7 @@ def clock(memory: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]
 
 def attempted(function: Any, *, task_id: str = "o-1", stopped: threading.Event | None = None) -> TaskAttempt[Any]:
     """Return an attempt at a task after the function has run."""
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, task_id, stopped=stopped)
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, task_id, stopped=stopped)
     attempt.execute(Order.confirm.start, function)
     return attempt
 
@@ -58,7 +58,7 @@ def test_an_exception_is_recorded_and_kept() -> None:
 @pytest.mark.parametrize(("error", "outcome"), [(KeyboardInterrupt(), "released"), (SystemExit(3), "failed")])
 def test_what_ends_the_program_is_recorded_kept_and_raised(error: BaseException, outcome: str) -> None:
     Order.create("o-1")
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, "o-1")
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, "o-1")
     with pytest.raises(type(error)) as caught:
         attempt.execute(Order.confirm.start, raising(error))
     assert caught.value is attempt.error is error
@@ -96,7 +96,7 @@ def test_a_stopped_attempt_whose_lock_is_lost_is_refused(clock: StoppedClock) ->
 
         return Slow()
 
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, "o-1", stopped=stopped)
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, "o-1", stopped=stopped)
     attempt.execute(start, raising(Broken()))
     assert attempt.outcome == "refused"
     assert isinstance(attempt.error, TrackerError)
@@ -120,7 +120,7 @@ def test_a_task_that_does_not_exist_or_is_ignored_was_not_taken() -> None:
 
 
 def test_an_error_of_the_start_that_is_no_refusal_is_unexpected() -> None:
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm.codes, "o-1")
+    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, "o-1")
     attempt.execute(raising(Broken()), raising(LookupError()))
     assert isinstance(attempt.unexpected_error, Broken)
     assert attempt.outcome == "refused"

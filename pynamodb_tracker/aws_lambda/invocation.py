@@ -103,7 +103,7 @@ class InvocationAttempt(TaskAttempt[Any]):
     """An attempt at a task within an invocation."""
 
     def __init__(self, step: BoundStep[Any], task_id: str, invocation: Invocation) -> None:
-        super().__init__(step.codes, task_id)
+        super().__init__(step._definition.codes, task_id)
         self.step = step
         self.duration = timedelta(0)
         """How long it took, including the claim and recording the end."""

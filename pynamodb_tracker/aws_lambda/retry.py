@@ -25,7 +25,7 @@ from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.bound import BoundStep, States
+from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.worker_name import working_as
 
 T = TypeVar("T", bound=TaskRow)
@@ -66,7 +66,7 @@ def retry_handler(
     if (function is None) == (queue_url is None):
         raise TypeError("retry_handler takes either a function of the context or queue_url")
     check_limit("limit", limit)
-    step.codes_to_do(only)
+    step._definition.codes_to_do(only)
     check_text("error_like", error_like)
     if since is not None:
         check_duration("since", since)
@@ -150,7 +150,7 @@ class _RunTasks:
 
     def process(self, sweep: _Sweep) -> None:
         """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once."""
-        feed = sweep.step.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
+        feed = sweep.step._definition.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
         guard, counts, table_errors = Lock(), sweep.counts, list[BaseException]()
 
         def run(task_id: str) -> None:
@@ -195,7 +195,7 @@ class _SendTasks:
 
         In a FIFO queue, what one invocation sends about one task within five minutes is one message.
         """
-        feed = sweep.step.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
+        feed = sweep.step._definition.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
         ids, sender, failed = islice(feed, sweep.limit), sweep.invocation.request_id, list[dict[str, Any]]()
         while batch := list(islice(ids, _BATCH_SIZE)):
             unsent = self._send_batch([self._entry(str(place), task_id, sender) for place, task_id in enumerate(batch)])

@@ -61,7 +61,7 @@ class TaskAttempt(Generic[T]):
 
     Batches, workers, handlers and the command line run every function on every task through this class:
 
-        attempt = TaskAttempt(step.codes, task_id)
+        attempt = TaskAttempt(codes, task_id)
         attempt.execute(step.start, function)
         counts[attempt.outcome] += 1
     """

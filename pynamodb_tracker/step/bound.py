@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from pynamodb_tracker import arguments, clock, query, transitions
+from pynamodb_tracker import arguments, transitions
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.status import Codes, Status
-from pynamodb_tracker.step.state import State, window
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.definition import DeclaredState, States, StepDefinition
+from pynamodb_tracker.step.state import State
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
-    from pynamodb_tracker.batch.candidates import Feed
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
-
-
-class DeclaredState:
-    """A state named in the class body, where the use case is not known yet."""
-
-    __slots__ = ("status", "step")
-
-    def __init__(self, step: Step, status: Status) -> None:
-        self.step = step
-        self.status = status
-
-    def __repr__(self) -> str:
-        return f"{self.step.name}.{self.status}"
-
-
-States = Sequence[State[Any] | DeclaredState]
 
 
 class Step:
@@ -105,41 +89,41 @@ class Step:
 class BoundStep(Generic[T]):
     """A step of a class of tasks: its states, and what can be done with its tasks."""
 
-    def __init__(self, model: type[T], declared: Step, codes: Codes, states: dict[int, State[T]]) -> None:
-        """`states` are those of all steps of the class, by code."""
-        self.model = model
-        self.name = declared.name
-        self.number = declared.number
-        self.declared = declared
-        self.codes = codes
-        self._states = states
-        self._also_from: frozenset[int] = frozenset()
-        self._statements = transitions.StepStatements(model, codes, declared.max_attempts)
+    def __init__(self, definition: StepDefinition[T]) -> None:
+        self._definition = definition
+        self.model = definition.model
+        """The class of the use case."""
+        self.name = definition.declared.name
+        """The name that the class body gives it; not stored."""
+        self.number = definition.declared.number
+        """The number that is stored."""
+        self.max_attempts = definition.declared.max_attempts
+        """How many attempts a task has, before it is ignored."""
 
     @property
     def pending(self) -> State[T]:
         """Waits for an attempt."""
-        return self._states[self.codes.pending]
+        return self._definition.states[self._definition.codes.pending]
 
     @property
     def in_progress(self) -> State[T]:
         """A worker holds the lock, or died while it did."""
-        return self._states[self.codes.in_progress]
+        return self._definition.states[self._definition.codes.in_progress]
 
     @property
     def failed(self) -> State[T]:
         """The last attempt failed, and another one is allowed."""
-        return self._states[self.codes.failed]
+        return self._definition.states[self._definition.codes.failed]
 
     @property
     def ignored(self) -> State[T]:
         """Not tried any more; waits for a person."""
-        return self._states[self.codes.ignored]
+        return self._definition.states[self._definition.codes.ignored]
 
     @property
     def succeeded(self) -> State[T]:
         """Done: pending of the next step, or the end."""
-        return self._states[self.codes.succeeded]
+        return self._definition.states[self._definition.codes.succeeded]
 
     @overload
     def start(
@@ -187,13 +171,14 @@ class BoundStep(Generic[T]):
         """
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
-        duration = self.declared.lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
-        also = self._also_from
+        of = self._definition
+        duration = of.declared.lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
+        also = of.also_from
         if also_from != ():
-            also |= self._codes_to_start_from(also_from)
+            also |= of.codes_to_start_from(also_from)
         return Run(
-            self._statements,
-            self.declared,
+            of.statements,
+            of.declared,
             task_id,
             duration,
             also,
@@ -237,7 +222,8 @@ class BoundStep(Generic[T]):
         """
         arguments.check_limit("limit", limit)
         arguments.check_flags(with_data=with_data)
-        return self._due(since, until, only, error_like).rows(limit, with_data=with_data)
+        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
+        return due.rows(limit, with_data=with_data)
 
     def next_due(self) -> dict[State[T], datetime]:
         """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
@@ -245,7 +231,8 @@ class BoundStep(Generic[T]):
         That time may have passed. A task in progress can be taken over once its lock, as it was claimed, has expired;
         if the lock was extended since, that is later. Read from the index, with one request per state and shard.
         """
-        return {self._states[code]: time for code, time in self._due(None, None, (), None).first().items()}
+        of = self._definition
+        return {of.states[code]: time for code, time in of.due().first().items()}
 
     def due_ids(
         self,
@@ -258,40 +245,8 @@ class BoundStep(Generic[T]):
     ) -> Iterator[str]:
         """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
         arguments.check_limit("limit", limit)
-        return islice(self._due(since, until, only, error_like).ids(), limit)
-
-    def feed(
-        self,
-        *,
-        threads: int,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        only: States = (),
-        error_like: str | None = None,
-        goes_on: Callable[[], bool] | None = None,
-    ) -> Feed:
-        """Return the ids of `todo` for that many threads of a worker, in an order that keeps workers apart.
-
-        `goes_on`, if given, is called for each entry of the index; the ids end when it returns False.
-        """
-        from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
-
-        return Feed(self._due(since, until, only, error_like, goes_on).ids, threads=threads)
-
-    def _due(
-        self,
-        since: datetime | None,
-        until: datetime | None,
-        only: States,
-        error_like: str | None,
-        goes_on: Callable[[], bool] | None = None,
-    ) -> query.DueTasks[T]:
-        within, codes, like = (
-            window(since, until),
-            self.codes_to_do(only),
-            arguments.check_text("error_like", error_like),
-        )
-        return query.DueTasks(self.model, self.codes, clock.now(), within, only=codes, error_like=like, goes_on=goes_on)
+        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
+        return islice(due.ids(), limit)
 
     def run_all(
         self,
@@ -328,9 +283,9 @@ class BoundStep(Generic[T]):
         if dry_run:
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
             return Report(due=list(due))
-        feed = self.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
+        feed = self._definition.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(self.codes, start, function, feed, progress)
+        batch = Batch(self._definition.codes, start, function, feed, progress)
         return batch.run(limit=limit, threads=threads, rate=rate)
 
     def reopen(self, task_id: str) -> T:
@@ -338,7 +293,7 @@ class BoundStep(Generic[T]):
 
         Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
-        return transitions.reopen(self._statements, arguments.check_task_id(task_id))
+        return transitions.reopen(self._definition.statements, arguments.check_task_id(task_id))
 
     def ignore(self, task_id: str, *, reason: str) -> T:
         """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
@@ -347,45 +302,7 @@ class BoundStep(Generic[T]):
         """
         if not isinstance(reason, str):
             raise TypeError(f"the reason must be text, not {reason!r}")
-        return transitions.ignore(self._statements, arguments.check_task_id(task_id), reason)
-
-    def allow_from(self, states: States) -> None:
-        """Let this step start from further states, as its declaration says."""
-        self._also_from = self._codes_to_start_from(states)
-
-    def _codes_to_start_from(self, states: States) -> frozenset[int]:
-        """Return the codes of `also_from`, except those every run starts from; ValueError for an unknown state."""
-        codes = set()
-        for state in _sequence("also_from", states):
-            code = self._code_of(state)
-            if code not in self._states:
-                raise ValueError(f"also_from has {state!r}, which is no state of {self.model.__name__}")
-            if self._states[code].status is Status.IN_PROGRESS:
-                raise ValueError(f"also_from has {self._states[code]}: a task in progress belongs to its worker")
-            codes.add(code)
-        return frozenset(codes - {self.codes.pending, self.codes.failed})
-
-    def codes_to_do(self, only: States) -> frozenset[int]:
-        """Return the codes of `only`; ValueError for a state in which this step has nothing to do."""
-        codes = set()
-        for state in _sequence("only", only):
-            code = self._code_of(state)
-            if code not in (self.codes.pending, self.codes.failed, self.codes.in_progress):
-                step = f"{self.model.__name__}.{self.name}"
-                raise ValueError(
-                    f"only has {state!r}: {step} has something to do in {step}.pending, {step}.failed and, where a "
-                    f"worker left a task behind, {step}.in_progress"
-                )
-            codes.add(code)
-        return frozenset(codes)
-
-    def _code_of(self, state: object) -> int | None:
-        if isinstance(state, DeclaredState):
-            bound = self.model._bound_steps.get(state.step.name)  # noqa: SLF001 - of the class that it is bound to
-            return bound.codes.code(state.status) if bound and bound.declared is state.step else None
-        if isinstance(state, State):
-            return state.code if state.use_case_id == self.model.tracker.use_case.name else None
-        return None
+        return transitions.ignore(self._definition.statements, arguments.check_task_id(task_id), reason)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """Pickle as a reference: another process finds its own by the class and the name."""
@@ -396,14 +313,3 @@ class BoundStep(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
-
-
-def _sequence(name: str, states: object) -> Iterable[object]:
-    """Return states that are given as a sequence; TypeError for anything else, a single state included."""
-    if isinstance(states, State | DeclaredState):
-        raise TypeError(f"{name} must be a sequence of states, not one: write {name}=({states},)")
-    if isinstance(states, str) or not isinstance(states, Iterable):
-        raise TypeError(
-            f"{name} must be a sequence of states, not {arguments.shown(states)}: write {name}=(ship.failed,)"
-        )
-    return states

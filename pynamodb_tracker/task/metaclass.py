@@ -19,6 +19,7 @@ from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
+from pynamodb_tracker.step.definition import StepDefinition
 
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
 """PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
@@ -99,14 +100,16 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     model.tracker = Schema(model, table, use_case, codes, reserved=model.tracker_attributes)
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, codes[-1].step, Status.SUCCEEDED, END)
-    bound = {step.name: BoundStep(model, step, each, states) for step, each in zip(steps, codes, strict=True)}
+    definitions = [StepDefinition(model, step, each, states) for step, each in zip(steps, codes, strict=True)]
+    bound = {of.declared.name: BoundStep(of) for of in definitions}
     model._bound_steps, model._states = bound, states  # noqa: SLF001 - the metaclass makes them
     for name, step in bound.items():
         setattr(model, name, step)
+    for each, of in zip(steps, definitions, strict=True):
         try:
-            step.allow_from(step.declared.also_from)
+            of.also_from = of.codes_to_start_from(each.also_from)
         except ValueError as error:
-            raise DefinitionError(f"{model.__name__}.{step.name}: {error}; write also_from=(ship.failed,)") from None
+            raise DefinitionError(f"{model.__name__}.{each.name}: {error}; write also_from=(ship.failed,)") from None
     table.claim(use_case.name, model)
 
 
@@ -115,7 +118,7 @@ def _steps(model: type) -> Iterator[Step]:
     found: dict[str, object] = {}
     for base in reversed(model.__mro__):
         found.update(vars(base))
-    declared = (value.declared if isinstance(value, BoundStep) else value for value in found.values())
+    declared = (value._definition.declared if isinstance(value, BoundStep) else value for value in found.values())
     return (value for value in declared if isinstance(value, Step))
 
 

@@ -292,7 +292,7 @@ class StepPoller:
         self._found = 0
         self._scan_ends = now + _SCAN_LIFETIME
         self._cooldown.forget(now)
-        self._feed = self.step.feed(only=due, threads=self._threads) if due else None
+        self._feed = self.step._definition.feed(only=due, threads=self._threads) if due else None
         self._scan = None if self._feed is None else islice(filter(self._cooldown.is_over, self._feed), _MOST_PER_SCAN)
 
     def _is_to_be_scanned(self, state: State[Any], now: datetime) -> bool:

@@ -156,7 +156,7 @@ class WorkerAttempt(TaskAttempt[Any]):
     """An attempt in a thread of the worker, which another thread may release."""
 
     def __init__(self, poller: StepPoller, task_id: str, *, heartbeat: bool, stopped: threading.Event) -> None:
-        super().__init__(poller.step.codes, task_id, stopped=stopped)
+        super().__init__(poller.step._definition.codes, task_id, stopped=stopped)
         self.began = clock.now()
         self._poller = poller
         self._heartbeat = heartbeat

@@ -179,7 +179,7 @@ def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet
         run.__enter__().extend_lock(timedelta(days=1))
     clock.advance(timedelta(hours=1))
     Order.create_many(f"o-{number}" for number in range(200))
-    feed = STEP.feed(threads=1)
+    feed = STEP._definition.feed(threads=1)
     with recorded() as requests:
         tried = []
         for task_id in feed:

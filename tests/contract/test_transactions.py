@@ -41,7 +41,7 @@ def debit(transaction: TransactWrite, amount: int = 10, least: int = 0) -> None:
 
 def pass_the_lock_on(clock: StoppedClock, task_id: str = "o-1") -> None:
     """Let the lock end, and another worker do the step."""
-    clock.advance(Order.confirm_payment.declared.lock_for * 2)
+    clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
     succeed(Order.confirm_payment, task_id)
 
 
@@ -146,7 +146,7 @@ def test_a_lost_lock_is_reported_before_a_failed_condition_of_the_user(
 def test_an_expired_lock_is_good_enough_until_another_worker_takes_the_task(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
-        clock.advance(Order.confirm_payment.declared.lock_for * 2)
+        clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
     assert (balance(), Order.get_task("o-1").state) == (90, Order.ship.pending)

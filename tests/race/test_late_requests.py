@@ -25,7 +25,7 @@ def fails(_: Any, step: Any) -> None:
 
 
 def fails_for_good(order: Any, step: Any) -> None:
-    for _ in range(step.declared.max_attempts):
+    for _ in range(step.max_attempts):
         fails(order, step)
     assert order.get_task("o").state == step.ignored
 

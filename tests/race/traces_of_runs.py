@@ -111,7 +111,7 @@ def taker_dies(world: World) -> bool:
         with contextlib.suppress(TaskNotStartableError):
             world.freeze(world.mine.confirm, "o")
         world.clock.advance(OVER)
-    return bool(world.task.attempt > world.mine.confirm.declared.max_attempts)
+    return bool(world.task.attempt > world.mine.confirm.max_attempts)
 
 
 def inherited_attempts(world: World) -> bool:

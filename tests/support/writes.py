@@ -33,7 +33,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         ship = Step(20)
         deliver = Step(30)
 
-    writes = StepStatements(Order, Order.ship.codes, 3)
+    writes = StepStatements(Order, Order.ship._definition.codes, 3)
     return {
         "claim": writes.claim,
         "claim from": writes.claim_from(Order.confirm_payment.ignored.code),

@@ -48,6 +48,7 @@ class FakeStep:
         self.rounds: list[list[str]] = []
         self.reads = 0
         self._clock = clock
+        self._definition = self
 
     def next_due(self) -> dict[str, datetime]:
         self.looks.append(self._clock.now())

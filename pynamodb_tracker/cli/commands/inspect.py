@@ -128,7 +128,7 @@ def stuck(
         first = next(found, None)
         all_found = [] if first is None else chain([first], found)
         if as_json:
-            limits = ((task, {"max_attempts": of.declared.max_attempts}) for of, task in all_found)
+            limits = ((task, {"max_attempts": of.max_attempts}) for of, task in all_found)
             terminal.say_json_array(tasks.task_as_json(task) | limit for task, limit in limits)
         elif first is None:
             terminal.say(f"no task of {model.__name__} is stuck{f' in {step}' if step else ''}")
@@ -150,11 +150,11 @@ def _stuck(steps: list[BoundStep[Any]], damaged: tasks.Damaged) -> Iterator[tupl
 
 def _stuck_row(found: tuple[BoundStep[Any], Task]) -> list[terminal.Cell]:
     step, task = found
-    is_spent = (task.attempt or 0) >= step.declared.max_attempts
+    is_spent = (task.attempt or 0) >= step.max_attempts
     return [
         styled(task.task_id, "bold"),
         step.name,
-        f"{task.attempt} of {step.declared.max_attempts}",
+        f"{task.attempt} of {step.max_attempts}",
         between(task.lock_expire_time),
         styled("ignores it", "magenta") if is_spent else "takes it over",
         task.worker or "",
@@ -208,7 +208,7 @@ def _facts(task: Task) -> Iterator[Text]:
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
-        yield _line("attempt", f"{task.attempt} of {step.declared.max_attempts}")
+        yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
     yield _line("next", _next(task, step))
     yield _line("created", _time(task.create_time))
     yield _line("in its state", _time(task.update_time))
@@ -232,7 +232,7 @@ def _next(task: Task, step: BoundStep[Any] | None) -> str:
         case Status.IGNORED:
             return f"waits for someone to reopen it: pynamodb-tracker reopen {step.name} TASK"
         case Status.IN_PROGRESS if tasks.is_abandoned(task):
-            is_spent = (task.attempt or 0) >= step.declared.max_attempts
+            is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
         case Status.IN_PROGRESS:
             return "its worker is running it"

@@ -53,7 +53,7 @@ def ignore(
 
         def ignore_one(task_id: str) -> str:
             row = rows(model, [check_task_id(task_id)]).get(task_id)
-            was_ignored = row is not None and row.status == of.codes.ignored
+            was_ignored = row is not None and row.status == of._definition.codes.ignored
             state = name_of(of.ignore(task_id, reason=reason).state)
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 

@@ -170,7 +170,7 @@ class Selection:
 
     def feed(self, threads: int) -> Feed:
         """Return the ids of all tasks but the ignored ones, the oldest first."""
-        return self.step.feed(**self._options(), threads=threads)
+        return self.step._definition.feed(**self._options(), threads=threads)
 
     def remaining(self, done: int) -> int | None:
         """Return how many more tasks the limit allows."""
@@ -247,7 +247,9 @@ class WatchedBatch:
         def run_one(task_id: str) -> None:
             if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                 raise KeyboardInterrupt
-            attempt: TaskAttempt[Any] = TaskAttempt(self.selection.step.codes, task_id, stopped=self.stop.event)
+            attempt: TaskAttempt[Any] = TaskAttempt(
+                self.selection.step._definition.codes, task_id, stopped=self.stop.event
+            )
             attempt.execute(start, self._call)
             if attempt.unexpected_error is not None:
                 raise attempt.unexpected_error

@@ -104,7 +104,7 @@ def test_an_order_that_kills_its_function_ends_in_the_table_and_not_among_the_de
 
     bound = getattr(account.order, step)
     assert account.order.get_task("o-1").state == bound.ignored
-    assert account.deaths == bound.declared.max_attempts
+    assert account.deaths == bound.max_attempts
     assert account.messages() == 0
     assert account.dead_letters() == []
 

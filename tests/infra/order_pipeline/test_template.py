@@ -62,7 +62,7 @@ def test_the_settings_of_a_queue_fit_its_function_and_its_step(name: str, app: M
 
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert queue["RedrivePolicy"]["deadLetterTargetArn"] == arn_of(f"{name}DeadLetters")
-    assert queue["RedrivePolicy"]["maxReceiveCount"] > step.declared.max_attempts
+    assert queue["RedrivePolicy"]["maxReceiveCount"] > step.max_attempts
     assert dead_letters["MessageRetentionPeriod"] == LONGEST_RETENTION >= queue["MessageRetentionPeriod"]
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaxConcurrency"}}

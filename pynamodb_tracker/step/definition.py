@@ -1,0 +1,138 @@
+"""What a bound step is made of, for the rest of the package: its settings, codes and states, and what is due at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from pynamodb_tracker import arguments, clock, query, transitions
+from pynamodb_tracker.execution.run import RetryPolicy
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import Codes, Status
+from pynamodb_tracker.step.state import State, window
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.batch.candidates import Feed
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class DeclaredStep(RetryPolicy, Protocol):
+    """What a class body declares about a step."""
+
+    name: str
+    number: int
+    max_attempts: int
+    lock_for: timedelta
+
+
+class DeclaredState:
+    """A state named in the class body, where the use case is not known yet."""
+
+    __slots__ = ("status", "step")
+
+    def __init__(self, step: DeclaredStep, status: Status) -> None:
+        self.step = step
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"{self.step.name}.{self.status}"
+
+
+States = Sequence[State[Any] | DeclaredState]
+
+
+class StepDefinition(Generic[T]):
+    """A step of a class of tasks, without what users do with it: `step._definition` of a bound step."""
+
+    __slots__ = ("also_from", "codes", "declared", "model", "statements", "states")
+
+    def __init__(self, model: type[T], declared: DeclaredStep, codes: Codes, states: dict[int, State[T]]) -> None:
+        self.model = model
+        self.declared = declared
+        self.codes = codes
+        self.states = states
+        """The states of all steps of the class, by code."""
+        self.also_from: frozenset[int] = frozenset()
+        """Codes of further states from which the step may start, by its declaration."""
+        self.statements = transitions.StepStatements(model, codes, declared.max_attempts)
+
+    def due(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        only: States = (),
+        error_like: str | None = None,
+        goes_on: Callable[[], bool] | None = None,
+    ) -> query.DueTasks[T]:
+        """Return what is due now: tasks that wait, and abandoned ones; arguments as of `todo`.
+
+        `goes_on`, if given, is called for each entry of the index; the ids end when it returns False.
+        """
+        within, codes = window(since, until), self.codes_to_do(only)
+        like = arguments.check_text("error_like", error_like)
+        return query.DueTasks(self.model, self.codes, clock.now(), within, only=codes, error_like=like, goes_on=goes_on)
+
+    def feed(
+        self,
+        *,
+        threads: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        only: States = (),
+        error_like: str | None = None,
+        goes_on: Callable[[], bool] | None = None,
+    ) -> Feed:
+        """Return the ids of what is due for that many threads of a worker, in an order that keeps workers apart."""
+        from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
+
+        due = self.due(since=since, until=until, only=only, error_like=error_like, goes_on=goes_on)
+        return Feed(due.ids, threads=threads)
+
+    def codes_to_do(self, only: States) -> frozenset[int]:
+        """Return the codes of `only`; ValueError for a state in which this step has nothing to do."""
+        codes = set()
+        for state in _sequence("only", only):
+            code = self._code_of(state)
+            if code not in (self.codes.pending, self.codes.failed, self.codes.in_progress):
+                step = f"{self.model.__name__}.{self.declared.name}"
+                raise ValueError(
+                    f"only has {state!r}: {step} has something to do in {step}.pending, {step}.failed and, where a "
+                    f"worker left a task behind, {step}.in_progress"
+                )
+            codes.add(code)
+        return frozenset(codes)
+
+    def codes_to_start_from(self, states: States) -> frozenset[int]:
+        """Return the codes of `also_from`, except those every run starts from; ValueError for an unknown state."""
+        codes = set()
+        for state in _sequence("also_from", states):
+            code = self._code_of(state)
+            if code not in self.states:
+                raise ValueError(f"also_from has {state!r}, which is no state of {self.model.__name__}")
+            if self.states[code].status is Status.IN_PROGRESS:
+                raise ValueError(f"also_from has {self.states[code]}: a task in progress belongs to its worker")
+            codes.add(code)
+        return frozenset(codes - {self.codes.pending, self.codes.failed})
+
+    def _code_of(self, state: object) -> int | None:
+        if isinstance(state, DeclaredState):
+            bound = self.model._bound_steps.get(state.step.name)  # noqa: SLF001 - of the class that it is bound to
+            of = None if bound is None else bound._definition
+            return of.codes.code(state.status) if of is not None and of.declared is state.step else None
+        if isinstance(state, State):
+            return state.code if state.use_case_id == self.model.tracker.use_case.name else None
+        return None
+
+
+def _sequence(name: str, states: object) -> Iterable[object]:
+    """Return states that are given as a sequence; TypeError for anything else, a single state included."""
+    if isinstance(states, State | DeclaredState):
+        raise TypeError(f"{name} must be a sequence of states, not one: write {name}=({states},)")
+    if isinstance(states, str) or not isinstance(states, Iterable):
+        raise TypeError(
+            f"{name} must be a sequence of states, not {arguments.shown(states)}: write {name}=(ship.failed,)"
+        )
+    return states
