@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, TaskAlreadySucceededError
+from pynamodb_tracker import ExecutionContext, TaskAlreadySucceededError, TaskNotFoundError
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kinesis, names, sqs
@@ -42,6 +42,26 @@ def test_only_what_failed_is_redelivered(context: Context) -> None:
 
     assert names(answer) == ["m-2"]
     assert states("o-1", "o-2", "o-3") == ["deliver pending", "ship failed", "deliver pending"]
+
+
+@pytest.mark.parametrize(
+    "error", [UnreadableEventError("no address"), TaskNotFoundError("no such customer", task_id="c-1")], ids=repr
+)
+def test_a_function_that_raises_an_error_of_the_library_fails_its_record(context: Context, error: Exception) -> None:
+    ready("o-1", "o-2")
+    ran: list[str] = []
+
+    def broken(ctx: ExecutionContext[Order], _event: Any) -> None:
+        ran.append(ctx.task.task_id)
+        raise error
+
+    answer = handles(Order.ship, task_id="order_id", create_if_missing=True)(broken)(
+        sqs(bare("o-1"), bare("o-2")), context
+    )
+
+    assert (names(answer), ran) == (["m-1", "m-2"], ["o-1", "o-2"])
+    assert states("o-1", "o-2") == ["ship failed"] * 2
+    assert Order.get_task("o-1").errors[-1].type == type(error).__name__
 
 
 def test_a_message_that_is_delivered_twice_is_acknowledged(context: Context) -> None:

@@ -61,7 +61,7 @@ def test_what_is_not_due_waits(clock: StoppedClock) -> None:
     assert again(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1}
 
 
-def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock) -> None:
+def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:
     ready("o-1", "o-2", "o-3")
 
     def slow(_ctx: object) -> None:
@@ -71,6 +71,7 @@ def test_it_begins_none_that_may_not_end_in_time(clock: StoppedClock) -> None:
 
     assert done == {**NOTHING, "succeeded": 2, "out_of_time": True}
     assert sorted(states("o-1", "o-2", "o-3")) == ["deliver pending", "deliver pending", "ship pending"]
+    assert "no task was started" not in caplog.text
 
 
 def test_what_took_longer_than_expected_is_expected_to_take_that(clock: StoppedClock) -> None:

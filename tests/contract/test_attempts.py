@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pynamodb_tracker import LockLostError, Step, TaskIgnoredError, UseCase
+from pynamodb_tracker import LockLostError, Step, TaskIgnoredError, TaskLockedError, UseCase
+from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask, Order, Receipt
@@ -208,3 +209,14 @@ def test_an_ignored_receipt_is_kept_for_a_month(clock: StoppedClock) -> None:
     Receipt.create("r-1")
     fail(Receipt.send, "r-1")
     assert int(Receipt.get_task("r-1").expire_time.timestamp()) == int((clock.now() + timedelta(days=30)).timestamp())
+
+
+def test_a_worker_that_extends_its_last_attempt_in_time_is_not_set_aside(network: Network, clock: StoppedClock) -> None:
+    Strict.create("s-1")
+    with Strict.check.start("s-1") as ctx:
+        clock.advance(OVER)
+        before(network, "GetItem", lambda: before(network, "UpdateItem", ctx.extend_lock))  # then it is set aside
+        with pytest.raises(TaskLockedError):
+            Strict.check.run("s-1", lambda _: None)
+        assert Strict.get_task("s-1").state == Strict.check.in_progress
+    assert Strict.get_task("s-1").state == Strict.double_check.pending

@@ -105,3 +105,21 @@ def test_a_claim_that_was_never_applied_is_reported_as_not_applied(network: Netw
         Order.confirm_payment.run("o-1", never)
     assert not getattr(told.value, "__notes__", [])
     assert Order.get_task("o-1").fence == 0
+
+
+def test_a_claim_that_was_refused_before_the_table_failed_gives_nothing_back(network: Network) -> None:
+    Order.create("o-1", state=Order.deliver.failed)
+
+    operations: list[str] = []
+
+    def denied_in_the_end(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        operations.append(operation)
+        if len(operations) > 2:
+            raise error(operation, "AccessDeniedException")
+        return send()
+
+    network.rule = denied_in_the_end
+    with pytest.raises(PynamoDBConnectionError) as told:
+        Order.confirm_payment.run("o-1", never, also_from=(Order.deliver.failed,))
+    assert not getattr(told.value, "__notes__", [])
+    assert operations == ["UpdateItem", "GetItem", "UpdateItem"]

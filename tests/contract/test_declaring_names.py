@@ -139,8 +139,10 @@ def test_ordinary_names_are_fine() -> None:
 
 
 def test_methods_and_properties_of_the_users_own_are_fine() -> None:
-    order = declare(total=property(lambda self: self.amount * 2), amount=NumberAttribute(), helper=lambda self: self)
-    assert order.total is not None
+    doubled = property(lambda self: self.amount * 2)
+    order = declare(total=doubled, amount=NumberAttribute(), helper=lambda self: self)
+    task = order("o-1", amount=21)
+    assert (task.total, task.helper()) == (42, task)
 
 
 def test_a_step_of_a_mixin_named_like_something_of_the_model_is_refused() -> None:

@@ -212,3 +212,19 @@ def test_errors_that_an_older_version_wrote_too_large_are_cut() -> None:
     change(Order, "o-1", errors={"L": [entry] * 30})
     fail(Order.confirm_payment, "o-1")
     assert item_bytes(stored(Order, "o-1")) < MOST_BYTES
+
+
+def test_a_traceback_has_the_function_that_raised_however_deep_it_was() -> None:
+    def down(levels: int) -> None:
+        if levels:
+            down(levels - 1)
+        else:
+            innermost()
+
+    def innermost() -> NoReturn:
+        raise Broken("at the bottom")
+
+    Order.create("o-1")
+    with pytest.raises(Broken):
+        Order.confirm_payment.run("o-1", lambda _: down(30))
+    assert "in innermost" in Order.get_task("o-1").errors[-1].traceback

@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pynamodb.attributes import UnicodeAttribute
 
-from pynamodb_tracker import Report
+from pynamodb_tracker import Report, Step, UseCase
 from tests.support.rows import client, keys, put
 from tests.support.shop import AppTask, Order, Parcel
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 
 LARGE = {"text": "x" * 20_000}
+
+
+class Shipment(AppTask):
+    """One attribute has the stored name that the content of a chunk has."""
+
+    use_case_id = UseCase("shipment")
+
+    send = Step(10)
+
+    item = UnicodeAttribute(attr_name="piece", null=True)
 
 
 def delete_the_row() -> None:
@@ -71,3 +82,10 @@ def test_a_scan_whose_index_is_given_by_place_as_none_has_rows_alone() -> None:
     by_place = [None] * 8  # the last one is the index
     assert [row.task_id for row in AppTask.scan(*by_place)] == ["o-1"]
     assert [row.task_id for row in AppTask.scan(*by_place[:7], "status-index")] == ["o-1"]
+
+
+def test_a_row_with_an_attribute_named_like_the_content_of_a_chunk_is_a_row() -> None:
+    Shipment.create("s-1", item="chair", data=LARGE)
+    assert [row.item for row in Shipment.scan()] == ["chair"]
+    assert [row.item for row in Shipment.query("s-1")] == ["chair"]
+    assert Shipment.count("s-1") == 1

@@ -65,6 +65,16 @@ def test_a_running_task_is_locked(clock: StoppedClock) -> None:
     assert "try again after that" in str(error)
 
 
+def test_a_lock_is_held_until_it_has_expired_for_every_clock(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(minutes=5, seconds=2))
+    assert "held by" in str(refused(Order.confirm_payment))
+    clock.advance(timedelta(microseconds=1))
+    with pytest.raises(TaskLockedError, match="abandoned by"):
+        Order.confirm_payment.reopen("o-1")
+
+
 def test_the_error_of_a_locked_task_shows_the_extended_lock(clock: StoppedClock) -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
@@ -208,7 +218,8 @@ def test_a_refusal_shows_no_error_of_the_sdk_behind_it() -> None:
     Order.create("o-1", state=Order.ship.pending)
     error = refused(Order.confirm_payment)
     assert error.__cause__ is None
-    assert error.__context__ is None or error.__suppress_context__
+    assert error.__context__ is None
+    assert refused(Order.confirm_payment, detailed_error=False).__suppress_context__
 
 
 def test_the_block_of_a_refused_start_does_not_run() -> None:

@@ -15,7 +15,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, TaskAlreadySucceededError, TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import GIVEN_UP, Network, before, passing, throttled
+from tests.support.network import GIVEN_UP, Network, before, error, passing, throttled
 from tests.support.rows import client, stored
 from tests.support.shop import AppTask, Receipt
 from tests.support.workers import Broken, fail
@@ -96,6 +96,16 @@ def test_ignoring_a_task_sets_the_time_to_live_of_all_its_items() -> None:
     Receipt.send.ignore("r-1", reason="long " * 200)
     assert end_of_row() is not None
     assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#errors"), end_of_row())
+
+
+def test_a_success_in_a_transaction_sets_the_time_to_live_of_all_items() -> None:
+    Receipt.create("r-1", data=large("first"))
+    with Receipt.send.start("r-1") as ctx:
+        ctx.task.data = large("second")
+        with ctx.transaction(succeed=True):
+            pass
+    assert end_of_row() is not None
+    assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#data#B#0"), end_of_row())
 
 
 @pytest.mark.parametrize("live_again", [reopen, run_again])
@@ -196,3 +206,24 @@ def test_a_throttled_operation_restores_the_time_to_live(network: Network, order
     assert end is not None
     assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#errors"), end)
     assert Receipt.get_task("r-1").state == Receipt.send.ignored
+
+
+def test_the_time_to_live_of_a_later_end_stays(network: Network, clock: StoppedClock) -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up()
+
+    def ends_again(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "UpdateItem" and request["Key"]["use_case_id"]["S"] == "receipt":
+            raise error(operation, "AccessDeniedException")
+        if operation == "TransactWriteItems":
+            network.rule = passing
+            reopen()
+            clock.advance(WEEKS)
+            give_up()
+        return send()
+
+    before(network, "BatchGetItem", lambda: setattr(network, "rule", ends_again))
+    with pytest.raises(UpdateError):
+        reopen()
+    assert network.rule is passing
+    assert set(ends().values()) == {end_of_row()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import RetryLater
+from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.shop import Order, Parcel
 from tests.support.workers import die, fail, succeed
@@ -153,3 +154,10 @@ def test_todo_does_not_read_what_is_not_due(clock: StoppedClock) -> None:
 def test_todo_since_a_time_after_now_is_empty(clock: StoppedClock) -> None:
     Order.create("o-1")
     assert todo(since=clock.now() + timedelta(hours=1)) == []
+
+
+def test_a_task_that_has_failed_again_since_the_index_was_read_waits_for_its_next_attempt(network: Network) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    before(network, "BatchGetItem", lambda: fail(Order.confirm_payment, "o-1", RetryLater(MINUTE)))
+    assert todo() == []

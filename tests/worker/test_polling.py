@@ -286,6 +286,17 @@ def test_a_rate_limits_the_tasks_per_second_of_all_threads(
     assert dispatcher._choose(threading.Event())[0] is poller
 
 
+def test_a_clock_that_is_put_back_does_not_make_a_worker_with_a_rate_wait(
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.tasks = [f"o-{number}" for number in range(9)]
+    dispatcher = Dispatcher([poller], rate=2)
+    assert dispatcher._choose(threading.Event())[0] is poller
+    dispatcher._put_back(poller, found=True)
+    stopped_clock.advance(-HOUR)
+    assert dispatcher._choose(threading.Event())[0] is poller
+
+
 def test_a_poll_that_found_nothing_does_not_count_for_the_rate(poller: StepPoller) -> None:
     dispatcher = Dispatcher([poller], rate=0.001)
     assert dispatcher._choose(threading.Event())[0] is poller
