@@ -4,7 +4,6 @@ Metrics are in CloudWatch's embedded metric format, lines of JSON on stdout, whi
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
-import inspect
 import json
 import logging
 import sys
@@ -19,7 +18,6 @@ from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
-from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.step.bound import BoundStep
 
 log = logging.getLogger("pynamodb_tracker")
@@ -115,12 +113,10 @@ class InvocationAttempt(TaskAttempt[Any]):
 
         Only KeyboardInterrupt leaves: after SystemExit, other records of the event are still to be run.
         """
-
-        def call(ctx: ExecutionContext[Any]) -> object:
-            return _check_done(function(ctx, *arguments))
-
         with suppress(SystemExit):
-            self.execute(partial(self.step.start, lock_for=self._invocation.lock_for), call)
+            self.execute(
+                partial(self.step.start, lock_for=self._invocation.lock_for), lambda ctx: function(ctx, *arguments)
+            )
         self.duration = clock.now() - self._begun
         if self.ctx is not None:
             self._invocation.note_duration(self.duration)
@@ -178,15 +174,6 @@ class InvocationAttempt(TaskAttempt[Any]):
     def __str__(self) -> str:
         attempt = "" if self.ctx is None else f" (attempt {self.ctx.attempt})"
         return f"{self.step.name} of {self.step.model.__name__} {self.task_id!r}{attempt}"
-
-
-def _check_done(value: object) -> object:
-    """Return what a function returned; TypeError if it is awaitable, because then its work is not done."""
-    if inspect.isawaitable(value):
-        if inspect.iscoroutine(value):
-            value.close()
-        raise TypeError("the function returned an awaitable, so its work is not done: call asyncio.run(...) in it")
-    return value
 
 
 class InvocationLog:

@@ -14,6 +14,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TaskIgnoredError, TaskNotFoundError, TaskNotStartableError, TrackerError
+from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
@@ -88,7 +89,7 @@ class TaskAttempt(Generic[T]):
             with start(self.task_id) as self.ctx:
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
-                self.value = function(self.ctx)
+                self.value = call(function, self.ctx)
         except _Stopped:
             if self.outcome != "released":
                 self.error = TrackerError("the worker was stopped, and the attempt could not be released")

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
@@ -197,12 +198,15 @@ class BoundStep(Generic[T]):
         also_from: States = (),
         heartbeat: bool = False,
     ) -> R:
-        """Start the task, call the function with the context, and return its result; options as in `start`."""
+        """Start the task, call the function with the context, and return its result; options as in `start`.
+
+        The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
+        """
         arguments.check_function(function)
         with self.start(
             task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from, heartbeat=heartbeat
         ) as ctx:
-            result = function(ctx)
+            result = call(function, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     def todo(

@@ -1,0 +1,105 @@
+"""Functions that return before their work is done: the attempt fails, and the error says what to write."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import Worker
+from tests.support.shop import Order
+from tests.support.workers import fail
+
+pytestmark = pytest.mark.usefixtures("table")
+
+STEP = Order.confirm_payment
+
+
+async def work(_ctx: object) -> None:
+    pytest.fail("nobody awaits this")
+
+
+def produce(_ctx: object) -> Iterator[int]:
+    yield 1
+
+
+async def produce_later(_ctx: object) -> AsyncIterator[int]:
+    yield 1
+
+
+def logged(function: Callable[[Any], object]) -> Callable[[Any], object]:
+    """Wrap a function as a decorator does that knows nothing of coroutines."""
+
+    def wrapper(ctx: object) -> object:
+        return function(ctx)
+
+    return wrapper
+
+
+class Later:
+    """One whose call has to be awaited."""
+
+    async def __call__(self, _ctx: object) -> None:
+        pytest.fail("nobody awaits this")
+
+
+class Promise:
+    """An awaitable that is no coroutine."""
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+UNFINISHED = [
+    pytest.param(lambda ctx: work(ctx.task), "asyncio.run", id="lambda"),
+    pytest.param(logged(work), "asyncio.run", id="decorator"),
+    pytest.param(functools.partial(Later()), "asyncio.run", id="partial"),
+    pytest.param(lambda _: Promise(), "asyncio.run", id="awaitable"),
+    pytest.param(lambda ctx: produce(ctx.task), "return for yield", id="generator"),
+    pytest.param(lambda ctx: produce_later(ctx.task), "asyncio.run", id="async generator"),
+]
+
+
+def assert_failed(remedy: str) -> None:
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (STEP.failed, 1)
+    assert (task.errors[-1].type, remedy in task.errors[-1].message) == ("TypeError", True)
+
+
+@pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
+def test_a_run_of_a_function_whose_work_is_not_done_fails(function: Any, remedy: str) -> None:
+    Order.create("o-1")
+    with pytest.raises(TypeError, match=remedy):
+        STEP.run("o-1", function)
+    assert_failed(remedy)
+
+
+@pytest.mark.parametrize(("function", "remedy"), UNFINISHED)
+def test_a_batch_of_a_function_whose_work_is_not_done_fails(function: Any, remedy: str) -> None:
+    Order.create("o-1")
+    assert STEP.run_all(function, limit=1).failed == ["o-1"]
+    assert_failed(remedy)
+
+
+def test_a_worker_with_a_function_whose_work_is_not_done_fails_the_task() -> None:
+    Order.create("o-1")
+    tally = Worker({STEP: lambda ctx: work(ctx.task)}).run(until_idle=True)[STEP]
+    assert (tally.succeeded, tally.ignored) == (0, 1)
+    assert "asyncio.run" in Order.get_task("o-1").errors[0].message
+
+
+@pytest.mark.parametrize("value", [None, "a receipt", [1], {"a": 1}, iter([1]), threading.Event()], ids=repr)
+def test_any_other_result_is_returned_as_it_is(value: object) -> None:
+    Order.create("o-1")
+    assert STEP.run("o-1", lambda _: value) is value
+
+
+def test_a_generator_that_is_created_in_the_block_of_a_with_is_no_result() -> None:
+    Order.create("o-1")
+    fail(STEP, "o-1")
+    with STEP.start("o-1") as ctx:
+        list(produce(ctx))
+    assert Order.get_task("o-1").state == Order.ship.pending
