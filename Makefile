@@ -1,5 +1,5 @@
-# Every target sets up .venv by itself, with what it needs, again when pyproject.toml has changed. All that is needed is
-# Python 3.11 or later.
+# Every target sets up .venv by itself, with what it needs, again when pyproject.toml has changed. You need make, Python
+# 3.11 or later with its venv module, and a network connection to the package index whenever something is installed.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
