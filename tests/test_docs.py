@@ -107,6 +107,12 @@ def test_the_readme_leads_to_each_kind_of_page() -> None:
     assert {page.name for page in PAGES if str(Path(page.name).parent) in {"docs", "docs/explanation"}} <= linked
 
 
+def test_the_overview_leads_to_every_how_to() -> None:
+    folder = ROOT / "docs" / "how-to"
+    linked = {link.partition("#")[0] for link in Page(folder / "index.md").links()}
+    assert linked >= {page.name for page in folder.glob("*.md")} - {"index.md"}
+
+
 def parameters(function: Any) -> str:
     """Return the parameters of a function as a declaration has them, without annotations."""
     signature = inspect.signature(function)

@@ -101,6 +101,12 @@ def test_a_browser_asks_no_other_host(site: Path) -> None:
         assert not re.findall(r"(?:url\(|@import)[\"' ]*(?:\w+:)?//[^)\"']*", sheet.read_text(encoding="utf-8")), sheet
 
 
+def test_the_search_works_without_a_server(site: Path) -> None:
+    assert (site / "search" / "search_index.js").read_text(encoding="utf-8").startswith("var __index = {")
+    for page in pages(site):
+        assert any(address.endswith("site/iframe-worker.js") for address in found(page).fetched), page
+
+
 def test_nothing_is_left_to_a_script_that_the_theme_would_fetch(site: Path) -> None:
     assert not [page for page in pages(site) if "mermaid" in found(page).classes]
 
