@@ -12,5 +12,7 @@ NAMES = sorted({guard.name for guard in GUARDS})
 
 
 def remove_guard(name: str) -> None:
-    """Take a guard out of this process, for good; before its conditions are rendered for the first time."""
-    next(guard for guard in GUARDS if guard.name == name).remove(pytest.MonkeyPatch())
+    """Take a guard out of all writes of this process, for good; before its conditions are rendered the first time."""
+    for guard in GUARDS:
+        if guard.name == name:
+            guard.remove(pytest.MonkeyPatch())

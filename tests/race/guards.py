@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from unittest import mock
 
@@ -13,7 +14,16 @@ from pynamodb.expressions.update import RemoveAction
 from pynamodb_tracker import transitions
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock, claims, conditions, creations, finishes, overflow_writes, progress
+from pynamodb_tracker.transitions import (
+    Lock,
+    claims,
+    conditions,
+    creations,
+    finishes,
+    overflow_writes,
+    progress,
+    statements,
+)
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
@@ -38,14 +48,39 @@ class Guard:
         return f"{self.name}: {self.trace.__name__}"
 
 
-def without(part: str) -> Callable[[Patch], None]:
-    """Replace a named part of a condition by one that always holds."""
+def without(part: str, write: str = "") -> Callable[[Patch], None]:
+    """Replace a named part of a condition by one that always holds: in one write of a step, or in all."""
 
     def remove(patch: Patch) -> None:
         assert hasattr(conditions, part)
-        patch.setattr(conditions, part, lambda *_: TaskRow.task_id.exists())
+        if not write:
+            patch.setattr(conditions, part, always)
+            return
+        declared = vars(StepStatements)[write]
+        render = declared.func if isinstance(declared, cached_property) else declared
+
+        def rendered(*given: Any) -> Any:
+            with pytest.MonkeyPatch.context() as meanwhile:
+                meanwhile.setattr(conditions, part, always)
+                return render(*given)
+
+        patch.setattr(StepStatements, write, property(rendered) if render is not declared else rendered)
 
     return remove
+
+
+def always(*_: object) -> Any:
+    """Return a condition that holds for every row."""
+    return TaskRow.task_id.exists()
+
+
+def keep_the_token(patch: Patch) -> None:
+    """Set tasks aside without a later token."""
+
+    def set_aside(self: Any, condition: Any) -> Any:
+        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *statements._ERRORS)
+
+    patch.setattr(StepStatements, "_set_aside", set_aside)
 
 
 def any_other_token(patch: Patch) -> None:
@@ -140,34 +175,58 @@ def settle_nothing(patch: Patch) -> None:
 
 
 GUARDS = [
-    Guard("ordered tokens", runs.late_claim, without("later_token")),
-    Guard("ordered tokens", runs.late_claim_after_another_worker, any_other_token),
-    Guard("unfinished", runs.landed_success, by_token_and_status),
-    Guard("unfinished", runs.frozen_success, by_status),
-    Guard("EXTEND only grows", runs.late_extension, without("grows")),
-    Guard("EXTEND only grows", runs.short_extension, without("grows")),
-    Guard("saves", runs.late_save, without("later_save")),
+    Guard("due", runs.taken_early, without("due", "claim")),
+    Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
+    Guard("lock expired", commands.ignored_while_held, without("lock_expired", "ignore")),
+    Guard("lock expired", commands.spent_while_held, without("lock_expired", "spend_abandoned")),
+    Guard("lock expired", commands.deleted_after_an_extension, without("lock_expired")),
     Guard("attempt < max", runs.taker_dies, without("under_limit")),
-    Guard("token on REOPEN", commands.late_reopen, without("later_token")),
-    Guard("token on IGNORE", commands.late_ignore, without("later_token")),
+    Guard("ordered tokens", runs.late_claim, without("later_token", "claim")),
+    Guard("ordered tokens", runs.late_claim_after_another_worker, any_other_token),
+    Guard("ordered tokens", runs.late_claim_from_another_state, without("later_token", "claim_from")),
+    Guard("token on REOPEN", commands.late_reopen, without("later_token", "reopen")),
+    Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, without("later_token", "reopen_ended")),
+    Guard("token on IGNORE", commands.late_ignore, without("later_token", "ignore")),
+    Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, keep_the_token),
+    Guard("status on REOPEN", commands.reopened_while_held, without("at", "reopen")),
+    Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, without("has_no_time_to_live")),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
     Guard("REMOVE expire_time", commands.reopened_with_an_end, keep_the_end),
     Guard("REMOVE expire_time", commands.run_again_with_an_end, keep_the_end),
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
     Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
-    Guard("CREATE of my own", commands.created_twice, look_at_no_row),
-    Guard("CREATE of my own", commands.created_by_another, trust_any_row),
-    Guard("MINE", runs.woken_loser, without("mine")),
-    Guard("SPENT as seen", commands.finished_meanwhile, without("seen")),
-    Guard("IGNORE as seen", commands.failed_meanwhile, without("seen")),
-    Guard("lock expired", runs.taken_while_held, without("lock_expired")),
-    Guard("CHUNK only later", overflow.woken_writer, without("no_later_version")),
-    Guard("two slots", overflow.half_written, one_slot),
+    Guard("unfinished", runs.landed_success, by_token_and_status),
+    Guard("unfinished", runs.frozen_success, by_status),
+    Guard("MINE", runs.woken_success, without("mine", "succeed")),
+    Guard("MINE", runs.woken_failure, without("mine", "fail")),
+    Guard("MINE", runs.woken_surrender, without("mine", "give_up")),
+    Guard("MINE", runs.woken_release, without("mine", "release")),
+    Guard("MINE", runs.woken_extension, without("mine", "extend")),
+    Guard("MINE", runs.woken_save, without("mine", "save")),
+    Guard("MINE", runs.woken_settle, without("mine", "settle")),
+    Guard("MINE in a transaction", overflow.woken_transaction, without("mine", "check")),
+    Guard("MINE in a transaction", overflow.woken_success_in_a_transaction, without("mine", "commit")),
+    Guard("MINE in a transaction", overflow.woken_keep_out, without("mine", "keep_out")),
+    Guard("EXTEND only grows", runs.late_extension, without("grows")),
+    Guard("EXTEND only grows", runs.short_extension, without("grows")),
+    Guard("saves", runs.late_save, without("later_save", "save")),
+    Guard("saves", runs.late_settle, without("later_save", "settle")),
+    Guard("saves", overflow.late_transaction, without("later_save", "check")),
+    Guard("saves", overflow.late_success_in_a_transaction, without("later_save", "commit")),
     Guard("SETTLE before chunks", overflow.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
     Guard("KEEP OUT as seen", overflow.transaction_after_the_look, without("saves_seen")),
-    Guard("MINE in a transaction", overflow.woken_transaction, without("mine")),
+    Guard("CHUNK only later", overflow.woken_writer, without("no_later_version")),
+    Guard("CHUNK only later", overflow.late_log_of_failures, without("no_later_version")),
+    Guard("two slots", overflow.half_written, one_slot),
+    Guard("time to live only later", overflow.late_end_of_chunks, without("no_later_command")),
+    Guard("time to live only later", overflow.late_keep_of_chunks, without("no_later_command")),
+    Guard("CREATE of my own", commands.created_twice, look_at_no_row),
+    Guard("CREATE of my own", commands.created_by_another, trust_any_row),
+    Guard("SPENT as seen", commands.finished_meanwhile, without("seen", "spend_abandoned")),
+    Guard("SPENT as seen", commands.reopened_meanwhile, without("seen", "spend")),
+    Guard("IGNORE as seen", commands.failed_meanwhile, without("seen", "ignore")),
     Guard("DELETE as seen", commands.deleted_while_held, without("seen")),
     Guard("DELETE of the same life", commands.deleted_in_its_next_life, without("same_life")),
 ]

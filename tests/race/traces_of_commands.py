@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 
-from pynamodb_tracker import TaskAlreadyExistsError, TaskNotFoundError
+from pynamodb_tracker import TaskAlreadyExistsError, TaskLockedError, TaskNotFoundError
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
 from tests.support.operations import Boom
 from tests.support.proxy_rules import arrive
-from tests.support.world import OVER, World, fail, taken
+from tests.support.world import OVER, World, ends_of_chunks, fail, scan, taken
 
 
 def late_reopen(world: World) -> bool:
@@ -22,6 +22,50 @@ def late_reopen(world: World) -> bool:
     fail(world.mine.confirm)
     arrive(world.proxy, late)
     return bool(world.task.state == world.mine.confirm.pending)
+
+
+def late_reopen_of_an_ended_task(world: World) -> bool:
+    """Return whether this happens to a task that had a time to live."""
+    late = Hold()
+    world.mine.create("o")
+    world.mine.confirm.ignore("o", reason="cancelled")
+    world.goes_wrong(PASS, late)
+    world.mine.confirm.reopen("o")
+    fail(world.mine.confirm)
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.pending)
+
+
+def late_reopen_that_was_refused(world: World) -> bool:
+    """Return whether a late reopen, which was refused as long as the task was held, undoes a later ignore."""
+    late = Hold()
+    world.mine.create("o")
+    run = world.freeze(world.theirs.confirm, "o")
+    world.goes_wrong(late)
+    with contextlib.suppress(TaskLockedError):
+        world.mine.confirm.reopen("o")
+    with contextlib.suppress(Boom):
+        run.wake(Boom())
+    world.hire().confirm.ignore("o", reason="cancelled")  # without a time to live, which reopen would look for
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.pending)
+
+
+def reopened_while_held(world: World) -> bool:
+    """Return whether a task is reopened that a worker holds."""
+    world.mine.create("o")
+    world.freeze(world.theirs.confirm, "o")
+    with contextlib.suppress(TaskLockedError):
+        world.mine.confirm.reopen("o")
+    return bool(world.task.state == world.mine.confirm.pending)
+
+
+def reopened_with_chunks_that_end(world: World) -> bool:
+    """Return whether overflow chunks of a task that was ignored and reopened have a time to live."""
+    world.mine.create("o", data=scan("text"))
+    world.mine.confirm.ignore("o", reason="cancelled")
+    world.mine.confirm.reopen("o")
+    return ends_of_chunks(world) != [None]
 
 
 def late_ignore(world: World) -> bool:
@@ -63,6 +107,40 @@ def finished_meanwhile(world: World) -> bool:
     return bool(world.task.state == world.mine.confirm.ignored)
 
 
+def reopened_meanwhile(world: World) -> bool:
+    """Return whether a task is set aside for its attempts though a person has given it fresh ones since it was read."""
+    patient = world.hire(max_attempts=4)
+    world.mine.create("o")
+    for _ in range(3):
+        fail(patient.confirm)
+    world.goes_wrong(PASS, lambda: patient.confirm.reopen("o"))
+    taken(world.mine.confirm)
+    return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def spent_while_held(world: World) -> bool:
+    """Return whether a task is set aside whose last worker has extended its lock since the row was read."""
+    world.mine.create("o")
+    for _ in range(2):
+        fail(world.mine.confirm)
+    run = world.freeze(world.theirs.confirm, "o")
+    world.clock.advance(OVER)
+    world.goes_wrong(PASS, run.ctx.extend_lock)
+    taken(world.mine.confirm)
+    return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def ignored_while_held(world: World) -> bool:
+    """Return whether a task is ignored whose worker has extended its lock since the row was read."""
+    world.mine.create("o")
+    run = world.freeze(world.theirs.confirm, "o")
+    world.clock.advance(OVER)
+    world.goes_wrong(run.ctx.extend_lock)
+    with contextlib.suppress(TaskLockedError):
+        world.mine.confirm.ignore("o", reason="cancelled")
+    return bool(world.task.state == world.mine.confirm.ignored)
+
+
 def failed_meanwhile(world: World) -> bool:
     """Return whether a failure that is recorded between the two requests of an ignore is lost."""
     world.mine.create("o")
@@ -87,6 +165,17 @@ def deleted_while_held(world: World) -> bool:
     world.theirs.create("o")  # at the same moment, so that its create_time does not tell the two apart
     world.freeze(world.theirs.confirm, "o")
     arrive(world.proxy, late)
+    return is_gone(world)
+
+
+def deleted_after_an_extension(world: World) -> bool:
+    """Return whether a task is deleted whose worker has extended its lock since the row was read."""
+    world.mine.create("o")
+    run = world.freeze(world.theirs.confirm, "o")
+    world.clock.advance(OVER)
+    world.goes_wrong(run.ctx.extend_lock, target="DeleteItem")
+    with contextlib.suppress(TaskLockedError):
+        world.mine.delete_task("o")
     return is_gone(world)
 
 

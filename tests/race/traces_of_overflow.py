@@ -11,8 +11,9 @@ from pynamodb.exceptions import PutError, TransactWriteError, UpdateError
 
 from pynamodb_tracker import LockLostError, TrackerError
 from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Hold, pass_everything
+from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import arrive
-from tests.support.world import OVER, World
+from tests.support.world import OVER, World, ends_of_chunks, fail, scan
 
 SHORT = timedelta(seconds=3)
 
@@ -65,7 +66,7 @@ def unheard_save(world: World) -> bool:
     return bool(seen != [scan("one")] * len(seen))
 
 
-def late_transaction(world: World) -> bool:
+def late_transaction(world: World, *, succeed: bool = False) -> bool:
     """Return whether a transaction is applied late, after its worker got the error that it was not applied."""
     late: list[Hold] = []
 
@@ -78,12 +79,17 @@ def late_transaction(world: World) -> bool:
     frozen, ledger = transacting(world)
     world.proxy.rule = hold
     with contextlib.suppress(TransactWriteError):
-        commit(world, frozen.ctx, ledger)
+        commit(world, frozen.ctx, ledger, succeed=succeed)
         return True
     world.proxy.rule = pass_everything
     for each in late:
         arrive(world.proxy, each)
     return bool(amount(world) != 0)
+
+
+def late_success_in_a_transaction(world: World) -> bool:
+    """Return whether this happens to a transaction that records the success."""
+    return late_transaction(world, succeed=True)
 
 
 def transaction_after_the_look(world: World) -> bool:
@@ -105,18 +111,75 @@ def transaction_after_the_look(world: World) -> bool:
     return bool(amount(world) != 0)
 
 
-def woken_transaction(world: World) -> bool:
+def woken_transaction(world: World, *, succeed: bool = False) -> bool:
     """Return whether the transaction of a frozen worker is applied after another worker took over."""
     frozen, ledger = transacting(world)
     world.clock.advance(OVER)
     world.freeze(world.theirs.confirm, "o")
     with contextlib.suppress(LockLostError):
-        commit(world, frozen.ctx, ledger)
+        commit(world, frozen.ctx, ledger, succeed=succeed)
     return bool(amount(world) != 0)
 
 
-def scan(text: str) -> dict[str, str]:
-    return {"scan": text * 10_000}
+def woken_success_in_a_transaction(world: World) -> bool:
+    """Return whether this happens to a transaction that records the success."""
+    return woken_transaction(world, succeed=True)
+
+
+def woken_keep_out(world: World) -> bool:
+    """Return whether a save is lost if a worker loses the lock before it keeps late copies of its transaction out."""
+    winners: list[Frozen] = []
+
+    def rule(target: str, *_: Any) -> Action:
+        if target == "TransactWriteItems":
+            return DropRequest()
+        if target == "UpdateItem" and not winners:
+            world.clock.advance(OVER)
+            winners.append(world.freeze(world.theirs.confirm, "o"))
+        return PASS
+
+    frozen, ledger = transacting(world)
+    world.proxy.rule = rule
+    with contextlib.suppress(LockLostError, TransactWriteError):
+        commit(world, frozen.ctx, ledger)
+    [winner] = winners
+    winner.ctx.task.note = "theirs"
+    winner.ctx.save()
+    return bool(world.task.note != "theirs")
+
+
+def late_log_of_failures(world: World) -> bool:
+    """Return whether the log of an earlier failure, which arrives late, replaces that of a later one."""
+    late = Hold()
+    world.mine.create("o")
+    world.goes_wrong(late, target="PutItem")
+    for message in ("first " * 200, "second " * 200):
+        fail(world.mine.confirm, message)
+    arrive(world.proxy, late)
+    return [failure.message for failure in world.task.errors] != ["first " * 200, "second " * 200]
+
+
+def late_end_of_chunks(world: World) -> bool:
+    """Return whether the end of a task that was reopened since sets a time to live on its overflow chunks."""
+    late = Hold()
+    world.mine.create("o", data=scan("text"))
+    world.goes_wrong(PASS, late)
+    world.mine.confirm.ignore("o", reason="cancelled")
+    world.mine.confirm.reopen("o")
+    arrive(world.proxy, late)
+    return ends_of_chunks(world) != [None]
+
+
+def late_keep_of_chunks(world: World) -> bool:
+    """Return whether the reopening of a task that has ended since removes the time to live of its overflow chunks."""
+    late = Hold()
+    world.mine.create("o", data=scan("text"))
+    world.mine.confirm.ignore("o", reason="cancelled")
+    world.goes_wrong(PASS, late)
+    world.mine.confirm.reopen("o")
+    world.mine.confirm.ignore("o", reason="cancelled")
+    arrive(world.proxy, late)
+    return ends_of_chunks(world) == [None]
 
 
 def read(world: World) -> Any:
@@ -132,8 +195,8 @@ def transacting(world: World) -> Any:
     return world.freeze(world.mine.confirm, "o", lock_for=SHORT), ledger
 
 
-def commit(world: World, ctx: Any, ledger: Any) -> None:
-    with ctx.transaction() as transaction:
+def commit(world: World, ctx: Any, ledger: Any, *, succeed: bool = False) -> None:
+    with ctx.transaction(succeed=succeed) as transaction:
         transaction.update(ledger, [world.mine.amount.add(1)])
 
 

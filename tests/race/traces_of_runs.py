@@ -5,11 +5,21 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 
-from pynamodb_tracker import LockLostError, TaskNotStartableError
-from tests.engine.actions import DropAnswer, Hold
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker import GiveUp, LockLostError, TaskNotStartableError
+from tests.engine.actions import PASS, DropAnswer, Hold, pass_everything
+from tests.support.fixtures import Frozen
+from tests.support.operations import Boom
 from tests.support.orders import LOCK
 from tests.support.proxy_rules import arrive
 from tests.support.world import OVER, World, fail, taken
+
+
+def taken_early(world: World) -> bool:
+    """Return whether a task is taken before it is due."""
+    world.mine.create("o", due_time=world.clock.now() + OVER)
+    return taken(world.mine.confirm)
 
 
 def late_claim(world: World) -> bool:
@@ -29,6 +39,18 @@ def late_claim_after_another_worker(world: World) -> bool:
     world.goes_wrong(late)
     fail(world.mine.confirm)
     fail(world.theirs.confirm)
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.in_progress)
+
+
+def late_claim_from_another_state(world: World) -> bool:
+    """Return whether a late copy of a claim from a further state locks a task that is in this state again."""
+    late = Hold()
+    ignored = world.mine.confirm.ignored
+    world.mine.create("o", state=ignored)
+    world.goes_wrong(PASS, late)
+    with contextlib.suppress(GiveUp), world.mine.confirm.start("o", also_from=(ignored,)):
+        raise GiveUp
     arrive(world.proxy, late)
     return bool(world.task.state == world.mine.confirm.in_progress)
 
@@ -58,15 +80,80 @@ def frozen_success(world: World) -> bool:
     return False
 
 
-def woken_loser(world: World) -> bool:
-    """Return whether the success of a frozen worker ends the run of the worker that took over."""
+def taken_over(world: World) -> tuple[Frozen, Frozen]:
+    """Return the run of a frozen worker, and that of the worker that took over."""
     world.mine.create("o")
-    frozen = world.freeze(world.mine.confirm, "o")
+    loser = world.freeze(world.mine.confirm, "o")
     world.clock.advance(OVER)
-    world.freeze(world.theirs.confirm, "o")
-    with contextlib.suppress(LockLostError):
-        frozen.wake()
+    return loser, world.freeze(world.theirs.confirm, "o")
+
+
+def ends_the_next_run(world: World, error: BaseException | None) -> bool:
+    """Return whether a frozen worker whose block ends like that ends the run of the worker that took over."""
+    loser, _ = taken_over(world)
+    with contextlib.suppress(LockLostError if error is None else type(error)):
+        loser.wake(error)
     return bool(world.task.state != world.mine.confirm.in_progress)
+
+
+def woken_success(world: World) -> bool:
+    """Return whether the success of a frozen worker ends the run of the worker that took over."""
+    return ends_the_next_run(world, None)
+
+
+def woken_failure(world: World) -> bool:
+    """Return whether its failure does."""
+    return ends_the_next_run(world, Boom())
+
+
+def woken_surrender(world: World) -> bool:
+    """Return whether its failure does that asks for no further attempt."""
+    return ends_the_next_run(world, GiveUp())
+
+
+def woken_release(world: World) -> bool:
+    """Return whether its release does, after Ctrl-C."""
+    return ends_the_next_run(world, KeyboardInterrupt())
+
+
+def woken_extension(world: World) -> bool:
+    """Return whether a frozen worker extends the lock of the worker that took over."""
+    loser, winner = taken_over(world)
+    with contextlib.suppress(LockLostError):
+        loser.ctx.extend_lock(2 * LOCK)
+    return bool(world.task.lock_expire_time != winner.ctx.lock_expire_time)
+
+
+def woken_save(world: World) -> bool:
+    """Return whether a frozen worker saves its progress over that of the worker that took over."""
+    loser, _ = taken_over(world)
+    loser.ctx.task.note = "too late"
+    with contextlib.suppress(LockLostError):
+        loser.ctx.save()
+    return bool(world.task.note == "too late")
+
+
+def woken_settle(world: World) -> bool:
+    """Return whether a save is lost if a worker that lost the lock before finds out what became of an own one."""
+    world.mine.create("o")
+    loser = world.freeze(world.mine.confirm, "o")
+    save_unheard(world, loser, "mine")
+    world.clock.advance(OVER)
+    winner = world.freeze(world.theirs.confirm, "o")
+    with contextlib.suppress(LockLostError):
+        loser.ctx.save()
+    winner.ctx.task.note = "theirs"
+    winner.ctx.save()
+    return bool(world.task.note != "theirs")
+
+
+def save_unheard(world: World, run: Frozen, note: str) -> None:
+    """Have a run save a note, and get no answer."""
+    world.proxy.rule = lambda target, *_: DropAnswer() if target == "UpdateItem" else PASS
+    run.ctx.task.note = note
+    with contextlib.suppress(UpdateError):
+        run.ctx.save()
+    world.proxy.rule = pass_everything
 
 
 def late_extension(world: World) -> bool:
@@ -102,6 +189,21 @@ def late_save(world: World) -> bool:
         ctx.save()
         arrive(world.proxy, late)
         return bool(world.task.note == "first")
+
+
+def late_settle(world: World) -> bool:
+    """Return whether a late question about the first save lets a late copy of the second one replace the third."""
+    question, second = Hold(), Hold()
+    world.mine.create("o")
+    run = world.freeze(world.mine.confirm, "o")
+    save_unheard(world, run, "first")
+    world.goes_wrong(question, PASS, second)
+    for note in ("second", "third"):
+        run.ctx.task.note = note
+        run.ctx.save()
+    arrive(world.proxy, question)
+    arrive(world.proxy, second)
+    return bool(world.task.note == "second")
 
 
 def taker_dies(world: World) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
@@ -15,7 +16,7 @@ from tests.support.operations import Boom
 from tests.support.orders import LOCK, MARGIN
 from tests.support.proxy_rules import in_turn
 
-__all__ = ["OVER", "World", "fail", "taken"]
+__all__ = ["OVER", "World", "ends_of_chunks", "fail", "scan", "taken"]
 
 OVER = LOCK + 2 * MARGIN
 """After that long a lock is over for every clock."""
@@ -30,6 +31,8 @@ class World:
     proxy: Proxy
     clock: StoppedClock
     freeze: Callable[..., Frozen]
+    hire: Callable[..., Any]
+    """Declares the use case for one more worker, with other settings of its first step."""
 
     def goes_wrong(self, *turns: Any, target: str = "UpdateItem") -> None:
         """Let this happen to the next requests of the first worker."""
@@ -41,10 +44,24 @@ class World:
         return self.theirs.get_task("o")
 
 
-def fail(step: Any) -> None:
+def fail(step: Any, message: str = "") -> None:
     """Fail one attempt."""
     with contextlib.suppress(Boom), step.start("o"):
-        raise Boom
+        raise Boom(message)
+
+
+def scan(text: str) -> dict[str, str]:
+    """Return data that is too large for a row."""
+    return {"scan": text * 10_000}
+
+
+def ends_of_chunks(world: World) -> list[str | None]:
+    """Return the time to live of each overflow chunk of the task's data."""
+    prefix = world.theirs.tracker.use_case.prefix + "data#"
+    found = world.theirs.tracker.connection().query(
+        "o", range_key_condition=TaskRow.use_case_id.startswith(prefix), consistent_read=True
+    )
+    return [item.get("expire_time", {}).get("N") for item in found["Items"]]
 
 
 def taken(step: Any) -> bool:
