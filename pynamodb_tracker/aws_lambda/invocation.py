@@ -18,6 +18,7 @@ from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
+from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.step.bound import BoundStep
 
 log = logging.getLogger("pynamodb_tracker")
@@ -66,20 +67,20 @@ class Invocation:
     """An invocation of a function; without a context, as in a test, it has no time limit and no id."""
 
     def __init__(self, context: LambdaContext | None) -> None:
-        self._context = context
+        self.context = context
         self._longest = timedelta(0)
 
     @property
     def request_id(self) -> str | None:
         """Lambda's id of the invocation, which is recorded as the worker."""
-        return None if self._context is None else self._context.aws_request_id
+        return None if self.context is None else self.context.aws_request_id
 
     @property
     def remaining(self) -> timedelta | None:
         """How much time is left; None without a limit."""
-        if self._context is None:
+        if self.context is None:
             return None
-        return timedelta(milliseconds=self._context.get_remaining_time_in_millis())
+        return timedelta(milliseconds=self.context.get_remaining_time_in_millis())
 
     @property
     def lock_for(self) -> timedelta | None:
@@ -113,10 +114,13 @@ class InvocationAttempt(TaskAttempt[Any]):
 
         Only KeyboardInterrupt leaves: after SystemExit, other records of the event are still to be run.
         """
+
+        def call(ctx: ExecutionContext[Any]) -> object:
+            ctx.invocation = self._invocation.context
+            return function(ctx, *arguments)
+
         with suppress(SystemExit):
-            self.execute(
-                partial(self.step.start, lock_for=self._invocation.lock_for), lambda ctx: function(ctx, *arguments)
-            )
+            self.execute(partial(self.step.start, lock_for=self._invocation.lock_for), call)
         self.duration = clock.now() - self._begun
         if self.ctx is not None:
             self._invocation.note_duration(self.duration)

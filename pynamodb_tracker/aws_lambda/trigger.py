@@ -3,9 +3,10 @@
 import base64
 import json
 import logging
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import unquote_plus
 
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.batch.batch import Outcome
@@ -14,7 +15,11 @@ from pynamodb_tracker.exceptions import TrackerError
 log = logging.getLogger("pynamodb_tracker")
 
 TaskId = str | Callable[[Any], str]
-"""Where a payload has the task id: a path of keys with dots between them, or a function that returns it."""
+"""Where a payload has the task id: keys and list indexes with dots between them, or a function that returns it."""
+
+_URL_ENCODED = ".s3.object.key"
+"""How paths to the key of an S3 object end, which notifications of S3 URL-encode:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html"""
 
 
 class UnreadableEventError(TrackerError, ValueError):
@@ -28,18 +33,31 @@ class Record:
     content: Any
     """What the trigger delivered, unchanged."""
     name: str = ""
-    """The id by which a batch reports it as failed: a message id, or a sequence number."""
+    """Its id for the log: a message id, a sequence number, or a partition and an offset."""
     group: str | None = None
-    """The message group within which messages are processed in order."""
+    """The message group, or the partition, within which records are processed in order."""
+    identifier: Mapping[str, Any] | None = None
+    """By what a batch reports it as failed, if that is not the name."""
+
+    @property
+    def failure(self) -> dict[str, Any]:
+        """The entry of `batchItemFailures` for this record."""
+        return {"itemIdentifier": self.identifier or self.name}
 
 
 def read_task_id(where: TaskId, payload: object) -> str:
     """Return the task id that a payload has there; UnreadableEventError if it has none."""
     found = call_on(payload, "task_id", where) if callable(where) else _value_at(where, payload)
+    if isinstance(where, str) and isinstance(found, str) and f".{where}".endswith(_URL_ENCODED):
+        found = unquote_plus(found)
     try:
         return check_task_id(found)
     except (TypeError, ValueError) as error:
-        raise UnreadableEventError(f"a task id is text of 1 to 1024 bytes, not {shape_of(found)}") from error
+        hint = ""
+        if isinstance(where, str) and type(found) is int:
+            steps = "".join(f"[{key if key.isdigit() else repr(key)}]" for key in where.split("."))
+            hint = f": write task_id=lambda event: str(event{steps})"
+        raise UnreadableEventError(f"a task id is text of 1 to 1024 bytes, not {shape_of(found)}{hint}") from error
 
 
 def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
@@ -58,9 +76,12 @@ def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
 def _value_at(path: str, payload: object) -> object:
     found = payload
     for key in path.split("."):
-        if not (isinstance(found, Mapping) and key in found):
+        if isinstance(found, Mapping) and key in found:
+            found = found[key]
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+        else:
             raise UnreadableEventError(f"there is no key {key!r}, of the path {path!r}, in {shape_of(found)}")
-        found = found[key]
     return found
 
 
@@ -69,7 +90,8 @@ def shape_of(value: object) -> str:
     if isinstance(value, Mapping):
         return f"an object with {shown(sorted(map(str, value)))}" if value else "an empty object"
     size = f" of length {len(value)}" if isinstance(value, Sized) else ""
-    return f"a {type(value).__name__}{size}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}{size}"
 
 
 def whole_record(record: Any) -> Any:
@@ -87,14 +109,29 @@ def kinesis_data(record: Mapping[str, Any]) -> Any:
     return json.loads(base64.b64decode(record["kinesis"]["data"], validate=True))
 
 
-TriggerName = Literal["direct", "async", "eventbridge", "sqs", "kinesis", "dynamodb"]
+def notification_message(record: Mapping[str, Any]) -> Any:
+    """Return the message of an SNS notification, read as JSON."""
+    return json.loads(record["Sns"]["Message"])
+
+
+def kafka_value(record: Mapping[str, Any]) -> Any:
+    """Return the value of a Kafka record, read as JSON; None for a tombstone, which has no value."""
+    value = record.get("value")
+    return None if value is None else json.loads(base64.b64decode(value, validate=True))
+
+
+TriggerName = Literal["direct", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
 """direct: a caller waits for the answer, such as a state machine of Step Functions. async: Lambda retries twice, and
-then sends the event to a dead-letter queue or a destination; eventbridge does that, too. sqs, kinesis and dynamodb
-(streams of tables) deliver batches of records."""
+then sends the event to a dead-letter queue or a destination; so it does for eventbridge, s3 and sns. sqs, kinesis,
+dynamodb (streams of tables) and kafka (Amazon MSK and self-managed clusters) deliver batches of records."""
 
 Reply = Literal["done", "error"]
 """done: the caller gets an answer, or the record is acknowledged. error: the error is raised, or the record is
 redelivered."""
+
+BatchReply = Literal["report", "raise"]
+"""report: a batch is answered with the records that failed, and only these are redelivered, which needs
+ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
 
 Reason = Literal["succeeded", "locked", "not_ready", "not_found", "ignored", "failed"]
 """Why a task did not succeed in this invocation; the names of the fields of Replies."""
@@ -116,13 +153,17 @@ class Replies:
     """The task is ignored: it was before, or this attempt was its last one."""
     failed: Reply | None = None
     """This attempt failed, and there will be another one."""
+    batch: BatchReply | None = None
+    """How a batch is answered of which records failed. The default is "report"; for kafka it is "raise", because Lambda
+    ignores a report, and so loses the records, unless the event source mapping is in provisioned mode:
+    https://docs.aws.amazon.com/lambda/latest/dg/kafka-retry-configurations.html"""
 
     def __post_init__(self) -> None:
         """Refuse other values."""
         for field in fields(self):
-            reply = getattr(self, field.name)
-            if reply is not None and reply not in get_args(Reply):
-                raise ValueError(f'{field.name} is "done" or "error", not {reply!r}')
+            reply, allowed = getattr(self, field.name), get_args(BatchReply if field.name == "batch" else Reply)
+            if reply is not None and reply not in allowed:
+                raise ValueError(f'{field.name} is "{allowed[0]}" or "{allowed[1]}", not {reply!r}')
 
     def over(self, defaults: "Replies") -> "Replies":
         """Return these replies, with the defaults for those that are None."""
@@ -138,7 +179,13 @@ class Replies:
 
 
 _TO_CALLERS = Replies(
-    succeeded="done", locked="error", not_ready="error", not_found="error", ignored="error", failed="error"
+    succeeded="done",
+    locked="error",
+    not_ready="error",
+    not_found="error",
+    ignored="error",
+    failed="error",
+    batch="report",
 )
 """For a caller that sees the error and decides what to do."""
 _TO_RETRIES = Replies(ignored="done").over(_TO_CALLERS)
@@ -153,34 +200,39 @@ class Trigger:
     replies: Replies
     payload: Callable[[Any], Any] = whole_record
     """Returns what the user's function gets of a record."""
-    source: str | None = None
-    """`eventSource` of the records of a batch; None if an event is about one task."""
+    sources: tuple[str, ...] = ()
+    """The event sources of its records; empty if an event has no records, and is about one task."""
     read: Callable[[Any], Record] = Record
-    """Returns the Record for one record of a batch, or for the whole event."""
+    """Returns the Record for one record, or for the whole event."""
+    is_batch: bool = False
+    """Whether the answer names the records that failed."""
     is_stream: bool = False
     """Whether all records from the first failed one on are redelivered."""
 
-    @property
-    def is_batch(self) -> bool:
-        """Whether an event has several records, and the answer names those that failed."""
-        return self.source is not None
-
     def records(self, event: object) -> list[Record]:
         """Return the records of an event; UnreadableEventError if this trigger has no such events."""
-        if not self.is_batch:
+        if not self.sources:
             if self is _EVENTBRIDGE and not _is_of_eventbridge(event):
                 raise self._refusal(event)
             return [self.read(event)]
-        records = _records_in(event)
-        if records is None or any(record.get("eventSource") != self.source for record in records):
+        found = _records_in(event)
+        if found is None or not found.sources <= {*self.sources}:
             raise self._refusal(event)
         try:
-            return [self.read(record) for record in records]
+            return [self.read(record) for record in found.records]
         except (KeyError, TypeError) as error:
             raise self._refusal(event) from error
 
     def _refusal(self, event: object) -> UnreadableEventError:
         return UnreadableEventError(f"this is not an event of the trigger {self.name!r}: {shape_of(event)}")
+
+
+def _s3_record(record: Mapping[str, Any]) -> Record:
+    return Record({"Records": [record]}, str(record["s3"]["object"].get("sequencer", "")))
+
+
+def _sns_record(record: Mapping[str, Any]) -> Record:
+    return Record(record, record["Sns"]["MessageId"])
 
 
 def _sqs_record(record: Mapping[str, Any]) -> Record:
@@ -196,14 +248,29 @@ def _dynamodb_record(record: Mapping[str, Any]) -> Record:
     return Record(record, record["dynamodb"]["SequenceNumber"])
 
 
+def _kafka_record(record: Mapping[str, Any]) -> Record:
+    partition, offset = f"{record['topic']}-{record['partition']}", record["offset"]
+    return Record(record, f"{partition}/{offset}", partition, {"partition": partition, "offset": offset})
+
+
 _DIRECT = Trigger("direct", _TO_CALLERS)
 _EVENTBRIDGE = Trigger("eventbridge", _TO_RETRIES)
-_BATCHES = (
-    Trigger("sqs", _TO_RETRIES, message_body, "aws:sqs", _sqs_record),
-    Trigger("kinesis", _TO_RETRIES, kinesis_data, "aws:kinesis", _kinesis_record, is_stream=True),
-    Trigger("dynamodb", _TO_RETRIES, whole_record, "aws:dynamodb", _dynamodb_record, is_stream=True),
+_WITH_RECORDS = (
+    Trigger("s3", _TO_RETRIES, whole_record, ("aws:s3",), _s3_record),
+    Trigger("sns", _TO_RETRIES, notification_message, ("aws:sns",), _sns_record),
+    Trigger("sqs", _TO_RETRIES, message_body, ("aws:sqs",), _sqs_record, is_batch=True),
+    Trigger("kinesis", _TO_RETRIES, kinesis_data, ("aws:kinesis",), _kinesis_record, is_batch=True, is_stream=True),
+    Trigger("dynamodb", _TO_RETRIES, whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
+    Trigger(
+        "kafka",
+        Replies(batch="raise").over(_TO_RETRIES),
+        kafka_value,
+        ("aws:kafka", "SelfManagedKafka"),
+        _kafka_record,
+        is_batch=True,
+    ),
 )
-_ALL = {trigger.name: trigger for trigger in (_DIRECT, Trigger("async", _TO_RETRIES), _EVENTBRIDGE, *_BATCHES)}
+_ALL = {trigger.name: trigger for trigger in (_DIRECT, Trigger("async", _TO_RETRIES), _EVENTBRIDGE, *_WITH_RECORDS)}
 
 
 def trigger_named(name: TriggerName) -> Trigger:
@@ -217,20 +284,50 @@ def trigger_of(event: object) -> Trigger:
     """Return the trigger of an event, by the event's shape; any other shape is direct."""
     if _is_of_eventbridge(event):
         return _EVENTBRIDGE
-    records = _records_in(event) or [{}]
-    for trigger in _BATCHES:
-        if all(record.get("eventSource") == trigger.source for record in records):
-            return trigger
+    found = _records_in(event)
+    if found is not None and found.sources:
+        for trigger in _WITH_RECORDS:
+            if found.sources <= {*trigger.sources}:
+                return trigger
     return _DIRECT
+
+
+def state_of_window(event: object) -> dict[str, Any]:
+    """Return what the answer to a stream's event in a tumbling window has besides failures: the state as it was.
+
+    Without it, Lambda counts the invocation as failed:
+    https://docs.aws.amazon.com/lambda/latest/dg/services-kinesis-windows.html
+    """
+    if isinstance(event, Mapping) and "isFinalInvokeForWindow" in event:
+        return {"state": event.get("state") or {}}
+    return {}
 
 
 def _is_of_eventbridge(event: object) -> bool:
     return isinstance(event, Mapping) and {"detail", "detail-type", "source"} <= event.keys()
 
 
-def _records_in(event: object) -> list[Mapping[str, Any]] | None:
-    """Return the Records of an event; None if it has none, or other values than objects among them."""
-    records = event.get("Records") if isinstance(event, Mapping) else None
+class _Records(NamedTuple):
+    """The records of an event, and their event sources."""
+
+    sources: set[str]
+    records: Sequence[Mapping[str, Any]]
+
+
+def _records_in(event: object) -> _Records | None:
+    """Return the records of an event; None if it has no list of them, or other values than objects among them."""
+    if not isinstance(event, Mapping):
+        return None
+    records, partitions = event.get("Records"), event.get("records")
+    if "eventSource" in event and isinstance(partitions, Mapping):  # Kafka
+        lists = [each if isinstance(each, list) else [each] for each in partitions.values()]
+        records = [record for each in lists for record in each]
     if not isinstance(records, list) or not all(isinstance(record, Mapping) for record in records):
         return None
-    return records
+    sources = {str(record.get("eventSource") or record.get("EventSource")) for record in records}
+    if "eventSource" in event:
+        sources = {str(event["eventSource"])}
+    elif not records and "isFinalInvokeForWindow" in event:  # a window can end without a record
+        service = f"{event.get('eventSourceARN')}::".split(":")[2]
+        sources = {f"aws:{service}"}
+    return _Records(sources, records)

@@ -25,6 +25,8 @@ class ExecutionContext(Generic[T_co]):
     def __init__(self, lock: transitions.Lock[T_co], lock_for: timedelta) -> None:
         self._lock = lock
         self._lock_for = lock_for
+        self.invocation: Any = None
+        """Lambda's context object, where a handler of `aws_lambda` runs the function; None elsewhere."""
 
     @property
     def task(self) -> T_co:

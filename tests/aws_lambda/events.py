@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from typing import Any
+from urllib.parse import quote_plus
 
-__all__ = ["bare", "eventbridge", "fifo", "kinesis", "names", "sqs", "stream"]
+__all__ = ["bare", "eventbridge", "fifo", "kafka", "kinesis", "names", "s3", "sns", "sqs", "stream"]
 
 _ARN = "arn:aws:{}:us-east-1:123456789012:{}"
 
@@ -111,7 +112,66 @@ def stream(*task_ids: str) -> dict[str, Any]:
     return {"Records": records}
 
 
-def names(answer: dict[str, Any]) -> list[str]:
+def s3(*keys: str) -> dict[str, Any]:
+    """Return notifications about objects that were put into a bucket."""
+    records = [
+        {
+            "eventVersion": "2.1",
+            "eventSource": "aws:s3",
+            "awsRegion": "us-east-1",
+            "eventTime": "2026-11-21T12:00:00.000Z",
+            "eventName": "ObjectCreated:Put",
+            "s3": {
+                "s3SchemaVersion": "1.0",
+                "bucket": {"name": "orders", "arn": "arn:aws:s3:::orders"},
+                "object": {"key": quote_plus(key), "size": 1024, "sequencer": f"0A1B2C3D4E5F67{number:04}"},
+            },
+        }
+        for number, key in enumerate(keys, 1)
+    ]
+    return {"Records": records}
+
+
+def sns(message: Any) -> dict[str, Any]:
+    """Return a notification of a topic; a message that is no text is sent as JSON."""
+    record = {
+        "EventVersion": "1.0",
+        "EventSubscriptionArn": _ARN.format("sns", "orders:21be56ed-a058-49f5-8c98-aedd2564c486"),
+        "EventSource": "aws:sns",
+        "Sns": {
+            "Type": "Notification",
+            "MessageId": "95df01b4-ee98-5cb9-9903-4c221d41eb5e",
+            "TopicArn": _ARN.format("sns", "orders"),
+            "Subject": None,
+            "Message": message if isinstance(message, str) else json.dumps(message),
+            "Timestamp": "2026-11-21T12:00:00.000Z",
+            "MessageAttributes": {},
+        },
+    }
+    return {"Records": [record]}
+
+
+def kafka(*partitions: list[Any], source: str = "aws:kafka") -> dict[str, Any]:
+    """Return records of the partitions of a topic; a value that is None is a tombstone."""
+    records: dict[str, list[dict[str, Any]]] = {
+        f"orders-{partition}": [
+            {
+                "topic": "orders",
+                "partition": partition,
+                "offset": offset,
+                "timestamp": 1795262400000,
+                "timestampType": "CREATE_TIME",
+                "value": None if value is None else base64.b64encode(json.dumps(value).encode()).decode(),
+                "headers": [],
+            }
+            for offset, value in enumerate(values)
+        ]
+        for partition, values in enumerate(partitions)
+    }
+    return {"eventSource": source, "bootstrapServers": "b-1.kafka.us-east-1.amazonaws.com:9092", "records": records}
+
+
+def names(answer: dict[str, Any]) -> list[Any]:
     """Return which records a batch reports as failed."""
     assert set(answer) == {"batchItemFailures"}
     assert all(set(each) == {"itemIdentifier"} for each in answer["batchItemFailures"])

@@ -58,9 +58,9 @@ def test_what_is_handled_is_by_a_function_that_is_done_when_it_returns(function:
         handles(Order.ship, task_id="order_id")(function)
 
 
-def test_a_trigger_is_one_of_six() -> None:
-    with pytest.raises(ValueError, match=r"trigger is one of 'direct', 'async', 'eventbridge', .*, not 's3'"):
-        handles(Order.ship, task_id="order_id", trigger="s3")  # type: ignore[arg-type]  # that is the point
+def test_a_trigger_is_one_of_those_that_are_known() -> None:
+    with pytest.raises(ValueError, match=r"trigger is one of 'direct', 'async', 'eventbridge', .*, not 'mqtt'"):
+        handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]  # that is the point
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,11 @@ def test_a_trigger_is_one_of_six() -> None:
 def test_metrics_are_on_off_or_a_namespace(metrics: Any) -> None:
     with pytest.raises(ValueError, match="metrics is True, False, or a namespace: 1 to 255 letters"):
         handles(Order.ship, task_id="order_id", metrics=metrics)
+
+
+def test_a_batch_is_reported_or_raised() -> None:
+    with pytest.raises(ValueError, match="""batch is "report" or "raise", not 'done'"""):
+        Replies(batch="done")  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_reply_is_done_or_error() -> None:

@@ -181,7 +181,7 @@ def lambda_handlers(context: LambdaContext) -> None:
     handler({"order_id": "o-1"}, Invoked())
     handler({"order_id": "o-1"}, None)
     handler({"order_id": "o-1"}, "context")  # type: ignore[arg-type]
-    handles(Order.ship, task_id="order_id", trigger="s3")  # type: ignore[arg-type]
+    handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]
     handles(Order.ship, task_id="order_id", answer=lambda order: order.amont)  # type: ignore[attr-defined]
     retry_handler(Order.ship, print_label, since=timedelta(days=1), only=(Order.ship.failed,))(None, None)
     retry_handler(Order.ship, queue_url="https://sqs.us-east-1.amazonaws.com/123456789012/orders")
