@@ -91,7 +91,9 @@ def test_a_worker_with_a_function_whose_work_is_not_done_fails_the_task() -> Non
     assert "asyncio.run" in Order.get_task("o-1").errors[0].message
 
 
-@pytest.mark.parametrize("value", [None, "a receipt", [1], {"a": 1}, iter([1]), threading.Event()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, "a receipt", [1], {"a": 1}, iter([1]), threading.Event()], ids=lambda value: type(value).__name__
+)
 def test_any_other_result_is_returned_as_it_is(value: object) -> None:
     Order.create("o-1")
     assert STEP.run("o-1", lambda _: value) is value
