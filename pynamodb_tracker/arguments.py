@@ -129,6 +129,24 @@ def check_rate(name: str, rate: object) -> float | None:
     return float(rate)
 
 
+def check_reason(reason: object) -> str:
+    """Return the reason of a command; it may be empty, but not left out."""
+    if not isinstance(reason, str):
+        raise TypeError(f"the reason must be text, not {shown(reason)}")
+    return reason
+
+
+def check_name(name: str, given: object) -> str | None:
+    """Return the name of a person or a worker, or None; a ValueError for an empty one, which would name nobody."""
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        raise TypeError(f"{name} must be text, not {shown(given)}")
+    if not given.strip():
+        raise ValueError(f"{name} is empty: leave it out")
+    return given
+
+
 def check_text(name: str, text: object) -> str:
     """Return the text; an empty one for None."""
     if text is None:

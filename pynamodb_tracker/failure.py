@@ -1,4 +1,7 @@
-"""A recorded failure: what an attempt ended with, redacted and truncated to a size that can always be stored."""
+"""A recorded failure: what an attempt ended with, redacted and truncated to a size that can always be stored.
+
+Commands leave entries of the same form: who ignored, released or reopened the task, and why.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - compared with th
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt did not succeed, or why a task is ignored."""
+    """Why an attempt did not succeed, or what a person did to the task."""
 
     step: str
     """The name of the step."""
@@ -35,9 +38,9 @@ class Failure:
     time: datetime
     """When it was recorded."""
     worker: str
-    """Who ran the attempt, or ignored the task."""
+    """Who ran the attempt, or who ignored, released or reopened the task."""
     type: str
-    """The name of the exception's class, or `ignored` if there was no exception."""
+    """The name of the exception's class; `ignored`, `released` or `reopened` if there was no exception."""
     message: str
     """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
     traceback: str = ""

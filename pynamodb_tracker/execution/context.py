@@ -40,8 +40,21 @@ class ExecutionContext(Generic[T_co]):
 
     @property
     def fence(self) -> int:
-        """Which claim of the task it is; it only grows, so other systems can refuse late requests with a lower one."""
+        """Which claim of the task it is, from 1; a task that was deleted and created again starts from 1 again.
+
+        `fencing_token` also grows across that.
+        """
         return self._lock.fence
+
+    @property
+    def fencing_token(self) -> str:
+        """24 hex digits that sort after those of all earlier claims of the task: other systems can refuse lower ones.
+
+        The order of the claims of one task is guaranteed. After the task was deleted, expired or restored from a
+        backup, and for comparisons between tasks, it depends on clocks: the first 16 digits are the nanoseconds since
+        1970 by the clock of the worker, or more.
+        """
+        return self._lock.token
 
     @property
     def lock_expire_time(self) -> datetime:

@@ -70,8 +70,8 @@ def failures_in_row(instance: Any) -> list[Failure]:
 
 def has_log(instance: Any) -> bool:
     """Return whether the row, as it was loaded, refers to a log item."""
-    entries = instance._row_state.stored.get("errors", {}).get(LIST)
-    return bool(entries) and _LOGGED in entries[-1].get(MAP, {})
+    entries = instance._row_state.stored.get("errors", {}).get(LIST, ())
+    return any(_LOGGED in entry.get(MAP, ()) for entry in entries)  # a reopen appends its entry after the marked one
 
 
 def needs_log(instance: Any) -> bool:

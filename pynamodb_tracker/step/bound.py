@@ -292,21 +292,37 @@ class BoundStep(Generic[T]):
         batch = Batch(self._definition.codes, start, function, feed, progress)
         return batch.run(limit=limit, threads=threads, rate=rate)
 
-    def reopen(self, task_id: str) -> T:
+    def reopen(self, task_id: str, *, by: str | None = None) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
-        Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
+        With `by`, such as a person's name, an entry in its `errors` says who did it. Otherwise raises
+        TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
-        return transitions.reopen(self._definition.statements, arguments.check_task_id(task_id))
+        return transitions.reopen(
+            self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
+        )
 
-    def ignore(self, task_id: str, *, reason: str) -> T:
+    def ignore(self, task_id: str, *, reason: str, by: str | None = None) -> T:
         """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
 
+        `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
         Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """
-        if not isinstance(reason, str):
-            raise TypeError(f"the reason must be text, not {reason!r}")
-        return transitions.ignore(self._definition.statements, arguments.check_task_id(task_id), reason)
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        return transitions.ignore(self._definition.statements, arguments.check_task_id(task_id), reason, by)
+
+    def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
+        """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
+
+        It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. `worker`,
+        as it stands in the row, makes sure that no other worker's task is released: TaskLockedError. If the worker
+        lives after all, its writes raise LockLostError from then on; effects outside of the table may happen twice. The
+        reason is kept in `errors`, and `by` as in `ignore`. A pending or failed task stays as it is; otherwise raises
+        TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError or TaskNotReadyError.
+        """
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        worker = arguments.check_name("worker", worker)
+        return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """Pickle as a reference: another process finds its own by the class and the name."""

@@ -13,6 +13,7 @@
 | extend, save | in_progress → in_progress | the same, and only forward |
 | reopen | failed, ignored → pending | status, a later token |
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
+| revoke | in_progress → pending; the attempt counts | the claim as read |
 | delete | anything that no worker holds → nothing | the row as read, its create_time |
 """
 
@@ -21,7 +22,7 @@ from pynamodb_tracker.transitions.creations import create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release, succeed
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, commit_success, extend, save, settle_success
-from pynamodb_tracker.transitions.set_asides import ignore, reopen
+from pynamodb_tracker.transitions.set_asides import ignore, reopen, revoke
 from pynamodb_tracker.transitions.statements import StepStatements, get
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "ignore",
     "release",
     "reopen",
+    "revoke",
     "save",
     "settle_success",
     "succeed",

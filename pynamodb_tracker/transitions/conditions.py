@@ -51,6 +51,11 @@ def mine(codes: Codes) -> Condition:
     return (TaskRow.lock == slot(TaskRow.lock, "token")) & at(codes.in_progress)
 
 
+def held_as_seen(codes: Codes) -> Condition:
+    """Require that the task is in progress by the claim that was read: a later claim is never released with it."""
+    return (TaskRow.lock == slot(TaskRow.lock, "seen_lock")) & at(codes.in_progress)
+
+
 def grows() -> Condition:
     """Require that the lock becomes longer: a late extension never shortens it."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "expire")

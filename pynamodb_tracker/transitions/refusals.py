@@ -98,6 +98,16 @@ def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotRea
     )
 
 
+def held_by_another(statements: StepStatements[T], row: T, operation: str, worker: str) -> TaskLockedError:
+    """Return the error for a task that another worker holds than the one that was meant."""
+    return TaskLockedError(
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is not held by {worker}; attempt "
+        f"{row.attempt} is {holder(row)}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
 def holder(row: TaskRow) -> str:
     """Return who holds a task in progress, and when another worker can take it."""
     if row.lock_expire_time < clock.now() - row.tracker.margin:

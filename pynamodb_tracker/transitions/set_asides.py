@@ -1,9 +1,9 @@
-"""Transitions outside a run: reopen and ignore, by command; and spend, which ignores a task without attempts left."""
+"""Transitions outside a run: reopen, ignore and release by command; and spend, if no attempt is left."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
@@ -20,7 +20,7 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import is_abandoned, not_found, refusal
+from pynamodb_tracker.transitions.refusals import held_by_another, is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.worker_name import this_worker
 
@@ -29,15 +29,13 @@ T = TypeVar("T", bound=TaskRow)
 _TRIES = 4
 
 
-def reopen(statements: StepStatements[T], task_id: str) -> T:
+def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -> T:
     """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed."""
-    codes, operation, token = statements.codes, f"reopen {statements.codes.step} of", new_token()
-    write, kept = statements.reopen, False
+    codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
     try:
         for _ in range(_TRIES):
-            moved = statements.moved(codes.pending, task_id, clock.now())
             try:
-                answer = statements.send(write, task_id, token=token, **moved)
+                answer = _send_reopen(statements, task_id, token, by, kept=kept)
             except Refused:
                 row = get(statements.model, task_id)
             else:
@@ -51,7 +49,7 @@ def reopen(statements: StepStatements[T], task_id: str) -> T:
                 raise refusal(statements, row, operation)
             token = new_token(above=row.lock)
             if row.expire_time is not None:
-                kept, write = True, statements.reopen_ended
+                kept = True
                 keep(statements.model, row, token, operation)
         raise _kept_changing(statements, task_id, operation)
     finally:
@@ -59,7 +57,24 @@ def reopen(statements: StepStatements[T], task_id: str) -> T:
             expire_again(statements.model, task_id)
 
 
-def ignore(statements: StepStatements[T], task_id: str, reason: str) -> T:
+def _send_reopen(
+    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool
+) -> dict[str, Any]:
+    """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
+    codes, now = statements.codes, clock.now()
+    values = {"token": token, **statements.moved(codes.pending, task_id, now)}
+    if by is not None:
+        entry = Failure(codes.step, 0, now, by, "reopened", "")
+        try:
+            write = statements.reopen(kept=kept, recorded=True)
+            return statements.send(write, task_id, entry=for_row([entry], logged=False), **values)
+        except PynamoDBConnectionError as refused:
+            if not is_invalid(refused):
+                raise
+    return statements.send(statements.reopen(kept=kept, recorded=False), task_id, **values)
+
+
+def ignore(statements: StepStatements[T], task_id: str, reason: str, by: str | None = None) -> T:
     """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed."""
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     for _ in range(_TRIES):
@@ -70,34 +85,77 @@ def ignore(statements: StepStatements[T], task_id: str, reason: str) -> T:
             return row
         if row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
             raise refusal(statements, row, operation)
-        if ignored := _set_aside(statements, statements.ignore, row, now, reason):
+        entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
+        if ignored := _move(statements, statements.ignore, row, codes.ignored, entry):
             return ignored
     raise _kept_changing(statements, task_id, operation)
 
 
+def revoke(
+    statements: StepStatements[T], task_id: str, reason: str, worker: str | None = None, by: str | None = None
+) -> T:
+    """Release a task whose worker is known to be dead, with the reason in `errors`, and return it.
+
+    A task that no worker holds at this step, pending or failed, is not changed. Only the claim that was read is
+    released: a late copy of the request does not release the next worker's.
+    """
+    codes, operation = statements.codes, f"release {statements.codes.step} of"
+    row, now = get(statements.model, task_id), clock.now()
+    if row is None:
+        raise not_found(statements, task_id, operation)
+    if row.status in (codes.pending, codes.failed):
+        return row
+    if row.status != codes.in_progress:
+        raise refusal(statements, row, operation)
+    if worker is not None and row.worker != worker:
+        raise held_by_another(statements, row, operation, worker)
+    entry = _entry("released", row, codes.step, now, reason=reason, by=by)
+    if released := _move(statements, statements.revoke, row, codes.pending, entry):
+        return released
+    found = get(statements.model, task_id)
+    if found is None:
+        raise not_found(statements, task_id, operation)
+    if found.status in (codes.pending, codes.failed) or _has(found, entry):  # a repeated request met its own success
+        return found
+    if found.status == codes.in_progress:
+        raise held_by_another(statements, found, operation, row.worker)
+    raise refusal(statements, found, operation)
+
+
+def _has(row: TaskRow, entry: Failure) -> bool:
+    """Return whether the errors of the row have this entry of a command."""
+    return any((each.time, each.type) == (entry.time, entry.type) for each in failures_in_row(row))
+
+
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
     """Ignore a task that has no attempt left, and return it; None if it has changed since it was read."""
-    abandoned = row.status == statements.codes.in_progress
+    codes = statements.codes
+    abandoned = row.status == codes.in_progress
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
-    return _set_aside(statements, statements.spend_abandoned if abandoned else statements.spend, row, now, reason)
+    write = statements.spend_abandoned if abandoned else statements.spend
+    return _move(statements, write, row, codes.ignored, _entry("ignored", row, codes.step, now, reason=reason))
 
 
-def _set_aside(statements: StepStatements[T], write: PreparedWrite, row: T, now: datetime, reason: str) -> T | None:
-    codes, token = statements.codes, new_token(above=row.lock)
-    failure = Failure(
-        codes.step, row.attempt, now, this_worker(), codes.own[codes.ignored], scrubbed(reason, row.redact)
-    )
-    failures, had_log = [*failures_in_row(row), failure], has_log(row)
+def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
+    """Return what `errors` keeps of a command: not a failure of the task, but what was done to it, by whom, and why."""
+    return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
+
+
+def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int, entry: Failure) -> T | None:
+    """Move a task to that state and append the entry to its errors; return it, or None if it has changed."""
+    now, token = entry.time, new_token(above=row.lock)
+    failures, had_log = [*failures_in_row(row), entry], has_log(row)
     logged = had_log or not fits_row(failures)
     values = {
         "token": token,
+        "seen_lock": row.lock,
         **seen_values(row),
         "now_plus_margin": clock.stamp(now + row.tracker.margin),
         "now_minus_margin": clock.stamp(now - row.tracker.margin),
         "errors": for_row(failures, logged=logged),
-        "last_error": failure.one_line,
-        **statements.moved(codes.ignored, row.task_id, now),
+        "last_error": entry.one_line,
+        **statements.moved(code, row.task_id, now),
     }
     try:
         try:
@@ -106,17 +164,17 @@ def _set_aside(statements: StepStatements[T], write: PreparedWrite, row: T, now:
             if not is_invalid(refused):
                 raise
             logged = False  # the row has no room for the reason
-            answer = statements.send(write, row.task_id, **values | {"errors": [], "last_error": failure.type})
+            answer = statements.send(write, row.task_id, **values | {"errors": [], "last_error": entry.type})
     except Refused:
         return None
-    ended = load(statements.model, answer["Attributes"])
+    moved = load(statements.model, answer["Attributes"])
     if logged:
-        ended.attribute_values["errors"] = failures
-        ended._row_state.failures_whole = not had_log
-        log_failures(statements, ended, token, version_outside_run(row.create_time, row.fence, token))
+        moved.attribute_values["errors"] = failures
+        moved._row_state.failures_whole = not had_log
+        log_failures(statements, moved, token, version_outside_run(row.create_time, row.fence, token))
     if statements.keeps_for_a_time:
-        expire(statements, ended)
-    return ended
+        expire(statements, moved)
+    return moved
 
 
 def _kept_changing(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotReadyError:

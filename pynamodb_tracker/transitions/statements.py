@@ -18,7 +18,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -130,15 +130,30 @@ class StepStatements(Generic[T]):
         """Ignore an abandoned task that has no attempt left; its fence stays in `unfinished`."""
         return self._set_aside(when.seen() & when.lock_expired())
 
-    @cached_property
-    def reopen(self) -> PreparedWrite:
-        """Give a task a fresh set of attempts, unless it has a time to live, which its overflow chunks have, too."""
-        return self._reopen(self._may_be_reopened() & when.has_no_time_to_live())
+    def reopen(self, *, kept: bool, recorded: bool) -> PreparedWrite:
+        """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
+
+        A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
+        """
+        shape = ("reopen", kept, recorded)
+        if write := self._shapes.get(shape):
+            return write
+        condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
+        if not kept:
+            condition &= when.has_no_time_to_live()
+        actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
+        if recorded:
+            actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
+        return self._keep(shape, self._write(condition, *actions, TaskRow.expire_time.remove()))
 
     @cached_property
-    def reopen_ended(self) -> PreparedWrite:
-        """Give it a fresh set of attempts after the time to live of its overflow chunks was removed."""
-        return self._reopen(self._may_be_reopened())
+    def revoke(self) -> PreparedWrite:
+        """Release a task that another worker holds; its attempt stays counted, and its fence in `unfinished`.
+
+        The later token refuses late copies of claims that were refused while that worker held the task.
+        """
+        moves = [*self._moves(self.codes.pending), fill(TaskRow.errors, "errors"), fill(TaskRow.lock, "token")]
+        return self._write(when.held_as_seen(self.codes), *moves)
 
     @cached_property
     def ignore(self) -> PreparedWrite:
@@ -197,14 +212,6 @@ class StepStatements(Generic[T]):
         mine = when.mine(self.codes)
         condition = mine if also is None else mine & also
         return PreparedWrite(self.table, condition=condition, actions=[*moves, *actions])
-
-    def _may_be_reopened(self) -> Condition:
-        condition: Condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
-        return condition
-
-    def _reopen(self, condition: Condition) -> PreparedWrite:
-        actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
-        return self._write(condition, *actions, TaskRow.expire_time.remove())
 
     def _set_aside(self, condition: Condition) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it

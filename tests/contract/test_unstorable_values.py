@@ -184,6 +184,15 @@ def test_a_person_can_ignore_a_task_although_another_program_filled_its_row() ->
     assert Form.get_task("f-1").state == Form.check.ignored
 
 
+def test_a_person_can_reopen_a_task_although_another_program_left_no_room_for_who_did() -> None:
+    if Form.Meta.host is None:
+        pytest.skip("as above")
+    Form.create("f-1", title="x")
+    Form.check.ignore("f-1", reason="wait")
+    fill("f-1", left=50)
+    assert Form.check.reopen("f-1", by="ada" * 20).state == Form.check.pending
+
+
 def test_skip_error_does_not_hide_that_a_success_could_not_be_stored() -> None:
     Order.create("o-1")
     with pytest.raises(ValueNotStorableError), Order.confirm_payment.start("o-1", skip_error=True) as ctx:

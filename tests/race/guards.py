@@ -22,6 +22,7 @@ from pynamodb_tracker.transitions import (
     finishes,
     overflow_writes,
     progress,
+    set_asides,
     statements,
 )
 from pynamodb_tracker.transitions.prepared import slot
@@ -59,10 +60,10 @@ def without(part: str, write: str = "") -> Callable[[Patch], None]:
         declared = vars(StepStatements)[write]
         render = declared.func if isinstance(declared, cached_property) else declared
 
-        def rendered(*given: Any) -> Any:
+        def rendered(*given: Any, **named: Any) -> Any:
             with pytest.MonkeyPatch.context() as meanwhile:
                 meanwhile.setattr(conditions, part, always)
-                return render(*given)
+                return render(*given, **named)
 
         patch.setattr(StepStatements, write, property(rendered) if render is not declared else rendered)
 
@@ -174,6 +175,16 @@ def settle_nothing(patch: Patch) -> None:
     patch.setattr(progress, "_keep_out", lambda *_: True)
 
 
+def release_with_the_same_token(patch: Patch) -> None:
+    """Let a release leave the token of the row as it is."""
+    patch.setattr(set_asides, "new_token", lambda above: above)
+
+
+def look_for_no_entry(patch: Patch) -> None:
+    """Interpret a refused command without looking for its own entry in `errors`."""
+    patch.setattr(set_asides, "_has", lambda *_: False)
+
+
 GUARDS = [
     Guard("due", runs.taken_early, without("due", "claim")),
     Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
@@ -185,11 +196,15 @@ GUARDS = [
     Guard("ordered tokens", runs.late_claim_after_another_worker, any_other_token),
     Guard("ordered tokens", runs.late_claim_from_another_state, without("later_token", "claim_from")),
     Guard("token on REOPEN", commands.late_reopen, without("later_token", "reopen")),
-    Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, without("later_token", "reopen_ended")),
+    Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, without("later_token", "reopen")),
     Guard("token on IGNORE", commands.late_ignore, without("later_token", "ignore")),
     Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, keep_the_token),
     Guard("status on REOPEN", commands.reopened_while_held, without("at", "reopen")),
     Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, without("has_no_time_to_live")),
+    Guard("RELEASE as seen", commands.late_release, without("held_as_seen")),
+    Guard("token on RELEASE", commands.refused_claim_after_a_release, release_with_the_same_token),
+    Guard("MINE after a release", commands.released_worker, without("mine")),
+    Guard("RELEASE of my own", commands.unheard_release, look_for_no_entry),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
     Guard("REMOVE expire_time", commands.reopened_with_an_end, keep_the_end),
     Guard("REMOVE expire_time", commands.run_again_with_an_end, keep_the_end),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 
-from pynamodb_tracker import TaskAlreadyExistsError, TaskLockedError, TaskNotFoundError
+from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskLockedError, TaskNotFoundError
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
 from tests.support.operations import Boom
 from tests.support.proxy_rules import arrive
@@ -77,6 +77,53 @@ def late_ignore(world: World) -> bool:
     world.mine.confirm.reopen("o")
     arrive(world.proxy, late)
     return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def late_release(world: World) -> bool:
+    """Return whether a late release, which arrives after the next worker has claimed the task, releases that one."""
+    late = Hold()
+    world.mine.create("o")
+    world.freeze(world.theirs.confirm, "o")
+    world.goes_wrong(late)
+    world.mine.confirm.release("o", reason="its worker died")
+    world.freeze(world.theirs.confirm, "o")
+    arrive(world.proxy, late)
+    return bool(world.task.state != world.mine.confirm.in_progress)
+
+
+def refused_claim_after_a_release(world: World) -> bool:
+    """Return whether a late copy of a claim that was refused locks a task that was released since."""
+    late = Hold()
+    world.mine.create("o")
+    world.freeze(world.theirs.confirm, "o")
+    world.goes_wrong(late)
+    assert not taken(world.mine.confirm)
+    world.theirs.confirm.release("o", reason="its worker died")
+    arrive(world.proxy, late)
+    return bool(world.task.state != world.mine.confirm.pending)
+
+
+def released_worker(world: World) -> bool:
+    """Return whether a worker that was released, although it lives, records its success."""
+    world.mine.create("o")
+    lives = world.freeze(world.theirs.confirm, "o")
+    world.mine.confirm.release("o", reason="its worker died")
+    with contextlib.suppress(LockLostError):
+        lives.wake()
+    return bool(world.task.state != world.mine.confirm.pending)
+
+
+def unheard_release(world: World) -> bool:
+    """Return whether a release whose answer was lost reports that it was refused, because the next worker came."""
+    world.mine.create("o")
+    world.freeze(world.theirs.confirm, "o")
+    world.goes_wrong(DropAnswer(), lambda: world.freeze(world.theirs.confirm, "o"))
+    try:
+        world.mine.confirm.release("o", reason="its worker died")
+    except TaskLockedError:
+        return True
+    assert world.task.state == world.mine.confirm.in_progress
+    return False
 
 
 def reopened_with_an_end(world: World) -> bool:

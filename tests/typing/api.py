@@ -56,6 +56,7 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.task.due_time, datetime)
     assert_type(ctx.attempt, int)
     assert_type(ctx.fence, int)
+    assert_type(ctx.fencing_token, str)
     assert_type(ctx.lock_expire_time, datetime)
     assert_type(ctx.lock_lost, bool)
     ctx.task.data["label"] = "printed"
@@ -87,6 +88,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.todo(), Iterator[Order])
     assert_type(Order.ship.next_due(), dict[State[Order], datetime])
     assert_type(Order.ship.reopen("o-1001"), Order)
+    assert_type(Order.ship.release("o-1001", reason="its host is gone", worker=None, by="ada"), Order)
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
     since = datetime.now(UTC) - timedelta(days=30)
     assert_type(Order.ship.failed.query(since=since, latest_first=True, limit=100), Iterator[Order])

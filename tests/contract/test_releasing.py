@@ -1,0 +1,163 @@
+"""Releasing by command: a person frees the task of a worker that is known to be dead."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import (
+    BoundStep,
+    LockLostError,
+    TaskAlreadySucceededError,
+    TaskIgnoredError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+)
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import Order, Receipt
+from tests.support.workers import die, fail
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def release(step: BoundStep[Order] = Order.confirm_payment, worker: str | None = None) -> Order:
+    return step.release("o-1", reason="the host is gone", worker=worker, by="ada")
+
+
+def test_a_released_task_is_pending_and_due_at_once_and_its_attempt_counts(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(minutes=1))
+    task = release()
+    assert isinstance(task, Order)
+    assert (task.state, task.attempt, task.due_time) == (Order.confirm_payment.pending, 1, clock.now())
+    assert task.to_dynamodb_dict() == Order.get_task("o-1").to_dynamodb_dict()
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.attempt == 2
+
+
+def test_a_release_keeps_who_released_the_task_and_why(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    (entry,) = release().errors
+    assert (entry.type, entry.message, entry.worker) == ("released", "the host is gone", "ada")
+    assert (entry.step, entry.attempt, entry.time) == ("confirm_payment", 1, clock.now())
+
+
+def test_a_released_worker_that_lives_records_nothing() -> None:
+    Order.create("o-1")
+    lives = Order.confirm_payment.start("o-1")
+    ctx = lives.__enter__()
+    ctx.task.amount = 5
+    released = release()
+    with pytest.raises(LockLostError):
+        ctx.save()
+    with pytest.raises(LockLostError):
+        lives.__exit__(None, None, None)
+    assert Order.get_task("o-1").to_dynamodb_dict() == released.to_dynamodb_dict()
+
+
+def test_after_the_last_attempt_is_released_the_next_start_ignores_the_task() -> None:
+    Receipt.create("o-1")
+    die(Receipt.send, "o-1")
+    assert Receipt.send.release("o-1", reason="the host is gone").state == Receipt.send.pending
+    with pytest.raises(TaskIgnoredError, match="1 of 1 attempts are used"), Receipt.send.start("o-1"):
+        pytest.fail("no attempt is left")
+    assert [entry.type for entry in Receipt.get_task("o-1").errors] == ["released", "ignored"]
+
+
+def test_only_the_task_of_the_named_worker_is_released() -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    holder = Order.get_task("o-1").worker
+    with pytest.raises(TaskLockedError, match=f"it is not held by another:1; .* held by {holder}") as caught:
+        release(worker="another:1")
+    assert caught.value.task is not None
+    assert caught.value.task.state == Order.confirm_payment.in_progress
+    assert release(worker=holder).state == Order.confirm_payment.pending
+
+
+def test_an_abandoned_task_can_be_released(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(days=1))
+    assert release().state == Order.confirm_payment.pending
+
+
+def test_a_task_that_no_worker_holds_stays_as_it_is() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    before = stored(Order, "o-1")
+    assert release().state == Order.confirm_payment.failed
+    assert stored(Order, "o-1") == before
+
+
+@pytest.mark.parametrize(
+    ("state", "step", "error"),
+    [
+        (Order.ship.pending, Order.confirm_payment, TaskAlreadySucceededError),
+        (Order.ship.pending, Order.deliver, TaskNotReadyError),
+        (Order.ship.ignored, Order.ship, TaskIgnoredError),
+    ],
+)
+def test_a_release_of_a_step_that_no_worker_can_hold_is_refused(
+    state: object, step: BoundStep[Order], error: type[Exception]
+) -> None:
+    Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
+    with pytest.raises(error, match="cannot release"):
+        release(step)
+
+
+def test_a_release_does_not_find_a_missing_task() -> None:
+    with pytest.raises(TaskNotFoundError, match=r"cannot release confirm_payment of Order 'o-1'"):
+        release()
+
+
+def test_a_release_is_two_requests() -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    with recorded() as requests:
+        release()
+    assert requests.operations == ["GetItem", "UpdateItem"]
+
+
+def test_a_command_keeps_who_gave_it() -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="cancelled", by="ada")
+    task = Order.confirm_payment.reopen("o-1", by="bob")
+    assert [(entry.type, entry.worker) for entry in task.errors] == [("ignored", "ada"), ("reopened", "bob")]
+
+
+def test_the_complete_errors_are_found_after_a_reopen_that_keeps_who_gave_it() -> None:
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="long " * 300)
+    task = Order.confirm_payment.reopen("o-1", by="bob")
+    assert [len(entry.message) for entry in task.errors] == [1500, 0]
+    fail(Order.confirm_payment, "o-1")
+    assert [entry.type for entry in Order.get_task("o-1").errors] == ["ignored", "reopened", "Broken"]
+
+
+@pytest.mark.parametrize("given", [{"by": ""}, {"by": 1}, {"worker": " "}, {"worker": b"w"}, {"reason": None}])
+def test_a_command_refuses_names_that_are_no_text(given: dict[str, object]) -> None:
+    with pytest.raises((TypeError, ValueError)), recorded() as requests:
+        Order.confirm_payment.release("o-1", **{"reason": "gone", **given})  # type: ignore[arg-type]  # wrong types
+    assert requests == []
+
+
+def test_fencing_tokens_grow_across_the_lives_of_a_task() -> None:
+    tokens = []
+    for _ in range(2):
+        Order.create("o-1")
+        for _ in range(2):
+            with Order.confirm_payment.start("o-1", also_from=(Order.ship.pending,)) as ctx:
+                tokens.append(ctx.fencing_token)
+        Order.delete_task("o-1")
+    assert tokens == sorted(set(tokens))
+    assert {len(token) for token in tokens} == {24}
