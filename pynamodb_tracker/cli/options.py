@@ -7,12 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?")
 _SLOWEST, _FASTEST = 0.001, 1_000_000
 """Limits of a rate, in starts per second."""
+_MOST = 1_000_000_000
+"""The largest number of tasks that an option takes."""
 
 
 def length(text: str) -> timedelta:
@@ -59,6 +62,17 @@ def rate(text: str) -> float:
     if not _SLOWEST <= a_second <= _FASTEST:
         raise typer.BadParameter(f"{text!r} is not between 4/h and {_FASTEST}/s")
     return a_second
+
+
+def number(text: str) -> int:
+    """Return a number of tasks."""
+    try:
+        found = int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{shown(text)} is not a whole number") from None
+    if not 1 <= found <= _MOST:
+        raise typer.BadParameter(f"it must be from 1 to {_MOST:,}")
+    return found
 
 
 def flag(name: str, text: str) -> Any:

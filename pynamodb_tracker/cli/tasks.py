@@ -179,20 +179,35 @@ def _is_hidden(task: Task, unread: Mapping[str, Exception]) -> bool:
 
 _VARIES = re.compile(
     r"""
-      \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b  # a UUID
-    | \b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?  # a time
+      (?P<kept>                                        # what says which error it is
+          \butf-\d+\b | \b[a-z]{2}(?:-[a-z]+)+-\d\b      # an encoding; a region of AWS
+        | (?:code|errno|error|exit|http|signal|status)[^\w-]{0,3}-?\d+(?!\w|[.:]\d)
+        | (?<![\w.:-])[345]\d\d(?!\w|[.:]\d|\ (?:ms|sec|min|bytes|(?:milli)?seconds?|minutes?|hours?|days?)\b)
+      )
+    | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b  # a UUID
+    | \b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?!\d)  # a time
+    | (?:-?\d+\ days?,\ )?\b\d+:\d{2}(?::\d{2}(?:\.\d+)?)?\b  # a timedelta, or a time of day
+    | \b(?:\d+(?:\.\d+)?\ ?(?:[mnuµ]?s|sec|[mhd]|min|(?:milli|micro)?seconds?|minutes?|hours?|days?|bytes|[kmg]i?b))+\b
+    | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b             # an IP address
     | \b0x[0-9a-f]+\b
     | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b  # a hash
-    | \d{4,}  # shorter ones may be codes, such as HTTP's
+    | \b(?=(?:[a-z_-]*\d){3})(?=[\d_-]*[a-z])[0-9a-z_]{12,}\b  # an id that a service has given
+    | (?<!\w)\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?!\w)
+    | \d{4,}
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 
 
 def error_pattern(error: str, task_id: str) -> str:
-    """Return an error with the task's id written as …, and other ids, times and long numbers as #."""
+    """Return an error with the task's id written as …, and other ids, times, durations and numbers as #."""
     words = " ".join(task_id.split())  # as an error has it, on its one line
-    return _VARIES.sub("#", re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", "…", error) if words else error)
+    if words:
+        error = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", "…", error)
+    kind, colon, message = error.partition(": ")  # the name of a class may have digits, too
+    if not colon:
+        return error
+    return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
 @dataclass(slots=True)

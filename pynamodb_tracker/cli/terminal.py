@@ -14,14 +14,15 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as LiveBar
+    from pynamodb_tracker.cli.progress_bar import ProgressBar
 
 
 def escaped(text: str) -> str:
@@ -35,7 +36,15 @@ def escaped(text: str) -> str:
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to the command: rich would exit with 1."""
+    """A console that no text can steer, and that leaves a closed pipe to the command: rich would exit with 1."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Escape all text that is printed, wherever it comes from; only rich's own controls reach the terminal."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment("\n".join(map(escaped, segment.text.split("\n"))), segment.style)
 
     def on_broken_pipe(self) -> None:
         raise  # noqa: PLE0704 - rich calls this where it has caught the error
@@ -52,8 +61,9 @@ def say(text: str | Text, on: Console | None = None) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr, however long."""
-    console(stderr=True).print(escaped(text), soft_wrap=True)
+    """Print a line on stderr, however long; above the live bar if there is one."""
+    on = _live_bars[-1].console if _live_bars else console(stderr=True)
+    on.print(escaped(text), soft_wrap=True)
 
 
 def write(text: str) -> None:
@@ -173,11 +183,14 @@ def styled(text: str, style: str = "") -> Text:
 _LINE_EVERY = 5.0
 """Seconds between two plain lines."""
 
+_live_bars: list[ProgressBar] = []
+"""The bar that is on the screen: what is printed otherwise than by its console would leave a copy of it there."""
+
 
 class Progress:
     """Shows on stderr how far a command is: by a live bar at a terminal, by a line from time to time elsewhere."""
 
-    def __init__(self, title: str = "", bar: LiveBar | None = None) -> None:
+    def __init__(self, title: str = "", bar: ProgressBar | None = None) -> None:
         self._title = title
         self._bar = bar
         self._next_line = time.monotonic() + _LINE_EVERY
@@ -212,11 +225,11 @@ def progress(title: str, total: float | None) -> Iterator[Progress]:
     if not on.is_interactive:
         yield Progress(title)
         return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
-    from rich.progress import Progress as Bar  # noqa: PLC0415 - slow to import, and only needed here
+    from pynamodb_tracker.cli.progress_bar import ProgressBar  # noqa: PLC0415 - slow to import, and only needed here
 
-    columns = [TextColumn("{task.description}"), BarColumn(bar_width=None), *([TaskProgressColumn()] if total else [])]
-    notes = (TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
-    with Bar(*columns, *notes, console=on, expand=True, redirect_stdout=False) as bar:
-        bar.add_task(title, total=total, note="")
-        yield Progress(title, bar)
+    with ProgressBar(on, title, total) as bar:
+        _live_bars.append(bar)
+        try:
+            yield Progress(title, bar)
+        finally:
+            _live_bars.remove(bar)

@@ -115,7 +115,7 @@ class State(Generic[T]):
         try:
             scan_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
             positions = {key: _checked_position(*at) for key, at in positions.items()}
-        except (AttributeError, RecursionError, TypeError, ValueError):
+        except (AttributeError, OverflowError, RecursionError, TypeError, ValueError):
             raise ValueError(
                 f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page"
             ) from None
@@ -142,7 +142,7 @@ class State(Generic[T]):
 
 
 def _checked_position(due_time: str, task_id: str) -> index.Position:
-    """Return a position in the index; ValueError or TypeError for one that no task can have."""
+    """Return a position in the index; ValueError, TypeError or OverflowError for one that no task can have."""
     if stamp(datetime.fromisoformat(due_time)) != due_time:
         raise ValueError(due_time)
     return due_time, check_task_id(task_id)

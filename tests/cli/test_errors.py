@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from pynamodb_tracker import ExecutionContext, RetryLater
 from pynamodb_tracker.cli.tasks import error_pattern
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
@@ -22,6 +23,15 @@ from tests.cli.shop import Order, waver
         ("X: since 2026-01-31T12:00:00.123Z", "X: since #"),
         ("X: commit deadbeef01", "X: commit #"),
         ("X: the effaced deed", "X: the effaced deed"),
+        ("RetryLater: retry in 8:34:23.663897", "RetryLater: retry in #"),
+        ("RetryLater: retry in 1 day, 0:00:07", "RetryLater: retry in #"),
+        ("Timeout: no answer in 3.5 seconds, 350 ms too late", "Timeout: no answer in #, # too late"),
+        ("X: 1h30m left", "X: # left"),
+        ("X: 12 of 150 items of order i-23 cost 1,234.50", "X: # of # items of order i-# cost #"),
+        ("X: 10.0.3.17:8080 refused", "X: # refused"),
+        ("X: since 2026-01-31", "X: since #"),
+        ("StripeError: request req_8fKj2a91bQ7z failed", "StripeError: request # failed"),
+        ("UnicodeDecodeError: 'utf-8' can't decode 0xff", "UnicodeDecodeError: 'utf-8' can't decode #"),
     ],
 )
 def test_what_differs_from_task_to_task_is_left_out(error: str, output: str) -> None:
@@ -68,9 +78,37 @@ def test_ignored_tasks_have_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        "HTTPError: HTTP Error 404: Not Found",
+        "X: the bank did not answer (HTTP 503)",
+        "OSError: [Errno 111] Connection refused",
+        "X: exit status -9",
+        "X: failed with code 2",
+        "X: us-east-1 is down",
+        "S3Upload2024Error: x",
+    ],
+)
+def test_what_says_which_error_it_is_is_kept(error: str) -> None:
+    assert error_pattern(error, "o-17") == error
+
+
+def test_tasks_that_are_retried_later_are_one_group(store: StoppedClock) -> None:
+    Order.create_many(f"o-{number}" for number in range(20))
+
+    def wait(ctx: ExecutionContext[Order]) -> None:
+        raise RetryLater(timedelta(hours=8, seconds=int(ctx.task.task_id[2:]) * 61.663897))
+
+    Order.pay.run_all(wait)
+    store.advance(timedelta(hours=1))
+    (group,) = read("errors")
+    assert (group["tasks"], group["error"]) == (20, "RetryLater: retry in #")
+
+
+@pytest.mark.parametrize(
     ("error", "task_id", "output"),
     [
-        ("TypeError: no answer in 15s", "1", "TypeError: no answer in 15s"),
+        ("TypeError: no answer in a1b2", "1", "TypeError: no answer in a1b2"),
         ("TypeError: no answer about 1", "1", "TypeError: no answer about …"),
         ("Error: e is not there", "e", "Error: … is not there"),
         ("KeyError: 'a b'", "a\n b", "KeyError: '…'"),

@@ -132,13 +132,16 @@ def test_without_a_class_it_says_how_to_name_one(arguments: tuple[str, ...]) -> 
     [
         ("list", "pay.failed", "--since", "yesterday"),
         ("list", "pay.failed", "--limit", "0"),
+        ("list", "pay.failed", "--limit", "99999999999999999999"),
+        ("list", "pay.failed", "--limit", "9" * 5000),
+        ("run", "pay", CHARGE, "--limit", "99999999999999999999"),
         ("retry", "pay", CHARGE, "--rate", "fast"),
         ("retry", "pay", CHARGE, "--threads", "0"),
         ("retry", "pay"),
         ("reopen", "pay"),
         ("unknown",),
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(arguments)[:60],
 )
 def test_wrong_arguments_exit_with_2(arguments: tuple[str, ...]) -> None:
     ended = run(*arguments)

@@ -25,6 +25,9 @@ from pynamodb_tracker.task.task import Task
 
 StepOrAll = Annotated[str | None, typer.Argument(metavar="STEP", help="Only this step; all steps by default.")]
 
+_LIMIT = 50
+"""How many tasks `list` shows if nothing else is asked for."""
+
 _LABEL = 12
 """Characters of the labels on the left of `show`."""
 
@@ -37,7 +40,10 @@ def list_tasks(
     since: opt.Since = None,
     until: opt.Until = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most this many tasks.")] = 50,
+    limit: Annotated[
+        int | None,
+        typer.Option(parser=opt.number, metavar="N", show_default=str(_LIMIT), help="Show at most this many tasks."),
+    ] = None,
     everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -46,7 +52,7 @@ def list_tasks(
     A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
     a task has been in its state.
     """
-    most = None if everything else limit
+    most = None if everything else limit or _LIMIT
     with command.use_case(name, use_case_name) as model:
         command.check_window(since, until)
         of, damaged = command.state_named(model, state), tasks.Damaged(own_too=True)
@@ -60,8 +66,8 @@ def list_tasks(
             terminal.print_table(tasks.COLUMNS[of.status], rows)
         if not (damaged.read or as_json):
             terminal.say(f"no task of {model.__name__} is {command.name_of(of)}")
-        if next(found, None) is not None:
-            terminal.warn(f"these are the first {terminal.count(limit)}: use --limit N or --all to see more")
+        if most is not None and next(found, None) is not None:
+            terminal.warn(f"these are the first {terminal.count(most)}: use --limit N or --all to see more")
         damaged.exit()
 
 
@@ -76,8 +82,8 @@ def errors(
 ) -> None:
     """Group failed and ignored tasks by their last error, the most frequent error first.
 
-    Errors that differ only in ids, times and numbers of four or more digits are in one group; these are shown as #, and
-    the task's own id as …. The example is the newest task of the group.
+    Errors that differ only in ids, times, durations and numbers are in one group: these are shown as #, and the task's
+    own id as …. Codes, such as HTTP 503, are kept. The example is the newest task of the group.
 
     Exits with 1 if there are any.
     """
@@ -204,7 +210,7 @@ def _facts(task: Task) -> Iterator[Text]:
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
         ": ",
-        (command.name_of(state), terminal.COLOURS[state.status]),
+        (escaped(command.name_of(state)), terminal.COLOURS[state.status]),
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
@@ -261,7 +267,7 @@ def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
         yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
     for name, value in found["attributes"].items():
         if isinstance(value, dict | list):
-            first, *more = map(escaped, json.dumps(value, indent=2, ensure_ascii=False).splitlines())
+            first, *more = map(escaped, json.dumps(value, indent=2, ensure_ascii=False).split("\n"))
             yield _line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
         else:
             yield _line(name, escaped(value if isinstance(value, str) else json.dumps(value)))
@@ -273,11 +279,11 @@ def _failures(task: Task) -> Iterator[Text]:
         attempt = f", attempt {failure.attempt}" if failure.attempt else ""
         yield Text()
         yield Text.assemble(
-            (f"{failure.step}{attempt}", "bold"), f": {_time(failure.time)}, by {escaped(failure.worker)}"
+            (f"{escaped(failure.step)}{attempt}", "bold"), f": {_time(failure.time)}, by {escaped(failure.worker)}"
         )
-        for line in failure.traceback.splitlines():
+        for line in failure.traceback.split("\n"):
             yield Text(f"  {escaped(line)}", "dim")
-        first, *more = failure.message.splitlines() or [""]
-        yield Text.assemble("  ", (f"{failure.type}: {escaped(first)}".removesuffix(": "), "red"))
+        first, *more = failure.message.split("\n")
+        yield Text.assemble("  ", (f"{escaped(failure.type)}: {escaped(first)}".removesuffix(": "), "red"))
         for line in more:
             yield Text(f"  {escaped(line)}", "red")

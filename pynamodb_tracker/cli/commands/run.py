@@ -37,7 +37,7 @@ DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that 
 Function = Annotated[
     str, typer.Argument(metavar="MODULE:FUNCTION", help="The function to call for each task, with its context.")
 ]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most this many tasks.")]
+Limit = Annotated[int | None, typer.Option(parser=opt.number, metavar="N", help="Run at most this many tasks.")]
 
 
 def run(

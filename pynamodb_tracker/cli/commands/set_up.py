@@ -137,7 +137,7 @@ def demo(
         raise typer.Exit(stopped.exit_code) from None
     except (BadOrdersFileError, ServerError) as error:
         for line in (str(error), *getattr(error, "__notes__", ())):
-            typer.echo(line, err=True)
+            warn(line)
         raise typer.Exit(CANNOT_RUN) from None
     if not work.is_as_expected:
         raise typer.Exit(FOUND)

@@ -1,0 +1,93 @@
+"""Nothing that is stored, or that a user has named, steers the terminal."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.text import Text
+
+from pynamodb_tracker.cli.terminal import progress, say
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import Screen, run
+from tests.cli.shop import Order
+
+EVIL = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\r\x08\x85\u2028"
+STATES = {"idle": "10", "busy": "11", "bad": "12", "out": "13", "gone": "77", "done": "1000"}
+
+
+def put(task_id: str, status: str, time: str) -> None:
+    """Store a row with hostile text wherever another program could have put it."""
+    failure = {name: {"S": EVIL + name} for name in ("step", "worker", "type", "message", "traceback")}
+    item: dict[str, Any] = {
+        "task_id": {"S": EVIL + task_id},
+        "use_case_id": {"S": "order"},
+        "status": {"N": status},
+        "status_key": {"S": f"order#{status}#0"},
+        "due_time": {"S": time},
+        "create_time": {"S": time},
+        "update_time": {"S": time},
+        "attempt": {"N": "1"},
+        "fence": {"N": "1"},
+        "lock": {"S": "0" * 24},
+        "lock_expire_time": {"S": time},
+        "worker": {"S": EVIL},
+        "last_error": {"S": EVIL + "\nlast"},
+        "errors": {"L": [{"M": failure | {"attempt": {"N": "1"}, "time": {"S": time}}}]},
+        "note": {"S": EVIL + "\nnote"},
+        "data": {"S": '{"\\u001b[31m\u2028key\x9b": ["\\u001b[2J", "\x9b31m"]}'},
+    }
+    Order.tracker.connection().connection.client.put_item(TableName="store", Item=item)
+
+
+def test_no_command_lets_stored_text_reach_the_terminal(store: StoppedClock, tmp_path: Path) -> None:
+    time = store.now().strftime("%Y-%m-%dT%H:%M:%S.%f+0000")
+    for task_id, status in STATES.items():
+        put(task_id, status, time)
+    store.advance(timedelta(hours=1))
+    path = tmp_path / "orders.jsonl"
+    path.write_text('{"task_id": "\\u001b[2J\u2028", "note": "\\u009b31m", "amount": "\\u001b[2J"}\n')
+    states = ("pay.pending", "pay.in_progress", "pay.failed", "pay.ignored", "unknown.77", "ship.succeeded")
+    for arguments in (
+        ("status",),
+        *(("list", state) for state in states),
+        *(("list", state, "--json") for state in states),
+        *(("show", EVIL + task_id) for task_id in STATES),
+        ("show", EVIL + "bad", "--json"),
+        ("errors",),
+        ("errors", "--json"),
+        ("stuck",),
+        ("export",),
+        ("load", str(path)),
+        ("run", "pay", "tests.cli.shop:refuse", "--dry-run"),
+        ("run", "pay", "tests.cli.shop:refuse"),
+        ("retry", "pay", "tests.cli.shop:refuse", "--dry-run", "--reopen-ignored"),
+        ("reopen", "pay", EVIL + "out"),
+        ("ignore", "pay", EVIL + "out", "--reason", EVIL),
+        ("ignore", "pay", EVIL + "nobody", "--reason", EVIL),
+        ("delete", EVIL + "done", "--yes"),
+        ("worker", "pay=tests.cli.shop:refuse", "--until-idle"),
+    ):
+        ended = run(*arguments, TERM="xterm-256color")
+        found = {each for each in ended.out + ended.err if not each.isprintable()} - {"\n"}
+        assert not found, (arguments, found)
+
+
+def test_text_that_no_command_has_escaped_is_escaped_by_the_console(capsys: pytest.CaptureFixture[str]) -> None:
+    say(EVIL)
+    say(Text.assemble((EVIL, "red"), "\n", EVIL))
+    assert not {each for each in capsys.readouterr().out if not each.isprintable()} - {"\n"}
+
+
+def test_the_title_and_the_note_of_a_bar_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    for name, value in {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "24"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stderr", screen)
+    with progress("[red]x[/red]", 2) as shown:
+        shown.show(1, f"[bold]1{EVIL}[/bold]")
+    assert "[red]x[/red]" in screen.text
+    assert r"[bold]1\x1b[2J" in screen.text
+    assert not {"\x07", "\x9b", "\u202e"} & set(screen.text)
