@@ -4,19 +4,22 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast, overload
 
-from pynamodb_tracker.arguments import check_function, shown
+from pynamodb_tracker.arguments import check_parameters, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationLog, LambdaContext
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.bound import BoundStep, function_of
 from pynamodb_tracker.worker_name import working_as
 
 T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+_ABSENT = object()
 
 _NAMESPACE = re.compile(r"(?!AWS/)(?=.{1,255}\Z)[0-9A-Za-z._/#-][0-9A-Za-z._/#: -]*")
 """https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html; AWS/ is reserved."""
@@ -35,6 +38,16 @@ class Handler(Protocol):
         ...
 
 
+class StepHandler(Protocol[T_co]):
+    """What `handles` returns: a decorator of a function, and the handler of the function that is bound to the step."""
+
+    @overload
+    def __call__(self, function: Callable[[ExecutionContext[T_co], Any], Any], /) -> Handler: ...
+
+    @overload
+    def __call__(self, event: Any, context: LambdaContext | None, /) -> Any: ...
+
+
 def handles(
     step: BoundStep[T],
     *,
@@ -45,9 +58,11 @@ def handles(
     replies: Replies | None = None,
     answer: Callable[[T], Any] | None = None,
     metrics: bool | str = False,
-) -> Callable[[Callable[[ExecutionContext[T], Any], Any]], Handler]:
+) -> StepHandler[T]:
     """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
 
+    What this returns is a decorator for that function. It is a handler itself, of the function of the context that
+    `does` has bound to the step: `handler = handles(Order.ship, task_id="order_id")`.
     A lock lasts one second longer than the invocation can; the request id is the worker. `task_id` says where the
     payload has the id: keys and list indexes with dots between them, or a function. The `trigger` is detected by the
     shape of the event; a bare event is direct, unless you say "async". `payload` is a function of the record, or of the
@@ -85,13 +100,22 @@ def handles(
 
         return cast("Handler", handler)  # functools sets __wrapped__
 
-    return decorate
+    bound = decorate(lambda ctx, _: function_of(step, None)(ctx))
+
+    def decorate_or_handle(given: Any, context: Any = _ABSENT) -> Any:
+        if context is _ABSENT:
+            return decorate(given)
+        function_of(step, None)  # an error if there is none, before a task is claimed
+        return bound(given, context)
+
+    return decorate_or_handle
 
 
 def _check(runner: RecordRunner[Any]) -> None:
     """Refuse wrong arguments before the first event arrives."""
     check_step(runner.step)
     check_parameters(runner.function, "ctx", "event")
+    _check_is_no_handler(runner.function)
     where: object = runner.task_id
     if not (callable(where) or (isinstance(where, str) and all(where.split(".")))):
         raise TypeError(
@@ -110,25 +134,21 @@ def _check(runner: RecordRunner[Any]) -> None:
             raise TypeError(f"{name} is a function, not {shown(function)}")
 
 
-def check_parameters(function: Callable[..., Any], *names: str) -> None:
-    """Refuse a function that cannot be called with these arguments, or that has those of a Lambda handler."""
-    check_function(function)
+def _check_is_no_handler(function: Callable[..., Any]) -> None:
+    """Refuse a function that has the parameters of a Lambda handler."""
     try:
-        parameters = inspect.signature(function)
+        parameters = inspect.signature(function).parameters
     except ValueError:  # some functions that are written in C have no signature
         return
-    try:
-        parameters.bind(*names)
-    except TypeError as error:
-        raise TypeError(f"this takes a function of ({', '.join(names)}), not {shown(function)}: {error}") from None
-    if list(parameters.parameters)[:2] == ["event", "context"]:
-        raise TypeError(f"this takes a function of ({', '.join(names)}), and {shown(function)} has (event, context)")
+    if list(parameters)[:2] == ["event", "context"]:
+        raise TypeError(f"this takes a function of (ctx, event), and {shown(function)} has (event, context)")
 
 
-def check_step(step: object) -> None:
-    """Refuse anything but a step of a use case."""
+def check_step(step: object) -> BoundStep[Any]:
+    """Return a step of a use case; refuse anything else."""
     if not isinstance(step, BoundStep):
         raise TypeError(f"this takes a step of a use case, such as Order.ship, not {shown(step)}")
+    return step
 
 
 def check_namespace(metrics: object) -> str | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -17,8 +17,16 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_duration, check_limit, check_rate, check_text, check_threads, shown
-from pynamodb_tracker.aws_lambda.handler import check_namespace, check_parameters, check_step
+from pynamodb_tracker.arguments import (
+    check_duration,
+    check_limit,
+    check_parameters,
+    check_rate,
+    check_text,
+    check_threads,
+    shown,
+)
+from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog, LambdaContext
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.batch.thread_pool import in_threads
@@ -26,6 +34,8 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step import BoundStep, States
+from pynamodb_tracker.step.bound import bound_functions, function_of
+from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker_name import working_as
 
 T = TypeVar("T", bound=TaskRow)
@@ -38,7 +48,7 @@ _GROUP_ID = re.compile(r"[!-~]{1,128}")
 
 
 def retry_handler(
-    step: BoundStep[T],
+    step: BoundStep[T] | Sequence[type[Task] | BoundStep[Any]],
     function: Callable[[ExecutionContext[T]], object] | None = None,
     *,
     queue_url: str | None = None,
@@ -53,25 +63,24 @@ def retry_handler(
 ) -> Callable[[Any, LambdaContext | None], dict[str, Any]]:
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
-    With a function of the context it runs them itself, as `run_all` does; a lock lasts one second longer than the
-    invocation can. It starts none if the invocation has less than `time_per_task` left, 10 seconds unless set, or less
-    than the longest task so far took; `limit` counts tasks that actually start. With `queue_url` it sends
-    `{"task_id": ...}` for each to that SQS queue instead, for a function that `handles` the step; in a FIFO queue
-    each task is a group of its own. `since` selects tasks that came to their state within that time; everything else is
-    as in `run_all` and `handles`. The content of the event does not matter.
+    It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
+    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. A lock
+    lasts one second longer than the invocation can. No task is started if the invocation has less than `time_per_task`
+    left, 10 seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of
+    all steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function
+    that `handles` the step; in a FIFO queue each task is a group of its own. `since` selects tasks that came to their
+    state within that time; everything else is as in `run_all` and `handles`. The content of the event does not matter.
     Returns how many `succeeded`, `failed`, were `ignored`, `refused` or `sent`, and whether it was `out_of_time`. An
     error of the table is raised if no task could be tried; TrackerError if the queue did not accept all messages.
     """
-    check_step(step)
-    if (function is None) == (queue_url is None):
-        raise TypeError("retry_handler takes either a function of the context or queue_url")
+    steps = _steps_to_run(step, function) if queue_url is None else [_step_to_send(step, function)]
     check_limit("limit", limit)
-    step._definition.codes_to_do(only)
+    _check_only(steps, only)
     check_text("error_like", error_like)
     if since is not None:
         check_duration("since", since)
     namespace = check_namespace(metrics)
-    if function is None:
+    if queue_url is not None:
         if (threads, rate, time_per_task, namespace) != (1, None, None, None):
             raise TypeError(
                 "threads, rate, time_per_task and metrics cannot be combined with queue_url: set them where the "
@@ -84,15 +93,35 @@ def retry_handler(
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
-        log = InvocationLog(step, invocation, "schedule", namespace)
+        logs = {each: InvocationLog(each, invocation, "schedule", namespace) for each in steps}
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
         with working_as(invocation.request_id):
-            sweep = _Sweep(action=action, step=step, which=which, limit=limit, invocation=invocation, log=log)
-            counts = sweep.perform()
-            log.summary(counts)
-            return counts
+            return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
 
     return handler
+
+
+def _steps_to_run(given: object, function: Callable[[ExecutionContext[Any]], object] | None) -> list[BoundStep[Any]]:
+    """Return the steps; a TypeError or ValueError says what is wrong with their functions."""
+    if not isinstance(given, list | tuple):
+        function_of(check_step(given), function)
+        return [check_step(given)]
+    if function is not None:
+        raise TypeError("retry_handler of a list runs the functions that are bound to its steps: leave function out")
+    return list(bound_functions(given))
+
+
+def _step_to_send(given: object, function: object) -> BoundStep[Any]:
+    if function is not None:
+        raise TypeError("retry_handler takes either a function of the context or queue_url")
+    return check_step(given)
+
+
+def _check_only(steps: Sequence[BoundStep[Any]], only: States) -> None:
+    if only != () and len(steps) > 1:
+        raise ValueError("only has states of one step, and these are several: make a handler for each")
+    for step in steps:
+        step._definition.codes_to_do(only)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,25 +129,35 @@ class _Sweep:
     """One scheduled invocation: it processes due tasks while there is time."""
 
     action: _RunTasks | _SendTasks
-    step: BoundStep[Any]
+    logs: Mapping[BoundStep[Any], InvocationLog]
+    """The steps, each with its log."""
     which: Mapping[str, Any]
     """Arguments of `todo`."""
     limit: int | None
     invocation: Invocation
-    log: InvocationLog
-    counts: Counter[str] = field(default_factory=Counter)
-    """How many tasks had each outcome."""
+    counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)
+    """How many tasks of each step had each outcome."""
     out_of_time: bool = False
 
     def perform(self) -> dict[str, Any]:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
-            self.log.advise(
+            next(iter(self.logs.values())).advise(
                 f"no task was started, because the invocation had only {self.invocation.remaining} left and a task "
                 f"needs {self.action.min_time}: give the function a longer timeout, or set a lower time_per_task"
             )
-        counts = {name: self.counts[name] for name in ("succeeded", "failed", "ignored", "refused", "sent")}
+        for step, log in self.logs.items():
+            log.summary(self._summary([step]))
+        return self._summary(self.logs)
+
+    def count(self, outcome: str) -> int:
+        """Return how many tasks of all steps had this outcome."""
+        return sum(self.counts[step, outcome] for step in self.logs)
+
+    def _summary(self, steps: Iterable[BoundStep[Any]]) -> dict[str, Any]:
+        names = ("succeeded", "failed", "ignored", "refused", "sent")
+        counts = {name: sum(self.counts[step, name] for step in steps) for name in names}
         return {**counts, "out_of_time": self.out_of_time}
 
     def has_time(self) -> bool:
@@ -131,14 +170,16 @@ class _Sweep:
 class _RunTasks:
     """Runs a function on each task."""
 
-    function: Callable[[ExecutionContext[Any]], object]
+    function: Callable[[ExecutionContext[Any]], object] | None
+    """None for the one that is bound to the step of the task."""
     threads: int
     rate: float | None
     time_per_task: timedelta
 
     def __post_init__(self) -> None:
         """Refuse wrong arguments."""
-        check_parameters(self.function, "ctx")
+        if self.function is not None:
+            check_parameters(self.function, "ctx")
         check_threads(self.threads)
         check_rate("rate", self.rate)
         check_duration("time_per_task", self.time_per_task)
@@ -150,32 +191,48 @@ class _RunTasks:
 
     def process(self, sweep: _Sweep) -> None:
         """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once."""
-        feed = sweep.step._definition.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
+        feeds = {
+            step: step._definition.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
+            for step in sweep.logs
+        }
         guard, counts, table_errors = Lock(), sweep.counts, list[BaseException]()
 
-        def run(task_id: str) -> None:
-            attempt = InvocationAttempt(sweep.step, task_id, sweep.invocation)
-            attempt.run(self.function)
+        def run(task: tuple[BoundStep[Any], str]) -> None:
+            step, task_id = task
+            attempt = InvocationAttempt(step, task_id, sweep.invocation)
+            attempt.run(self.function or function_of(step, None))
             if attempt.was_taken:
-                feed.note_taken()
+                feeds[step].note_taken()
             with guard:
-                sweep.log.attempt_ended(attempt)
-                counts[attempt.outcome] += 1
+                sweep.logs[step].attempt_ended(attempt)
+                counts[step, attempt.outcome] += 1
             if isinstance(error := attempt.claim_error, PynamoDBException):
                 table_errors.append(error)
             elif error is not None:
                 raise error
 
-        def within_limit() -> Iterator[str]:
+        def within_limit() -> Iterator[tuple[BoundStep[Any], str]]:
             """Yield tasks until enough of them have started: one that cannot start does not use up the limit."""
-            for tried, task_id in enumerate(feed):
-                if (sweep.limit is not None and tried - counts["refused"] >= sweep.limit) or not sweep.has_time():
+            for tried, task in enumerate(_in_turns(feeds)):
+                if (sweep.limit is not None and tried - sweep.count("refused") >= sweep.limit) or not sweep.has_time():
                     return
-                yield task_id
+                yield task
 
         in_threads(run, within_limit(), self.threads, rate=self.rate)
         if table_errors and len(table_errors) == counts.total():
             raise table_errors[0]
+
+
+def _in_turns(feeds: Mapping[BoundStep[Any], Iterable[str]]) -> Iterator[tuple[BoundStep[Any], str]]:
+    """Yield the tasks of all steps: one of each in turn, as long as it has some."""
+    left = {step: iter(feed) for step, feed in feeds.items()}
+    while left:
+        for step, task_ids in list(left.items()):
+            task_id = next(task_ids, None)
+            if task_id is None:
+                del left[step]
+            else:
+                yield step, task_id
 
 
 class _SendTasks:
@@ -195,12 +252,13 @@ class _SendTasks:
 
         In a FIFO queue, what one invocation sends about one task within five minutes is one message.
         """
-        feed = sweep.step._definition.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
+        [step] = sweep.logs
+        feed = step._definition.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
         ids, sender, failed = islice(feed, sweep.limit), sweep.invocation.request_id, list[dict[str, Any]]()
         while batch := list(islice(ids, _BATCH_SIZE)):
             unsent = self._send_batch([self._entry(str(place), task_id, sender) for place, task_id in enumerate(batch)])
             failed += unsent
-            sweep.counts["sent"] += len(batch) - len(unsent)
+            sweep.counts[step, "sent"] += len(batch) - len(unsent)
         if failed:
             why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failed}))
             raise TrackerError(f"{len(failed)} messages could not be sent to {self.url}: {why}")

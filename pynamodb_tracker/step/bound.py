@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
@@ -100,6 +101,8 @@ class BoundStep(Generic[T]):
         """The number that is stored."""
         self.max_attempts = definition.declared.max_attempts
         """How many attempts a task has, before it is ignored."""
+        self.function: Callable[[ExecutionContext[T]], object] | None = None
+        """What `does` has bound; a test may replace it by a stub of its own."""
 
     @property
     def pending(self) -> State[T]:
@@ -125,6 +128,22 @@ class BoundStep(Generic[T]):
     def succeeded(self) -> State[T]:
         """Done: pending of the next step, or the end."""
         return self._definition.states[self._definition.codes.succeeded]
+
+    def does(self, function: Callable[[ExecutionContext[T]], R]) -> Callable[[ExecutionContext[T]], R]:
+        """Bind a function of the context to this step, as a decorator, and return it unchanged.
+
+        `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. A class
+        that inherits the step does not inherit its function. A second function is a DefinitionError, unless it is the
+        same one, which a reload or a notebook has defined again.
+        """
+        arguments.check_parameters(function, "ctx")
+        if self.function is not None and not arguments.is_same_function(self.function, function):
+            raise DefinitionError(
+                f"{self.model.__name__}.{self.name} does {arguments.function_name(self.function)}, and cannot do "
+                f"{arguments.function_name(function)} as well: a step has one function"
+            )
+        self.function = function
+        return function
 
     @overload
     def start(
@@ -188,6 +207,7 @@ class BoundStep(Generic[T]):
             heartbeat=heartbeat,
         )
 
+    @overload
     def run(
         self,
         task_id: str,
@@ -197,16 +217,41 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         also_from: States = (),
         heartbeat: bool = False,
-    ) -> R:
+    ) -> R: ...
+
+    @overload
+    def run(
+        self,
+        task_id: str,
+        function: None = None,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        also_from: States = (),
+        heartbeat: bool = False,
+    ) -> object: ...
+
+    def run(
+        self,
+        task_id: str,
+        function: Callable[[ExecutionContext[T]], R] | None = None,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        also_from: States = (),
+        heartbeat: bool = False,
+    ) -> R | object:
         """Start the task, call the function with the context, and return its result; options as in `start`.
 
         The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
+        Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
+        ValueError.
         """
-        arguments.check_function(function)
+        chosen = function_of(self, function)
         with self.start(
             task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from, heartbeat=heartbeat
         ) as ctx:
-            result = call(function, ctx)
+            result = call(chosen, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     def todo(
@@ -254,7 +299,7 @@ class BoundStep(Generic[T]):
 
     def run_all(
         self,
-        function: Callable[[ExecutionContext[T]], object],
+        function: Callable[[ExecutionContext[T]], object] | None = None,
         *,
         threads: int = 1,
         since: datetime | None = None,
@@ -269,6 +314,7 @@ class BoundStep(Generic[T]):
     ) -> Report:
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
+        The function is that of `run`, and may be left out if one is bound.
         Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
         starts, and KeyboardInterrupt propagates when the running ones have ended. Workers that compete for tasks
         spread over the oldest ones. `rate` limits the starts per second. `dry_run` runs nothing, and reports what is
@@ -277,14 +323,15 @@ class BoundStep(Generic[T]):
         """
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
 
-        arguments.check_function(function)
+        if function is not None or not dry_run:
+            function = function_of(self, function)
         arguments.check_threads(threads)
         arguments.check_limit("limit", limit)
         arguments.check_flags(heartbeat=heartbeat, dry_run=dry_run)
         if not (progress is None or callable(progress)):
             raise TypeError(f"progress must be a function of the report, not {progress!r}")
         rate = arguments.check_rate("rate", rate)
-        if dry_run:
+        if dry_run or function is None:
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
             return Report(due=list(due))
         feed = self._definition.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
@@ -333,3 +380,45 @@ class BoundStep(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
+
+
+def function_of(
+    step: BoundStep[T], given: Callable[[ExecutionContext[T]], R] | None
+) -> Callable[[ExecutionContext[T]], R | object]:
+    """Return the function to run: the one given, or the one bound; if both are there, they must be the same one."""
+    bound = step.function
+    if given is None:
+        if bound is None:
+            raise TypeError(
+                f"no function is bound to {step.model.__name__}.{step.name}: bind one with "
+                f"@{step.model.__name__}.{step.name}.does, and import its module, or give it"
+            )
+        return bound
+    arguments.check_function(given)
+    if not (bound is None or arguments.is_same_function(bound, given)):
+        name = f"{step.model.__name__}.{step.name}"
+        raise ValueError(
+            f"{name} does {arguments.function_name(bound)}, not {arguments.function_name(given)}: leave the function "
+            f"out. To run something else for once, write with {name}.start(...). In a test, replace the one that is "
+            f'bound: monkeypatch.setattr({name}, "function", stub)'
+        )
+    return given
+
+
+def bound_functions(given: Sequence[object]) -> dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]]:
+    """Return the functions bound to these steps, and to those of these use cases, in the order given."""
+    if not given:
+        raise TypeError("no use case is given: write [Order]")
+    functions: dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]] = {}
+    for each in given:
+        if isinstance(each, BoundStep):
+            functions[each] = function_of(each, None)
+        elif isinstance(each, type) and issubclass(each, TaskRow) and each._bound_steps:
+            steps: list[BoundStep[Any]] = [step for step in each._bound_steps.values() if step.function is not None]
+            if not steps:
+                step = f"{each.__name__}.{next(iter(each._bound_steps))}"
+                raise TypeError(f"no step of {each.__name__} has a function: bind one with @{step}.does")
+            functions.update((step, function_of(step, None)) for step in steps)
+        else:
+            raise TypeError(f"{arguments.shown(each)} is no use case, and no step of one: write Order, or Order.ship")
+    return functions

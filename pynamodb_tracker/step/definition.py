@@ -119,7 +119,7 @@ class StepDefinition(Generic[T]):
 
     def _code_of(self, state: object) -> int | None:
         if isinstance(state, DeclaredState):
-            bound = self.model._bound_steps.get(state.step.name)  # noqa: SLF001 - of the class that it is bound to
+            bound = self.model._bound_steps.get(state.step.name)
             of = None if bound is None else bound._definition
             return of.codes.code(state.status) if of is not None and of.declared is state.step else None
         if isinstance(state, State):

@@ -3,7 +3,7 @@
 import logging
 import pickle
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,8 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import arguments, signals
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.bound import BoundStep, bound_functions, function_of
+from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
@@ -23,8 +24,10 @@ log = logging.getLogger("pynamodb_tracker")
 class Worker:
     """Keeps running functions on the due tasks of steps, as `run_all` does once, until it is stopped.
 
-    `functions` maps steps, of any use cases and tables, to functions of the context; steps take turns. They run on
-    `threads` threads in each of `processes` processes. With more than one process, these are spawned, and import the
+    `functions` are use cases, `[Order, Refund]`, or steps of any tables: the worker runs every step of them to which
+    `does` has bound a function. Or it maps steps to functions of the context, `{Order.ship: print_label}`. Steps take
+    turns: each in turn gives one task, however many it has. They run on `threads` threads in each of `processes`
+    processes. With more than one process, these are spawned, and import the
     functions and the use cases by their names. `heartbeat` is as of `start`; `rate` limits the starts per second.
     When the worker stops, what runs has the time `grace` to end. `longest_pause` is the longest wait between polls, and
     so the longest delay until a task is found that has become due without the worker's doing. It also bounds what an
@@ -33,7 +36,7 @@ class Worker:
 
     def __init__(
         self,
-        functions: Mapping[BoundStep[Any], Function],
+        functions: Sequence[type[Task] | BoundStep[Any]] | Mapping[BoundStep[Any], Function],
         *,
         threads: int = 1,
         processes: int = 1,
@@ -115,13 +118,17 @@ class Worker:
 
 
 def _check_functions(functions: object) -> dict[BoundStep[Any], Function]:
+    if isinstance(functions, list | tuple):
+        return bound_functions(functions)
     if not isinstance(functions, Mapping) or not functions:
-        given = arguments.shown(functions)
-        raise TypeError(f"a worker takes a function for each step, {{Order.ship: print_label}}, not {given}")
+        raise TypeError(
+            "a worker takes use cases whose steps have functions, [Order], or a function for each step, "
+            f"{{Order.ship: print_label}}, not {arguments.shown(functions)}"
+        )
     for step, function in functions.items():
         if not isinstance(step, BoundStep):
             raise TypeError(f"{arguments.shown(step)} is no step of a use case: write Order.ship")
-        arguments.check_function(function)
+        function_of(step, function)
     return dict(functions)
 
 

@@ -85,7 +85,10 @@ def test_a_reply_is_done_or_error() -> None:
     ("arguments", "error", "message"),
     [
         ({"step": "ship"}, TypeError, "a step of a use case"),
-        ({"function": None}, TypeError, "either a function of the context or queue_url"),
+        ({"function": None}, TypeError, "no function is bound to Order.ship"),
+        ({"step": [Order]}, TypeError, "leave function out"),
+        ({"step": [Order], "function": None}, TypeError, "no step of Order has a function"),
+        ({"step": [Order], "function": None, "queue_url": URL}, TypeError, "a step of a use case"),
         ({"queue_url": URL}, TypeError, "either a function of the context or queue_url"),
         ({"function": "ship"}, TypeError, "takes a function of the context"),
         ({"function": lambda _ctx, _event: None}, TypeError, r"a function of \(ctx\)"),

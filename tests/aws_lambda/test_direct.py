@@ -85,6 +85,24 @@ def test_an_answer_of_the_task_is_the_same_whether_it_succeeded_now_or_before(co
     assert answers == [{"label": "label of o-1"}] * 2
 
 
+def test_without_a_function_it_is_the_handler_of_the_one_that_is_bound(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id")
+    monkeypatch.setattr(Order.ship, "function", lambda ctx: f"{ctx.task.task_id} shipped")
+
+    assert handler(bare("o-1"), context) == "o-1 shipped"
+
+
+def test_without_any_function_no_task_is_claimed(context: Context) -> None:
+    ready()
+
+    with pytest.raises(TypeError, match=r"no function is bound to Order\.ship"):
+        handles(Order.ship, task_id="order_id")(bare("o-1"), context)
+    assert Order.get_task("o-1").fence == 0
+
+
 def test_the_function_stays_at_hand_for_tests_of_its_own(context: Context) -> None:
     ready()
 

@@ -50,6 +50,43 @@ def broken(_ctx: object) -> None:
     raise Broken("no paper")
 
 
+def test_it_runs_the_function_that_is_bound_to_the_step(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.ship, "function", label)
+    ready("o-1")
+
+    assert retry_handler(Order.ship)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1}
+    with pytest.raises(ValueError, match=r"Order\.ship does .*label, not .*broken"):
+        retry_handler(Order.ship, broken)
+
+
+def test_a_schedule_of_use_cases_runs_every_step_that_has_a_function_in_turns(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran: list[str] = []
+    for step in (Order.ship, Order.deliver):
+        monkeypatch.setattr(step, "function", lambda ctx: ran.append(ctx.task.task_id))
+    Order.create("waits")
+    ready("s-1", "s-2", "s-3")
+    Order.create("d-1", state=Order.deliver.pending)
+    handler = retry_handler([Order], limit=3)
+
+    with caplog.at_level("INFO"):
+        assert handler(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 3}
+    assert ran == ["s-1", "d-1", "s-2"]
+    summaries = [
+        (vars(record)["step"], vars(record)["succeeded"]) for record in caplog.records if hasattr(record, "succeeded")
+    ]
+    assert summaries == [("ship", 2), ("deliver", 1)]
+
+
+def test_states_to_select_are_those_of_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (Order.ship, Order.deliver):
+        monkeypatch.setattr(step, "function", label)
+    with pytest.raises(ValueError, match="states of one step"):
+        retry_handler([Order], only=(Order.ship.failed,))
+    retry_handler([Order.ship], only=(Order.ship.failed,))
+
+
 def test_what_is_not_due_waits(clock: StoppedClock) -> None:
     Order.create("o-1", state=Order.deliver.pending)
     with pytest.raises(Broken):

@@ -377,7 +377,8 @@ class AsynchronousObject:
 
 
 NO_FUNCTIONS: list[Any] = [
-    *((value, "takes a function of the context, not ") for value in (None, "print", 5, {}, STEP, object())),
+    *((value, "takes a function of the context, not ") for value in ("print", 5, {}, STEP, object())),
+    (None, "no function is bound to "),
     *(
         (value, "has finished when it returns, not the async")
         for value in (asynchronous, streaming, partial(asynchronous))

@@ -47,6 +47,12 @@ class Order(AppTask):
     tracking_no = UnicodeAttribute(null=True)
 
 
+class Refund(AppTask):
+    use_case_id = UseCase("refund")
+
+    send = Step(10)
+
+
 def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.task, Order)
     assert_type(ctx.task.amount, float)
@@ -66,6 +72,12 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     return 1
 
 
+@Order.deliver.does
+def deliver(ctx: ExecutionContext[Order]) -> str:
+    assert_type(ctx.task, Order)
+    return "delivered"
+
+
 def look(ctx: ExecutionContext[AppTask]) -> None:
     assert_type(ctx.task, AppTask)
 
@@ -82,6 +94,10 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.code, int)
     assert_type(Order.ship.run("o-1001", print_label), int)
     assert_type(Order.ship.run("o-1001", print_label, heartbeat=True), int)
+    assert_type(Order.deliver.run("o-1001"), object)
+    assert_type(Order.deliver.run("o-1001", deliver), str)
+    assert_type(Order.deliver.run_all(threads=8), Report)
+    assert_type(Order.deliver.max_attempts, int)
     assert_type(Order.ship.run_all(print_label, threads=8), Report)
     assert_type(Order.ship.run_all(print_label, heartbeat=True), Report)
     Order.ship.run_all(look)  # what works on any task works on an order
@@ -127,8 +143,8 @@ def read_an_error(error: TaskLockedError) -> None:
         assert_type(error.task.lock_expire_time, datetime)
         assert_type(error.task.state, object)
     if isinstance(error.task, Order):
-        assert_type(error.task, Order)
-        assert_type(error.task.amount, float)
+        order: Order = error.task
+        assert_type(order.amount, float)
 
 
 def work_until_told_to_stop() -> None:
@@ -138,6 +154,8 @@ def work_until_told_to_stop() -> None:
         assert_type(tally, Tally)
         assert_type(step.name, str)
         assert_type(tally.succeeded, int)
+    Worker([Order, Order.ship], processes=2)
+    Worker([AppTask, "order"])  # type: ignore[list-item]
     Worker({"ship": print_label})  # type: ignore[dict-item]
     Worker({Order.ship: print_label}, grace=30)  # type: ignore[arg-type]
 
@@ -154,6 +172,8 @@ Order.ship.failed.query(limit="10")  # type: ignore[arg-type]
 Order.ship.start("o-1001", lock_for=5)  # type: ignore[call-overload]
 Order.ship.start("o-1001", heartbeat=timedelta(seconds=10))  # type: ignore[call-overload]
 Order.ship.run("o-1001", lambda: 1)  # type: ignore[arg-type, misc]
+Refund.send.does(deliver)  # type: ignore[arg-type]
+Order.ship.does(lambda: 1)  # type: ignore[arg-type, misc]
 Step("10")  # type: ignore[arg-type]
 
 
@@ -186,4 +206,6 @@ def lambda_handlers(context: LambdaContext) -> None:
     handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]
     handles(Order.ship, task_id="order_id", answer=lambda order: order.amont)  # type: ignore[attr-defined]
     retry_handler(Order.ship, print_label, since=timedelta(days=1), only=(Order.ship.failed,))(None, None)
+    retry_handler([Order, Order.ship], threads=8)(None, None)
+    handles(Order.deliver, task_id="order_id")({"order_id": "o-1"}, context)
     retry_handler(Order.ship, queue_url="https://sqs.us-east-1.amazonaws.com/123456789012/orders")

@@ -13,7 +13,7 @@ import pytest
 import pynamodb_tracker
 from pynamodb_tracker import Tally, Worker
 from tests.support.recorder import recorded
-from tests.worker.shop import Order, ShopTask
+from tests.worker.shop import Order, Parcel, ShopTask
 
 
 def nothing(_ctx: Any) -> None:
@@ -31,6 +31,11 @@ FUNCTIONS: Any = {Order.confirm: nothing}
     ("functions", "message"),
     [
         ({}, "a function for each step"),
+        ([], "no use case is given"),
+        (["Parcel"], "'Parcel' is no use case"),
+        ([ShopTask], "is no use case"),
+        ([Order], r"no step of Order has a function: bind one with @Order\.confirm\.does"),
+        ([Order.ship], r"no function is bound to Order\.ship"),
         (Order.confirm, "a function for each step"),
         ({Order.confirm.pending: nothing}, "is no step of a use case"),
         ({"confirm": nothing}, "is no step of a use case"),
@@ -41,6 +46,23 @@ FUNCTIONS: Any = {Order.confirm: nothing}
 def test_what_is_no_function_of_a_step_is_refused(functions: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Worker(functions)
+
+
+def test_another_function_than_the_bound_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.confirm, "function", nothing)
+    with pytest.raises(ValueError, match=r"Order.confirm does .*\.nothing, not .*<lambda>"):
+        Worker({Order.confirm: lambda _: None})
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_worker_of_use_cases_runs_every_step_that_has_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in (Order.ship, Parcel.sort):
+        monkeypatch.setattr(step, "function", nothing)
+    Order.create_many(["o-1", {"task_id": "o-2", "state": Order.ship.pending}])
+    Parcel.create("p-1")
+    tallies = Worker([Parcel, Order]).run(until_idle=True)
+    assert list(tallies.items()) == [(Parcel.sort, Tally(succeeded=1)), (Order.ship, Tally(succeeded=1))]
+    assert Order.get_task("o-1").state == Order.confirm.pending
 
 
 @pytest.mark.parametrize(
