@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog
+from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
+from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -32,6 +35,8 @@ class RecordRunner(Generic[T]):
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
     replies: Replies
     answer: Callable[[T], Any] | None
+    then: Queue | None
+    threads: int
 
     def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> InvocationAttempt:
         """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
@@ -42,6 +47,8 @@ class RecordRunner(Generic[T]):
             attempt.create_task(self._attributes_of(payload))
             if attempt.error is None:
                 attempt.run(self.function, payload)
+        if self.then is not None:
+            attempt.hand_on(self.then, record.group)
         return attempt
 
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
@@ -71,11 +78,16 @@ class Delivery:
         self._invocation = invocation
         self._log = log
         self._replies = runner.replies.over(trigger.replies)
+        self._guard = threading.Lock()
+        """Records may be run on several threads."""
         self._began = False
+        self._attempts: list[InvocationAttempt] = []
         self._errors: list[BaseException] = []
         """Why records have to be redelivered, in the order in which that was found."""
+        self._undone: list[Record] = []
+        """Records that have to be redelivered."""
         self._left: list[Record] = []
-        """Records for which no time was left."""
+        """Those of them for which no time was left."""
 
     def process(self, event: object) -> Any:
         """Run the tasks of the event, and return what the trigger expects."""
@@ -86,33 +98,38 @@ class Delivery:
             raise
         if self._trigger.is_batch:
             return {"batchItemFailures": self._run_batch(records), **triggers.state_of_window(event)}
-        answers = [self._runner.answer_to(attempt) for attempt in self._run_each(records)]
-        return answers[0] if len(answers) == 1 else answers
-
-    def _run_each(self, records: list[Record]) -> list[InvocationAttempt]:
-        """Run records whose trigger takes no answer about single ones: if one is an error, all are redelivered."""
-        attempts, errors = list[InvocationAttempt](), list[BaseException]()
         for record in records:
-            try:
-                attempts.append(self._run(record))
-            except UnreadableEventError as error:
-                errors.append(error)
-        errors += [attempt.error for attempt in attempts if attempt.error is not None and self._is_error(attempt)]
-        if errors:
-            raise errors[0]
-        return attempts
+            self._run(record)
+        if self._errors:  # the trigger takes no answer about single records
+            raise self._errors[0]
+        answers = [self._runner.answer_to(attempt) for attempt in self._attempts]
+        return answers[0] if len(answers) == 1 else answers
 
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:
         """Run the records, and return how those are reported that have to be redelivered."""
-        failing = [id(record) for lane in self._lanes(records) for record in self._run_in_order(lane)]
+        self._check_order(records)
+        in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
             self._log.no_time_for(self._left)
-        failures = [record.failure for record in records if id(record) in failing]
+        broken = [attempt.unsent or attempt.error for attempt in self._attempts if attempt.is_broken]
+        if broken and broken[0] and len(broken) == len(self._attempts):
+            raise broken[0]  # nothing was done, and an error is what alarms watch
+        undone = {id(record) for record in self._undone}
+        failures = [record.failure for record in records if id(record) in undone]
         if failures and self._replies.batch == "raise":
-            raise TrackerError(f"{len(failures)} of {len(records)} records have to be redelivered") from next(
-                iter(self._errors), None
-            )
+            cause = self._errors[0] if self._errors else None
+            raise TrackerError(f"{len(failures)} of {len(records)} records have to be redelivered") from cause
         return failures[:1] if self._trigger.is_stream else failures  # a stream redelivers all from the first one on
+
+    def _check_order(self, records: list[Record]) -> None:
+        """Refuse replies by which a message of a FIFO queue would be acknowledged before its task has ended."""
+        if self._trigger.keeps_groups and any(record.group for record in records):
+            for name in ("locked", "not_ready", "failed"):
+                if getattr(self._replies, name) == "done":
+                    raise ValueError(
+                        f'Replies({name}="done") breaks the order of a FIFO queue: the next message of the group would '
+                        "be run although the task of this one is not done; leave it out, or use a standard queue"
+                    )
 
     def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:
         """Return the records in lists that keep an order: a stream, each message group or partition, or one each."""
@@ -123,38 +140,43 @@ class Delivery:
             lanes.setdefault(id(record) if record.group is None else record.group, []).append(record)
         return lanes.values()
 
-    def _run_in_order(self, lane: list[Record]) -> list[Record]:
-        """Run records until one has to be redelivered, and return that one and all after it."""
+    def _run_in_order(self, lane: list[Record]) -> None:
+        """Run records until one has to be redelivered, and then all after it have to be."""
         for place, record in enumerate(lane):
             if self._began and not self._invocation.has_time_for(_TOO_LATE):
-                self._left += lane[place:]
-                return lane[place:]
+                with self._guard:
+                    self._left += lane[place:]
+                    self._undone += lane[place:]
+                return
             self._began = True
-            if not self._is_done(record):
-                if not self._trigger.is_stream:
-                    for blocked in lane[place + 1 :]:
-                        self._log.group_blocked(blocked)
-                return lane[place:]
-        return []
+            if not self._run(record):
+                with self._guard:
+                    self._undone += lane[place:]
+                    if not self._trigger.is_stream:
+                        for blocked in lane[place + 1 :]:
+                            self._log.group_blocked(blocked)
+                return
 
-    def _is_done(self, record: Record) -> bool:
-        try:
-            attempt = self._run(record)
-        except UnreadableEventError as error:
-            self._errors.append(error)
-            return False
-        if is_error := self._is_error(attempt):
-            self._errors.append(attempt.error or TrackerError(f"{attempt} was not done"))
-        return not is_error
-
-    def _run(self, record: Record) -> InvocationAttempt:
+    def _run(self, record: Record) -> bool:
+        """Run a record, log what became of it, and return whether it is done."""
+        error: BaseException | None
         try:
             attempt = self._runner.run(record, self._trigger, self._invocation)
-        except UnreadableEventError as error:
-            self._log.unreadable(error, record)
-            raise
-        self._log.attempt_ended(attempt, record)
-        return attempt
+        except UnreadableEventError as unreadable:
+            error = unreadable
+            with self._guard:
+                self._log.unreadable(unreadable, record)
+        else:
+            error = attempt.unsent or self._error_of(attempt)
+            with self._guard:
+                self._attempts.append(attempt)
+                self._log.attempt_ended(attempt, record)
+        if error is not None:
+            self._errors.append(error)
+        return error is None
 
-    def _is_error(self, attempt: InvocationAttempt) -> bool:
-        return self._replies.to(attempt.outcome, attempt.reason) == "error"
+    def _error_of(self, attempt: InvocationAttempt) -> BaseException | None:
+        """Return what the caller is to get as an error; None if it gets an answer."""
+        if self._replies.to(attempt.outcome, attempt.reason) == "done":
+            return None
+        return attempt.error or TrackerError(f"it is not known how {attempt} ended")

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast, overload
 
-from pynamodb_tracker.arguments import check_parameters, shown
+from pynamodb_tracker.arguments import check_parameters, check_threads, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationLog, LambdaContext
+from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -57,6 +58,8 @@ def handles(
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]] = False,
     replies: Replies | None = None,
     answer: Callable[[T], Any] | None = None,
+    then: str | None = None,
+    threads: int = 1,
     metrics: bool | str = False,
 ) -> StepHandler[T]:
     """Make a Lambda handler of a function of the context and the payload: it runs the step for each event or record.
@@ -70,9 +73,13 @@ def handles(
     for messages, Kinesis and Kafka their content, read as JSON.
     `create_if_missing` creates a task on its first event, pending for this step; a function of the payload returns
     its attributes. `replies` decide what is an error to the caller, and `answer` what a direct caller gets of the task.
+    `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
+    again if the event is redelivered; if that fails, the record has failed. A FIFO queue keeps the message group.
+    `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
     `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.
     A batch is answered with its `batchItemFailures`, which needs ReportBatchItemFailures, but one of Kafka with an
     error if any record failed: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+    It also raises an error if every record failed because of the table, if that was throttled or not reached, say.
     The handler raises UnreadableEventError if an event cannot be read; a record of a batch is redelivered.
     """
     fixed = None if trigger is None else triggers.trigger_named(trigger)
@@ -87,6 +94,8 @@ def handles(
             create_if_missing=create_if_missing,
             replies=Replies() if replies is None else replies,
             answer=answer,
+            then=None if then is None else Queue("then", then, step),
+            threads=threads,
         )
         _check(runner)
 
@@ -116,6 +125,7 @@ def _check(runner: RecordRunner[Any]) -> None:
     check_step(runner.step)
     check_parameters(runner.function, "ctx", "event")
     _check_is_no_handler(runner.function)
+    check_threads(runner.threads)
     where: object = runner.task_id
     if not (callable(where) or (isinstance(where, str) and all(where.split(".")))):
         raise TypeError(

@@ -10,11 +10,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynamodb_tracker import clock, exceptions
+from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
@@ -25,6 +28,9 @@ log = logging.getLogger("pynamodb_tracker")
 
 _LOCK_MARGIN = timedelta(seconds=1)
 """How much longer than the invocation a lock lasts: Lambda ends the function at its timeout, or a moment later."""
+
+_TIME_TO_ANSWER = timedelta(seconds=0.5)
+"""What is left of the invocation when its requests end, so that the handler can still log and answer."""
 
 _REASONS: dict[type[TaskNotStartableError], Reason] = {
     exceptions.TaskAlreadySucceededError: "succeeded",
@@ -43,7 +49,7 @@ _LEVELS: dict[Reason | None, int] = {
 }
 """The level of the log for each reason why a task was not started; for any other it is ERROR."""
 
-_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused")
+_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -88,6 +94,12 @@ class Invocation:
         remaining = self.remaining
         return None if remaining is None else max(remaining, timedelta(0)) + _LOCK_MARGIN
 
+    @property
+    def deadline(self) -> datetime | None:
+        """Until when requests of the invocation are worth a try; None without a limit."""
+        remaining = self.remaining
+        return None if remaining is None else clock.now() + remaining - _TIME_TO_ANSWER
+
     def note_duration(self, duration: timedelta) -> None:
         """Note how long a task took."""
         self._longest = max(self._longest, duration)
@@ -106,6 +118,8 @@ class InvocationAttempt(TaskAttempt[Any]):
         self.step = step
         self.duration = timedelta(0)
         """How long it took, including the claim and recording the end."""
+        self.unsent: Exception | None = None
+        """Why the message to the queue of the next step was not sent."""
         self._invocation = invocation
         self._begun = clock.now()
 
@@ -124,6 +138,22 @@ class InvocationAttempt(TaskAttempt[Any]):
         self.duration = clock.now() - self._begun
         if self.ctx is not None:
             self._invocation.note_duration(self.duration)
+
+    def hand_on(self, queue: Queue, group: str | None = None) -> None:
+        """Send the task to the queue of its next step if it has succeeded, now or before; keep an error in `unsent`.
+
+        A repeated delivery sends it again, because the invocation before may have died between the two. A FIFO queue
+        drops that message while no other claim has been made since.
+        """
+        if "succeeded" not in (self.outcome, self.reason):
+            return
+        sender = f"{self.task.use_case_id} {self.step.name} {self.task.fence}"
+        try:
+            failed = queue.send([queue.entry("0", self.task_id, sender, group=group)], until=self._invocation.deadline)
+            if failed:
+                raise queue.unsent(failed)  # noqa: TRY301 - kept like what the client raises
+        except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
+            self.unsent = error
 
     def create_task(self, attributes: Mapping[str, Any]) -> None:
         """Create the task that was not found, pending for the step; `error` is None if it can be run now.
@@ -167,8 +197,14 @@ class InvocationAttempt(TaskAttempt[Any]):
 
     @property
     def claim_error(self) -> BaseException | None:
-        """The error that kept the task from being claimed, unless it is a refusal."""
-        return self.error if self.ctx is None and not isinstance(self.error, TrackerError) else None
+        """The error that kept the task from being claimed, unless it is about the task, such as a refusal."""
+        return self.error if self.ctx is None and not isinstance(self.error, exceptions.TaskError) else None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it failed because of the table or the next queue: throttled, not reached, missing, or not allowed."""
+        unrecorded = self.outcome == "refused" and isinstance(self.error, PynamoDBException)
+        return unrecorded or self.claim_error is not None or self.unsent is not None
 
     @property
     def took_over(self) -> bool:
@@ -252,6 +288,7 @@ class InvocationLog:
             "Ignored": attempt.set_aside,
             "TakenOver": attempt.took_over,
             "Refused": not started,
+            "Broken": attempt.is_broken,
         }
         self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
 
@@ -276,6 +313,8 @@ class InvocationLog:
 
 def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
     task, error = attempt.task, attempt.error
+    if attempt.unsent is not None:
+        return logging.ERROR, f"succeeded, but was not sent to the queue of its next step: {attempt.unsent}"
     if attempt.set_aside:
         return logging.ERROR, f"became ignored and will not run again unless it is reopened: {task.last_error}"
     if attempt.ctx is None:

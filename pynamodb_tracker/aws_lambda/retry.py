@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
+from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import Any, TypeVar
@@ -24,13 +21,12 @@ from pynamodb_tracker.arguments import (
     check_rate,
     check_text,
     check_threads,
-    shown,
 )
 from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog, LambdaContext
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step import BoundStep, States
@@ -42,9 +38,6 @@ T = TypeVar("T", bound=TaskRow)
 
 _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
-_TRIES = 4
-_GROUP_ID = re.compile(r"[!-~]{1,128}")
-"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
 
 
 def retry_handler(
@@ -59,6 +52,7 @@ def retry_handler(
     error_like: str | None = None,
     rate: float | None = None,
     time_per_task: timedelta | None = None,
+    then: str | None = None,
     metrics: bool | str = False,
 ) -> Callable[[Any, LambdaContext | None], dict[str, Any]]:
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
@@ -69,7 +63,8 @@ def retry_handler(
     left, 10 seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of
     all steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function
     that `handles` the step; in a FIFO queue each task is a group of its own. `since` selects tasks that came to their
-    state within that time; everything else is as in `run_all` and `handles`. The content of the event does not matter.
+    state within that time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content
+    does not matter.
     Returns how many `succeeded`, `failed`, were `ignored`, `refused` or `sent`, and whether it was `out_of_time`. An
     error of the table is raised if no task could be tried; TrackerError if the queue did not accept all messages.
     """
@@ -81,15 +76,16 @@ def retry_handler(
         check_duration("since", since)
     namespace = check_namespace(metrics)
     if queue_url is not None:
-        if (threads, rate, time_per_task, namespace) != (1, None, None, None):
+        if (threads, rate, time_per_task, then, namespace) != (1, None, None, None, None):
             raise TypeError(
-                "threads, rate, time_per_task and metrics cannot be combined with queue_url: set them where the "
+                "threads, rate, time_per_task, then and metrics cannot be combined with queue_url: set them where the "
                 "messages are processed"
             )
-        action: _RunTasks | _SendTasks = _SendTasks(queue_url)
+        action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0]))
     else:
         per_task = timedelta(seconds=10) if time_per_task is None else time_per_task
-        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task)
+        queue = _next_queue(steps, then)
+        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task, then=queue)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
@@ -117,6 +113,12 @@ def _step_to_send(given: object, function: object) -> BoundStep[Any]:
     return check_step(given)
 
 
+def _next_queue(steps: Sequence[BoundStep[Any]], url: str | None) -> Queue | None:
+    if url is not None and len(steps) > 1:
+        raise ValueError("then is the queue after one step, and these are several: make a handler for each")
+    return None if url is None else Queue("then", url, steps[0])
+
+
 def _check_only(steps: Sequence[BoundStep[Any]], only: States) -> None:
     if only != () and len(steps) > 1:
         raise ValueError("only has states of one step, and these are several: make a handler for each")
@@ -138,6 +140,12 @@ class _Sweep:
     counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)
     """How many tasks of each step had each outcome."""
     out_of_time: bool = False
+    table_errors: list[PynamoDBException] = field(default_factory=list)
+    """Why tasks could not be claimed, for reasons that are not theirs."""
+    unsent: list[Exception] = field(default_factory=list)
+    """Why succeeded tasks were not sent to the queue of their next step."""
+    guard: Lock = field(default_factory=Lock)
+    """Tasks may be run on several threads."""
 
     def perform(self) -> dict[str, Any]:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
@@ -175,6 +183,7 @@ class _RunTasks:
     threads: int
     rate: float | None
     time_per_task: timedelta
+    then: Queue | None
 
     def __post_init__(self) -> None:
         """Refuse wrong arguments."""
@@ -190,26 +199,14 @@ class _RunTasks:
         return self.time_per_task + timedelta(seconds=1 / self.rate if self.rate else 0)
 
     def process(self, sweep: _Sweep) -> None:
-        """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once."""
+        """Run the due tasks; an error of the table is raised if there was nothing else, any other one at once.
+
+        If succeeded tasks could not be sent to the next queue, the first error is raised once all others have run.
+        """
         feeds = {
             step: step._definition.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
             for step in sweep.logs
         }
-        guard, counts, table_errors = Lock(), sweep.counts, list[BaseException]()
-
-        def run(task: tuple[BoundStep[Any], str]) -> None:
-            step, task_id = task
-            attempt = InvocationAttempt(step, task_id, sweep.invocation)
-            attempt.run(self.function or function_of(step, None))
-            if attempt.was_taken:
-                feeds[step].note_taken()
-            with guard:
-                sweep.logs[step].attempt_ended(attempt)
-                counts[step, attempt.outcome] += 1
-            if isinstance(error := attempt.claim_error, PynamoDBException):
-                table_errors.append(error)
-            elif error is not None:
-                raise error
 
         def within_limit() -> Iterator[tuple[BoundStep[Any], str]]:
             """Yield tasks until enough of them have started: one that cannot start does not use up the limit."""
@@ -218,9 +215,29 @@ class _RunTasks:
                     return
                 yield task
 
-        in_threads(run, within_limit(), self.threads, rate=self.rate)
-        if table_errors and len(table_errors) == counts.total():
-            raise table_errors[0]
+        in_threads(partial(self._run, sweep, feeds), within_limit(), self.threads, rate=self.rate)
+        if sweep.table_errors and len(sweep.table_errors) == sweep.counts.total():
+            raise sweep.table_errors[0]
+        if sweep.unsent:
+            raise sweep.unsent[0]
+
+    def _run(self, sweep: _Sweep, feeds: Mapping[BoundStep[Any], Feed], task: tuple[BoundStep[Any], str]) -> None:
+        step, task_id = task
+        attempt = InvocationAttempt(step, task_id, sweep.invocation)
+        attempt.run(self.function or function_of(step, None))
+        if self.then is not None:
+            attempt.hand_on(self.then)
+        if attempt.was_taken:
+            feeds[step].note_taken()
+        with sweep.guard:
+            sweep.logs[step].attempt_ended(attempt)
+            sweep.counts[step, attempt.outcome] += 1
+            if attempt.unsent is not None:
+                sweep.unsent.append(attempt.unsent)
+        if isinstance(error := attempt.claim_error, PynamoDBException):
+            sweep.table_errors.append(error)
+        elif error is not None:
+            raise error
 
 
 def _in_turns(feeds: Mapping[BoundStep[Any], Iterable[str]]) -> Iterator[tuple[BoundStep[Any], str]]:
@@ -236,16 +253,12 @@ def _in_turns(feeds: Mapping[BoundStep[Any], Iterable[str]]) -> Iterator[tuple[B
 
 
 class _SendTasks:
-    """Sends a message for each task to an SQS queue; the client is created when it is first used."""
+    """Sends a message for each task to an SQS queue."""
 
     min_time = timedelta(seconds=1)
 
-    def __init__(self, url: str | None) -> None:
-        if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
-            raise ValueError(
-                f"queue_url is the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
-            )
-        self.url = url
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
 
     def process(self, sweep: _Sweep) -> None:
         """Send the due tasks, ten per request; TrackerError, once all others are sent, if the queue did not take some.
@@ -254,42 +267,11 @@ class _SendTasks:
         """
         [step] = sweep.logs
         feed = step._definition.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
-        ids, sender, failed = islice(feed, sweep.limit), sweep.invocation.request_id, list[dict[str, Any]]()
+        ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
+        sender = str(sweep.invocation.request_id)
         while batch := list(islice(ids, _BATCH_SIZE)):
-            unsent = self._send_batch([self._entry(str(place), task_id, sender) for place, task_id in enumerate(batch)])
+            unsent = self._queue.send([self._queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)])
             failed += unsent
             sweep.counts[step, "sent"] += len(batch) - len(unsent)
         if failed:
-            why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failed}))
-            raise TrackerError(f"{len(failed)} messages could not be sent to {self.url}: {why}")
-
-    def _entry(self, name: str, task_id: str, sender: str | None) -> dict[str, str]:
-        entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
-        if not self.url.endswith(".fifo"):
-            return entry
-        group = task_id if _GROUP_ID.fullmatch(task_id) else _digest(task_id)
-        return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
-
-    def _send_batch(self, entries: list[dict[str, str]]) -> list[dict[str, Any]]:
-        """Send the entries, retry those that failed for a reason of the queue's own, and return all failures."""
-        rejected: list[dict[str, Any]] = []
-        for retry in range(_TRIES):
-            failed = self._client.send_message_batch(QueueUrl=self.url, Entries=entries).get("Failed", [])
-            rejected += [each for each in failed if each["SenderFault"]]
-            retryable = {each["Id"]: each for each in failed if not each["SenderFault"]}
-            if not retryable or retry == _TRIES - 1:
-                return [*rejected, *retryable.values()]
-            entries = [entry for entry in entries if entry["Id"] in retryable]
-            clock.sleep(jittered_pause(retry))
-        raise AssertionError("the last try returns")
-
-    @cached_property
-    def _client(self) -> Any:
-        import boto3  # noqa: PLC0415 - a function that sends nothing does not pay for the import
-
-        region = re.search(r"//sqs\.([a-z0-9-]+)\.", self.url)
-        return boto3.client("sqs", region_name=region[1] if region else None)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+            raise self._queue.unsent(failed)

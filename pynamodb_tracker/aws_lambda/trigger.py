@@ -208,6 +208,8 @@ class Trigger:
     """Whether the answer names the records that failed."""
     is_stream: bool = False
     """Whether all records from the first failed one on are redelivered."""
+    keeps_groups: bool = False
+    """Whether acknowledging a message lets the next one of its group through."""
 
     def records(self, event: object) -> list[Record]:
         """Return the records of an event; UnreadableEventError if this trigger has no such events."""
@@ -258,7 +260,7 @@ _EVENTBRIDGE = Trigger("eventbridge", _TO_RETRIES)
 _WITH_RECORDS = (
     Trigger("s3", _TO_RETRIES, whole_record, ("aws:s3",), _s3_record),
     Trigger("sns", _TO_RETRIES, notification_message, ("aws:sns",), _sns_record),
-    Trigger("sqs", _TO_RETRIES, message_body, ("aws:sqs",), _sqs_record, is_batch=True),
+    Trigger("sqs", _TO_RETRIES, message_body, ("aws:sqs",), _sqs_record, is_batch=True, keeps_groups=True),
     Trigger("kinesis", _TO_RETRIES, kinesis_data, ("aws:kinesis",), _kinesis_record, is_batch=True, is_stream=True),
     Trigger("dynamodb", _TO_RETRIES, whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
     Trigger(

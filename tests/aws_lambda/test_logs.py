@@ -175,7 +175,8 @@ def test_an_odd_error_brings_its_traceback(
         raise OSError("no such host")
 
     monkeypatch.setattr(Order.ship, "start", start)
-    handler(sqs(bare("o-1")), context)
+    with pytest.raises(OSError, match="no such host"):
+        handler(sqs(bare("o-1")), context)
 
     [record] = caplog.records
     assert record.levelname == "ERROR"

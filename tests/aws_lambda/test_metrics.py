@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, Step, UseCase
 from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
@@ -16,7 +17,7 @@ from tests.aws_lambda.events import bare, sqs
 from tests.aws_lambda.shop import Context, Order, ShopTask, no_access, ship
 from tests.aws_lambda.test_batches import BROKEN, ready
 
-COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused")
+COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
 
 handler = handles(Order.ship, task_id="order_id", metrics=True)(ship)
 
@@ -84,10 +85,11 @@ def test_what_the_table_refused_is_counted_and_takes_no_time(
 ) -> None:
     monkeypatch.setattr(Order.ship, "start", no_access)
 
-    handler(sqs(bare("o-1")), context)
+    with pytest.raises(UpdateError):
+        handler(sqs(bare("o-1")), context)
 
     [line] = lines(capsys)
-    assert (line["Refused"], "Duration" in line) == (1, False)
+    assert (line["Refused"], line["Broken"], "Duration" in line) == (1, 1, False)
 
 
 def test_a_line_is_written_before_the_next_record_may_kill_the_function(

@@ -1,0 +1,98 @@
+"""An SQS queue that gets messages about tasks; its clients are created when they are first used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import threading
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from botocore.config import Config
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.step import BoundStep
+
+_TRIES = 4
+_GROUP_ID = re.compile(r"[!-~]{1,128}")
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html"""
+_PATIENT = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
+_QUICK = Config(connect_timeout=0.5, read_timeout=1, retries={"total_max_attempts": 1})
+_PATIENCE = 13.0
+"""Seconds that a request of the patient client takes at most, with a pause of one second between its two tries."""
+
+Entry = dict[str, str]
+"""A message to be sent, in the form of SQS's API."""
+
+
+class Queue:
+    """A queue of messages `{"task_id": ...}`, for a function that `handles` a step."""
+
+    def __init__(self, name: str, url: object, step: BoundStep[Any]) -> None:
+        """`name` is that of the argument that has the URL; the clients share the session of the step's table."""
+        if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
+            raise ValueError(
+                f"{name} is the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
+            )
+        self.url = url
+        self._step = step
+        self._clients: dict[Config, Any] = {}
+        self._building = threading.Lock()
+
+    def entry(self, name: str, task_id: str, sender: str, *, group: str | None = None) -> Entry:
+        """Return a message about a task; a FIFO queue takes one about it from each sender within five minutes.
+
+        In a FIFO queue, a task is a group of its own unless it is given a group.
+        """
+        entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
+        if not self.url.endswith(".fifo"):
+            return entry
+        group = group or (task_id if _GROUP_ID.fullmatch(task_id) else _digest(task_id))
+        return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
+
+    def send(self, entries: Sequence[Entry], *, until: datetime | None = None) -> list[dict[str, Any]]:
+        """Send at most ten entries, retry those that failed for a reason of the queue's own, and return all failures.
+
+        A request that is not answered in time raises botocore's error. After `until`, nothing is retried.
+        """
+        rejected: list[dict[str, Any]] = []
+        for retry in range(_TRIES):
+            client = self._client(math.inf if until is None else clock.seconds_until(until))
+            failed = client.send_message_batch(QueueUrl=self.url, Entries=list(entries)).get("Failed", [])
+            rejected += [each for each in failed if each["SenderFault"]]
+            retryable = {each["Id"]: each for each in failed if not each["SenderFault"]}
+            pause = jittered_pause(retry)
+            if not retryable or retry == _TRIES - 1 or (until and clock.seconds_until(until) <= pause):
+                return [*rejected, *retryable.values()]
+            entries = [entry for entry in entries if entry["Id"] in retryable]
+            clock.sleep(pause)
+        raise AssertionError("the last try returns")
+
+    def unsent(self, failures: Sequence[dict[str, Any]]) -> TrackerError:
+        """Return the error about messages that the queue did not accept."""
+        why = ", ".join(sorted({f"{each['Code']}: {each.get('Message', '')}" for each in failures}))
+        return TrackerError(f"{len(failures)} messages could not be sent to {self.url}: {why}")
+
+    def connect(self) -> None:
+        """Create a client now, because it takes long; nothing is sent."""
+        self._client(math.inf)
+
+    def _client(self, seconds: float) -> Any:
+        """Return a client whose requests end in that time, or soon after."""
+        config = _PATIENT if seconds >= _PATIENCE else _QUICK
+        with self._building:
+            if config not in self._clients:
+                session = self._step.model.tracker.table.connection().connection.session
+                region = re.search(r"//sqs\.([a-z0-9-]+)\.", self.url)
+                self._clients[config] = session.create_client("sqs", region and region[1], config=config)
+            return self._clients[config]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

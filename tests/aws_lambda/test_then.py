@@ -1,0 +1,126 @@
+"""A task that has succeeded is sent to the queue of its next step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from pynamodb_tracker import TrackerError
+from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
+from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.events import bare, fifo, names, sqs
+from tests.aws_lambda.shop import Context, Order, ship
+from tests.aws_lambda.test_batches import BROKEN, ready, states
+from tests.aws_lambda.test_queue import answers, bodies, client, failed, received, sqs_client, url
+from tests.aws_lambda.test_retry import NOTHING, SCHEDULE, label
+
+__all__ = ["client", "sqs_client", "url"]  # fixtures
+
+MISSING = "https://sqs.us-east-1.amazonaws.com/123456789012/missing"
+
+
+def test_a_success_is_sent_to_the_next_queue_and_again_if_it_is_redelivered(
+    context: Context, client: Any, url: str
+) -> None:
+    ready("o-1", "broken", "gone")
+    Order.ship.ignore("gone", reason="cancelled")
+    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    event = sqs(bare("o-1"), bare("broken", **BROKEN), bare("gone"))
+
+    assert names(handler(event, context)) == ["m-2"]
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}]
+    assert names(handler(sqs(bare("o-1")), context)) == []
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}]
+    assert handler(bare("o-1"), context)["state"] == "deliver pending"
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}]
+
+
+def test_a_schedule_sends_what_it_has_finished(clock: StoppedClock, client: Any, url: str) -> None:
+    ready("o-1", "broken-1")
+
+    done = retry_handler(Order.ship, label, then=url)(SCHEDULE, Context(clock))
+
+    assert done == {**NOTHING, "succeeded": 1, "failed": 1}
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}]
+
+
+def test_a_message_group_goes_on_with_its_tasks_and_a_repeated_message_is_dropped(
+    context: Context, client: Any
+) -> None:
+    url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    ready("o-1", "o-2", "o-3")
+    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+
+    for _ in range(2):
+        handler(fifo(("a", bare("o-1")), ("b", bare("o-2")), ("a", bare("o-3"))), context)
+    handler(sqs(bare("o-1")), context)
+    sent = received(client, url)
+
+    groups = [message["Attributes"]["MessageGroupId"] for message in sent]
+    assert sorted(zip((each["task_id"] for each in bodies(sent)), groups, strict=True)) == [
+        ("o-1", "a"),
+        ("o-2", "b"),
+        ("o-3", "a"),
+    ]
+
+
+def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(
+    context: Context, client: Any, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ready("o-1", "o-2")
+    handler = handles(Order.ship, task_id="order_id", then=url, replies=Replies(succeeded="done"))(ship)
+    sent = answers(monkeypatch, failed("0", by_sender=True))
+
+    assert names(handler(sqs(bare("o-1"), bare("o-2")), context)) == ["m-1"]
+    assert states("o-1", "o-2") == ["deliver pending"] * 2
+    assert "ship of Order 'o-1' (attempt 1) succeeded, but was not sent to the queue of its next step" in caplog.text
+    assert names(handler(sqs(bare("o-1")), context)) == []
+    assert sent == [["o-1"], ["o-2"], ["o-1"]]
+    assert received(client, url) == []
+
+
+def test_a_next_queue_that_takes_nothing_is_an_error_of_the_function(clock: StoppedClock, client: Any) -> None:  # noqa: ARG001 - moto is on
+    ready("o-1", "o-2", "o-3")
+    handler = handles(Order.ship, task_id="order_id", then=MISSING)(ship)
+
+    with pytest.raises(ClientError, match="NonExistentQueue"):
+        handler(sqs(bare("o-1"), bare("o-2")), Context(clock))
+    with pytest.raises(ClientError, match="NonExistentQueue"):
+        handler(bare("o-1"), Context(clock))
+    with pytest.raises(ClientError, match="NonExistentQueue"):
+        retry_handler(Order.ship, label, then=MISSING)(SCHEDULE, Context(clock))
+    assert states("o-1", "o-2", "o-3") == ["deliver pending"] * 3
+
+
+def test_near_the_end_of_an_invocation_a_send_is_not_retried(
+    clock: StoppedClock, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1")
+    sent = answers(monkeypatch, *[failed("0", by_sender=False)] * 4)
+    monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
+    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+
+    with pytest.raises(TrackerError, match="InternalError: try again"):
+        handler(bare("o-1"), Context(clock, 0.5))
+    assert len(sent) == 1
+
+
+def test_requests_to_the_next_queue_end_with_the_invocation(url: str) -> None:
+    queue = Queue("then", url, Order.ship)
+    patient, quick = queue._client(20), queue._client(5)
+
+    assert patient is queue._client(13)
+    assert patient.meta.config.read_timeout > quick.meta.config.read_timeout
+    assert quick.meta.config.connect_timeout + quick.meta.config.read_timeout <= 1.5
+    assert quick.meta.config.retries["total_max_attempts"] == 1
+
+
+@pytest.mark.parametrize("wrong", ["orders", "", 5])
+def test_the_next_queue_is_named_by_its_url(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="then is the URL of a queue"):
+        handles(Order.ship, task_id="order_id", then=wrong)(ship)
+    with pytest.raises(ValueError, match="then is the URL of a queue"):
+        retry_handler(Order.ship, label, then=wrong)

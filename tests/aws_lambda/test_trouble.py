@@ -1,0 +1,134 @@
+"""Batches while the table does not answer, and on several threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
+from tests.aws_lambda.events import bare, fifo, kafka, kinesis, names, sqs
+from tests.aws_lambda.shop import Broken, Context, Order, no_access, ship
+from tests.aws_lambda.test_batches import BROKEN, ready, states
+
+handler = handles(Order.ship, task_id="order_id")(ship)
+
+
+def no_access_to(*task_ids: str) -> Callable[..., Any]:
+    """Return a `start` to which the table denies access for these tasks."""
+    start = Order.ship.start
+    return lambda task_id, **more: no_access() if task_id in task_ids else start(task_id, **more)
+
+
+@pytest.mark.parametrize("event", [sqs, kinesis, lambda *bodies: kafka([*bodies])])
+def test_a_batch_of_which_the_table_let_no_record_be_run_is_an_error_of_the_function(
+    event: Any, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Order.ship, "start", no_access)
+
+    with pytest.raises(UpdateError, match="AccessDenied"):
+        handler(event(bare("o-1"), bare("o-2")), context)
+    with pytest.raises(UpdateError, match="AccessDenied"):
+        handler(event(bare("o-1"), {"no": "id"}), context)
+
+
+def test_a_batch_of_which_one_record_was_run_is_no_error_of_the_function(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1", "o-2")
+    monkeypatch.setattr(Order.ship, "start", no_access_to("o-1", "o-3"))
+
+    assert names(handler(sqs(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["m-1", "m-2", "m-3"]
+
+
+def test_records_that_no_attempt_would_help_are_no_error_of_the_function(context: Context) -> None:
+    assert names(handler(sqs("{", bare("missing")), context)) == ["m-1", "m-2"]
+
+
+def test_a_success_that_the_table_does_not_record_is_an_error_of_the_function(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready("o-1")
+    monkeypatch.setattr("pynamodb_tracker.transitions.succeed", no_access)
+
+    with pytest.raises(UpdateError):
+        handler(sqs(bare("o-1")), context)
+
+
+@pytest.mark.parametrize("replies", [Replies(locked="done"), Replies(not_ready="done"), Replies(failed="done")])
+def test_replies_that_would_break_the_order_of_a_fifo_queue_are_refused(replies: Replies, context: Context) -> None:
+    ready("o-1")
+    hasty = handles(Order.ship, task_id="order_id", replies=replies)(ship)
+
+    with pytest.raises(ValueError, match=r'Replies\(\w+="done"\) breaks the order of a FIFO queue'):
+        hasty(fifo(("a", bare("o-1"))), context)
+    assert states("o-1") == ["ship pending"]
+    assert names(hasty(sqs(bare("o-1"), MessageGroupId="a"), context)) == []
+
+
+def test_threads_run_records_at_once(context: Context) -> None:
+    ready("o-1", "o-2", "o-3")
+    both = threading.Barrier(2, timeout=10)
+
+    @handles(Order.ship, task_id="order_id", threads=2)
+    def meet(ctx: ExecutionContext[Order], event: Any) -> None:
+        if ctx.task.task_id != "o-3":
+            both.wait()
+        ship(ctx, event)
+
+    assert names(meet(sqs(bare("o-1"), bare("o-2"), "{", bare("o-3", **BROKEN)), context)) == ["m-3", "m-4"]
+    assert states("o-1", "o-2", "o-3") == ["deliver pending", "deliver pending", "ship failed"]
+    assert Order.get_task("o-2").worker == context.aws_request_id
+
+
+def test_threads_keep_the_order_of_a_message_group(context: Context) -> None:
+    ids = [f"{group}-{number}" for group in "ab" for number in range(3)]
+    ready(*ids)
+    ran = list[str]()
+
+    @handles(Order.ship, task_id="order_id", threads=4)
+    def note(ctx: ExecutionContext[Order], _event: Any) -> None:
+        ran.append(ctx.task.task_id)
+        if ctx.task.task_id == "a-1":
+            raise Broken
+
+    messages = [(task_id[0], bare(task_id)) for task_id in sorted(ids, key=lambda task_id: task_id[2])]
+
+    assert names(note(fifo(*messages), context)) == ["m-3", "m-5"]
+    assert [task_id for task_id in ran if task_id[0] == "b"] == ["b-0", "b-1", "b-2"]
+    assert [task_id for task_id in ran if task_id[0] == "a"] == ["a-0", "a-1"]
+
+
+def test_threads_run_a_stream_in_order_and_stop_at_its_first_failure(context: Context) -> None:
+    ready("o-1", "o-2", "o-3")
+
+    @handles(Order.ship, task_id="order_id", threads=4)
+    def run(ctx: ExecutionContext[Order], event: Any) -> None:
+        assert Order.ship.succeeded.count() == int(ctx.task.task_id[-1]) - 1
+        ship(ctx, event)
+
+    assert names(run(kinesis(bare("o-1"), bare("o-2", **BROKEN), bare("o-3")), context)) == ["s-2"]
+    assert states("o-3") == ["ship pending"]
+
+
+def test_a_thread_whose_function_is_interrupted_ends_the_batch(context: Context) -> None:
+    ready("o-1")
+
+    @handles(Order.ship, task_id="order_id", threads=2)
+    def interrupt(_ctx: object, _event: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(sqs(bare("o-1"), "{"), context)
+
+
+def test_a_record_that_cannot_be_read_is_no_error_of_the_function_on_threads(context: Context) -> None:
+    threaded = handles(Order.ship, task_id="order_id", threads=2)(ship)
+
+    assert names(threaded(sqs("{", "{"), context)) == ["m-1", "m-2"]
+    with pytest.raises(UnreadableEventError):
+        threaded({}, context)
