@@ -49,21 +49,21 @@ def check_time_to_live(description: Description) -> Iterator[Finding]:
     A strongly consistent global table does not have it:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/globaltables-CoreConcepts.html
     """
-    kept = ", ".join(model.__name__ for model in description.models[1:] if model.tracker.use_case.keep_for)
+    kept = ", ".join(model.__name__ for model in description.models[1:] if model.tracker.use_case.has_expiry)
     if kept:
         effect = (
-            f"Without it, tasks of {kept} are not deleted after keep_for: queries and counts hide them, but they stay "
-            "in the table."
+            f"Without it, tasks of {kept} that have ended are not deleted in time: queries and counts hide them, but "
+            "they stay in the table."
         )
     else:
-        effect = "No imported use case has keep_for, so this makes no difference yet."
+        effect = "No imported use case has keep_for or keep_ignored_for, so this makes no difference yet."
     subject, expected, actual = "time to live", f"on, by {_EXPIRE_TIME}", description.time_to_live
     turn_on = f"{description.owner}.update_ttl(ignore_update_ttl_errors=False)"
     if description.is_strongly_consistent:
         if kept:
             found = "not available in a strongly consistent global table"
-            to_do = "Remove keep_for, and delete tasks with delete_task."
-            yield Finding(Severity.WRONG, subject, found, "no keep_for", effect, to_do)
+            to_do = "Remove keep_for and keep_ignored_for, and delete tasks with delete_task."
+            yield Finding(Severity.WRONG, subject, found, "no keep_for or keep_ignored_for", effect, to_do)
     elif isinstance(actual, Unknown):
         yield Finding(Severity.ADVICE, subject, str(actual), expected, effect, actual.to_do)
     elif actual.get("TimeToLiveStatus") not in {"ENABLED", "ENABLING"}:

@@ -71,7 +71,7 @@ class TaskRow(Model):
     last_error = UnicodeAttribute(null=True)
     """The last failure on one line, for the index."""
     expire_time = TTLAttribute(null=True)
-    """When the table may delete the finished task, if the use case has `keep_for`."""
+    """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
 
     status_index = StatusIndex()
 

@@ -8,7 +8,7 @@ import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -49,19 +49,30 @@ class UseCase(UnicodeAttribute):
     """The use case of a class of tasks; in the row it is the range key.
 
     `name` is stored: any text of 1 to 255 bytes without `#`. `status_shards` spreads each state over that many
-    partitions of the index; it may grow on a live table and never shrink. `keep_for` sets the row's TTL when the
-    task ends, succeeded or ignored; without it, finished tasks stay. `data` that takes more bytes of JSON than
-    `data_in_row` is stored in overflow chunks, so that a status change costs the same whatever its size.
+    partitions of the index. To change it on a live table, first let every program read as many as the larger of both
+    numbers: `read_shards`. `keep_for` is how long a task is kept after the success of its last step; by default for
+    ever. Ignored tasks wait for a person: they are kept for ever, unless `keep_ignored_for` limits that. Both set the
+    row's time to live. `data` that takes more bytes of JSON than `data_in_row` is stored in overflow chunks, so that a
+    status change costs the same whatever its size.
     """
 
     def __init__(
-        self, name: str, *, status_shards: int = 1, keep_for: timedelta | None = None, data_in_row: int = 1024
+        self,
+        name: str,
+        *,
+        status_shards: int = 1,
+        read_shards: int | None = None,
+        keep_for: timedelta | None = None,
+        keep_ignored_for: timedelta | None = None,
+        data_in_row: int = 1024,
     ) -> None:
         given: object = name  # `mistakes` reports what is not text, with the name of the class
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
         self.name = name
         self.status_shards = status_shards
+        self.read_shards = status_shards if read_shards is None else read_shards
         self.keep_for = keep_for
+        self.keep_ignored_for = keep_ignored_for
         self.data_in_row = data_in_row
         self.prefix = f"{name}{SEPARATOR}"
         """The beginning of the index hash keys of this use case, and of no other."""
@@ -79,19 +90,34 @@ class UseCase(UnicodeAttribute):
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with the declaration; called once the name of the class is known."""
         name: object = self.name
-        shards: object = self.status_shards
-        keep_for: object = self.keep_for
         in_row: object = self.data_in_row
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
         elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
             yield f"UseCase({name!r}): the name needs 1 to {_LONGEST} bytes and no {SEPARATOR!r}"
-        if type(shards) is not int or not 1 <= shards <= _MOST_SHARDS:
-            yield f"UseCase({name!r}, status_shards={shown(shards)}): write a whole number from 1 to {_MOST_SHARDS:,}"
-        if keep_for is not None and not (isinstance(keep_for, timedelta) and timedelta(0) < keep_for <= LONGEST):
-            yield f"UseCase({name!r}, keep_for={keep_for!r}): write a timedelta above zero, or leave it out"
+        yield from self._mistakes_in_shards()
+        kept: dict[str, object] = {"keep_for": self.keep_for, "keep_ignored_for": self.keep_ignored_for}
+        for option, time in kept.items():
+            if time is not None and not (isinstance(time, timedelta) and timedelta(0) < time <= LONGEST):
+                yield f"UseCase({name!r}, {option}={time!r}): write a timedelta above zero, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
             yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
+
+    def _mistakes_in_shards(self) -> Iterator[str]:
+        shards: dict[str, object] = {"status_shards": self.status_shards, "read_shards": self.read_shards}
+        wrong = [each for each in shards.items() if type(each[1]) is not int or not 1 <= each[1] <= _MOST_SHARDS]
+        for option, number in wrong[:1]:  # the second one is the first one's, unless it was given
+            yield f"UseCase({self.name!r}, {option}={shown(number)}): write a whole number from 1 to {_MOST_SHARDS:,}"
+        if not wrong and self.read_shards < self.status_shards:
+            yield (
+                f"UseCase({self.name!r}, status_shards={self.status_shards}, read_shards={self.read_shards}): no query "
+                "would find the tasks in the other shards: read at least as many as are written"
+            )
+
+    @property
+    def has_expiry(self) -> bool:
+        """Whether any task gets a time to live when it ends."""
+        return self.keep_for is not None or self.keep_ignored_for is not None
 
     def status_key(self, code: int, task_id: str) -> str:
         """Return the index hash key of a task in a state; its shard is the same in every process."""
@@ -99,8 +125,8 @@ class UseCase(UnicodeAttribute):
         return f"{self.prefix}{code}{SEPARATOR}{shard}"
 
     def status_keys(self, code: int) -> list[str]:
-        """Return the index hash keys of a state, one for each shard."""
-        return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.status_shards)]
+        """Return the index hash keys of a state, one for each shard that may have tasks."""
+        return [f"{self.prefix}{code}{SEPARATOR}{shard}" for shard in range(self.read_shards)]
 
 
 def _is_utf8(name: str) -> bool:
@@ -250,6 +276,17 @@ class Schema:
     def ends_at(self, code: int) -> bool:
         """Return whether a task in this state is finished: succeeded at its last step, or ignored."""
         return code in self._ends
+
+    def kept_for(self, code: int) -> timedelta | None:
+        """Return how long a task that ended in this state is kept; None for ever, or if the state is no end."""
+        if code == END:
+            return self.use_case.keep_for
+        return self.use_case.keep_ignored_for if code in self._ends else None
+
+    def expiry_of(self, code: int, now: datetime) -> str | None:
+        """Return the stored time to live of a task that comes to this state now; None if it has none."""
+        kept_for = self.kept_for(code)
+        return None if kept_for is None else str(int((now + kept_for).timestamp()))
 
     def name_of(self, code: int) -> str:
         """Return a state in words, such as `ship pending`."""

@@ -223,10 +223,8 @@ def position(entry: Mapping[str, Any]) -> Position:
 
 def kept_since(model: type[TaskRow], code: int) -> datetime | None:
     """Return the earliest end of finished tasks in this state that have not expired, rounded up to a second."""
-    keep_for = model.tracker.use_case.keep_for
-    if keep_for is None or not model.tracker.ends_at(code):
-        return None
-    return clock.now().replace(microsecond=0) + timedelta(seconds=1) - keep_for
+    kept_for = model.tracker.kept_for(code)
+    return None if kept_for is None else clock.now().replace(microsecond=0) + timedelta(seconds=1) - kept_for
 
 
 def _is_as_indexed(row: TaskRow, entry: Item) -> bool:

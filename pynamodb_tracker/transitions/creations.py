@@ -113,8 +113,8 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "fence": {"N": "0"},
         "unfinished": {"L": []},
     }
-    if model.tracker.ends_at(code) and use_case.keep_for:
-        item["expire_time"] = {"N": str(int((now + use_case.keep_for).timestamp()))}
+    if expiry := model.tracker.expiry_of(code, now):
+        item["expire_time"] = {"N": expiry}
     return item
 
 

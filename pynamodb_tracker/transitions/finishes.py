@@ -58,7 +58,7 @@ def succeed(lock: Lock[T]) -> None:
         raise
     lock.mark_saved(changes, sent)
     lock.task.attribute_values.update(row, last_error=None)
-    if statements.keeps_for_a_time:
+    if statements.has_expiry:
         expire(statements, lock.task)
 
 
@@ -87,7 +87,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     task.attribute_values.update(row, errors=failures, last_error=last_error)
     if logged:
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
-    if final and statements.keeps_for_a_time:
+    if final and statements.has_expiry:
         expire(statements, task)
 
 

@@ -34,14 +34,14 @@ log = logging.getLogger("pynamodb_tracker")
 def expire(statements: StepStatements[T], task: T) -> None:
     """Set the time to live of an ended task's off-row items to that of its row, after the end is recorded.
 
-    It costs a query, and a write for each chunk, so it is only called if the use case has `keep_for`. If it fails, that
-    is logged, and the chunks stay.
+    It costs a query, and a write for each chunk, so it is only called if the use case has a time to live. If it fails,
+    that is logged, and the chunks stay.
     """
-    keep_until = statements.keep_until(task.status, task.update_time)
-    if keep_until is None:
+    expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
+    if expiry is None:
         return
     try:
-        _set_expire_time(statements.model, task.task_id, task.lock, keep_until)
+        _set_expire_time(statements.model, task.task_id, task.lock, expiry)
     except PynamoDBException as error:
         log.warning("overflow chunks of %s %r stay after its end: %s", statements.model.__name__, task.task_id, error)
 

@@ -197,7 +197,7 @@ def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess
     lock.mark_saved(success.changes, success.sent)
     lock.task.attribute_values.update(success.row, last_error=None)
     close(lock.task)
-    if lock.statements.keeps_for_a_time:
+    if lock.statements.has_expiry:
         expire(lock.statements, lock.task)
 
 

@@ -172,7 +172,7 @@ def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int
         moved.attribute_values["errors"] = failures
         moved._row_state.failures_whole = not had_log
         log_failures(statements, moved, token, version_outside_run(row.create_time, row.fence, token))
-    if statements.keeps_for_a_time:
+    if statements.has_expiry:
         expire(statements, moved)
     return moved
 

@@ -36,7 +36,7 @@ class StepStatements(Generic[T]):
         self.model = model
         self.codes = codes
         self.max_attempts = max_attempts
-        self.keeps_for_a_time = model.tracker.use_case.keep_for is not None
+        self.has_expiry = model.tracker.use_case.has_expiry
         self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
 
     @cached_property
@@ -61,7 +61,7 @@ class StepStatements(Generic[T]):
             return write
         code = self.codes.succeeded
         actions = [TaskRow.last_error.remove(), *_user_actions(changes)]
-        return self._keep(shape, self._finish(code, *actions, ends=self.model.tracker.ends_at(code)))
+        return self._keep(shape, self._finish(code, *actions))
 
     def commit(self, changes: Changes) -> PreparedWrite:
         """Finish with success as part of a transaction; after a `settle`, no late copy of it is applied."""
@@ -70,8 +70,7 @@ class StepStatements(Generic[T]):
             return write
         code = self.codes.succeeded
         actions = [TaskRow.last_error.remove(), fill(TaskRow.saves, "saves"), *_user_actions(changes)]
-        ends = self.model.tracker.ends_at(code)
-        return self._keep(shape, self._finish(code, *actions, ends=ends, also=when.later_save()))
+        return self._keep(shape, self._finish(code, *actions, also=when.later_save()))
 
     @cached_property
     def check(self) -> PreparedWrite:
@@ -87,7 +86,7 @@ class StepStatements(Generic[T]):
     @cached_property
     def give_up(self) -> PreparedWrite:
         """Finish with a failure after which the task is ignored."""
-        return self._finish(self.codes.ignored, *_ERRORS, ends=True)
+        return self._finish(self.codes.ignored, *_ERRORS)
 
     @cached_property
     def release(self) -> PreparedWrite:
@@ -176,14 +175,9 @@ class StepStatements(Generic[T]):
             "now": stamped,
             "due": stamped if due is None or due <= now else clock.stamp(due),
         }
-        if self.keeps_for_a_time and (keep_until := self.keep_until(code, now)):
-            values["keep_until"] = keep_until
+        if self.has_expiry and (expiry := self.model.tracker.expiry_of(code, now)):
+            values["expiry"] = expiry
         return values
-
-    def keep_until(self, code: int, now: datetime) -> str | None:
-        """Return the stored time to live of a task that came to this state now; None if it is kept for ever."""
-        keep_for = self.model.tracker.use_case.keep_for
-        return str(int((now + keep_for).timestamp())) if keep_for and self.model.tracker.ends_at(code) else None
 
     @property
     def table(self) -> TableConnection:
@@ -203,9 +197,9 @@ class StepStatements(Generic[T]):
             TaskRow.expire_time.remove(),
         ]
 
-    def _finish(self, code: int, *actions: Action, ends: bool = False, also: Condition | None = None) -> PreparedWrite:
+    def _finish(self, code: int, *actions: Action, also: Condition | None = None) -> PreparedWrite:
         moves = [
-            *self._moves(code, ends=ends),
+            *self._moves(code),
             fill(TaskRow.attempt, "attempt"),
             fill(TaskRow.unfinished, "unfinished"),
         ]
@@ -215,17 +209,17 @@ class StepStatements(Generic[T]):
 
     def _set_aside(self, condition: Condition) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it
-        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *_ERRORS, token)
+        return self._write(condition, *self._moves(self.codes.ignored), *_ERRORS, token)
 
-    def _moves(self, code: int, *, ends: bool = False) -> list[Action]:
+    def _moves(self, code: int) -> list[Action]:
         actions: list[Action] = [
             TaskRow.status.set(code),
             fill(TaskRow.status_key, "status_key"),
             fill(TaskRow.due_time, "due"),
             fill(TaskRow.update_time, "now"),
         ]
-        if ends and self.model.tracker.use_case.keep_for:
-            actions.append(fill(TaskRow.expire_time, "keep_until"))
+        if self.model.tracker.kept_for(code) is not None:
+            actions.append(fill(TaskRow.expire_time, "expiry"))
         return actions
 
     def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:

@@ -50,11 +50,12 @@ def test_status_shards_is_a_whole_number_from_1(shards: Any) -> None:
     assert "status_shards" in told
 
 
-@pytest.mark.parametrize("keep_for", [30, "30d", timedelta(0), timedelta(days=-1), timedelta.max])
-def test_keep_for_is_a_duration_above_zero_within_the_calendar(keep_for: Any) -> None:
-    told = refusal(use_case_id=UseCase("order", keep_for=keep_for))
+@pytest.mark.parametrize("option", ["keep_for", "keep_ignored_for"])
+@pytest.mark.parametrize("kept", [30, "30d", timedelta(0), timedelta(days=-1), timedelta.max])
+def test_how_long_tasks_are_kept_is_a_duration_above_zero_within_the_calendar(option: str, kept: Any) -> None:
+    told = refusal(use_case_id=UseCase("order", **{option: kept}))
     assert told.startswith("Order")
-    assert "keep_for" in told
+    assert option in told
 
 
 def test_options_of_a_use_case_are_given_by_name() -> None:

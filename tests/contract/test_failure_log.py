@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("table", "clock")
 class Payout(AppTask):
     """Many attempts, and messages that may hold a card number."""
 
-    use_case_id = UseCase("payout", keep_for=timedelta(days=30))
+    use_case_id = UseCase("payout", keep_ignored_for=timedelta(days=30))
 
     pay = Step(10, max_attempts=20)
 

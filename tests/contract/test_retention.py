@@ -13,17 +13,77 @@ from unittest import mock
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import GiveUp, TaskAlreadySucceededError, TaskNotFoundError
+from pynamodb_tracker import GiveUp, Step, TaskAlreadySucceededError, TaskIgnoredError, TaskNotFoundError, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import GIVEN_UP, Network, before, error, passing, throttled
 from tests.support.rows import client, stored
 from tests.support.shop import AppTask, Receipt
-from tests.support.workers import Broken, fail
+from tests.support.workers import Broken, die, fail
 
 pytestmark = pytest.mark.usefixtures("table")
 
 PIECES = "receipt#"
 WEEKS = timedelta(days=20)
+
+
+class Order(AppTask):
+    """Only what succeeded is deleted some day."""
+
+    use_case_id = UseCase("kept-order", keep_for=timedelta(days=30))
+
+    pay = Step(10, max_attempts=1)
+
+
+class Parcel(AppTask):
+    """Only what is ignored is deleted some day."""
+
+    use_case_id = UseCase("kept-parcel", keep_ignored_for=timedelta(days=30))
+
+    pay = Step(10, max_attempts=1)
+
+
+def end_in(of: type[Order | Parcel]) -> dict[str, int | None]:
+    """Let tasks end in every way; return the time to live of each in days, by how it ended."""
+    large_data = large("some")
+    for task_id in ("succeeded", "failed", "gave up", "abandoned", "by a person", "in a transaction"):
+        of.create(task_id, data=large_data)
+    of.create("created ignored", state=of.pay.ignored, data=large_data)
+    of.create("created succeeded", state=of.pay.succeeded)
+    of.pay.run("succeeded", lambda _: None)
+    with of.pay.start("in a transaction") as ctx, ctx.transaction(succeed=True):
+        pass
+    fail(of.pay, "failed")
+    fail(of.pay, "gave up", GiveUp("no use"))
+    of.pay.ignore("by a person", reason="cancelled")
+    die(of.pay, "abandoned")
+    of.pay.release("abandoned", reason="its host is gone")
+    with pytest.raises(TaskIgnoredError), of.pay.start("abandoned"):
+        pytest.fail("no attempt is left")
+    days = {}
+    for task in of.scan(of.use_case_id == of.tracker.use_case.name):
+        days[task.task_id] = None if task.expire_time is None else (task.expire_time - task.update_time).days
+    return days
+
+
+def test_a_task_that_succeeded_is_kept_for_keep_for_and_an_ignored_one_waits_for_ever(clock: StoppedClock) -> None:
+    ended = end_in(Order)
+    succeeded = {"succeeded", "in a transaction", "created succeeded"}
+    assert {task_id for task_id, days in ended.items() if days is not None} == succeeded
+    assert {days for days in ended.values() if days is not None} <= {29, 30}
+    clock.advance(timedelta(days=31))
+    assert {task.task_id for task in Order.pay.ignored.query()} == ended.keys() - succeeded
+    assert (Order.pay.ignored.count(), Order.pay.succeeded.count()) == (5, 0)
+    assert Order.counts()[Order.pay.ignored] == 5
+    Order.pay.reopen("gave up")
+    assert Order.get_task("gave up").data == large("some")
+
+
+def test_keep_ignored_for_limits_how_long_ignored_tasks_are_kept_and_no_others(clock: StoppedClock) -> None:
+    ended = end_in(Parcel)
+    kept = {task_id for task_id, days in ended.items() if days is None}
+    assert kept == {"succeeded", "in a transaction", "created succeeded"}
+    clock.advance(timedelta(days=31))
+    assert (Parcel.pay.ignored.count(), Parcel.pay.succeeded.count()) == (0, 3)
 
 
 def large(text: str) -> dict[str, Any]:
@@ -146,7 +206,8 @@ def test_a_frozen_worker_sets_no_time_to_live_on_items_of_a_reopened_task(networ
 @contextmanager
 def without_keep_for() -> Iterator[None]:
     """Let the next release keep finished tasks for ever."""
-    with mock.patch.object(Receipt.tracker.use_case, "keep_for", None):
+    use_case = Receipt.tracker.use_case
+    with mock.patch.object(use_case, "keep_for", None), mock.patch.object(use_case, "keep_ignored_for", None):
         yield
 
 

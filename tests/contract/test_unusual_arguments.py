@@ -136,7 +136,7 @@ def interrupt(_attempt: int) -> NoReturn:
 class Late(AppTask):
     """Steps whose delays are odd, and a retention as long as can be."""
 
-    use_case_id = UseCase("late", keep_for=LONGEST)
+    use_case_id = UseCase("late", keep_for=LONGEST, keep_ignored_for=LONGEST)
 
     none = Step(10, retry_delay=lambda _: None)  # type: ignore[arg-type,return-value]  # that is what is odd about it
     nan = Step(20, retry_delay=lambda _: NAN)  # type: ignore[arg-type,return-value]  # the same

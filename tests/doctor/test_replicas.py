@@ -49,7 +49,11 @@ def test_keep_for_with_strongly_consistent_replicas_is_wrong(described_archive: 
     strong = {"Replicas": [OHIO, IRELAND], "MultiRegionConsistency": "STRONG"}
     with answering(described_archive, table=strong, time_to_live={"TimeToLiveStatus": "DISABLED"}):
         (finding,) = worse(described_archive)
-    assert (finding.severity, finding.subject, finding.expected) == (Severity.WRONG, "time to live", "no keep_for")
+    assert (finding.severity, finding.subject, finding.expected) == (
+        Severity.WRONG,
+        "time to live",
+        "no keep_for or keep_ignored_for",
+    )
     assert "Remove keep_for" in finding.to_do
 
 

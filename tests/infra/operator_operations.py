@@ -11,8 +11,9 @@ from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, refuse
 from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
 from tests.support.rows import client
+from tests.support.workers import die
 
-MOVED = "`reopen`, `ignore`; `pynamodb-tracker reopen`, `ignore`"
+MOVED = "`reopen`, `ignore`, `release`; `pynamodb-tracker reopen`, `ignore`, `release`"
 DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
 
 
@@ -21,7 +22,10 @@ def set_aside_and_reopen(record: Record) -> None:
     Parcel.create("o-1", data=LARGE)
     Letter.create("o-2")
     Letter.post.run_all(refuse)
+    Letter.create("o-6")
+    die(Letter.post, "o-6")
     with record:
+        Letter.post.release("o-6", reason="its host is gone")
         Letter.post.reopen("o-2")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live

@@ -31,7 +31,7 @@ class ShopTask(Task):
 class Parcel(ShopTask):
     """Kept for a month after its end, so that its overflow chunks have a time to live as well."""
 
-    use_case_id = UseCase("parcel", keep_for=timedelta(days=30))
+    use_case_id = UseCase("parcel", keep_for=timedelta(days=30), keep_ignored_for=timedelta(days=30))
 
     pack = Step(10)
     send = Step(20)

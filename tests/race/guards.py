@@ -79,7 +79,7 @@ def keep_the_token(patch: Patch) -> None:
     """Set tasks aside without a later token."""
 
     def set_aside(self: Any, condition: Any) -> Any:
-        return self._write(condition, *self._moves(self.codes.ignored, ends=True), *statements._ERRORS)
+        return self._write(condition, *self._moves(self.codes.ignored), *statements._ERRORS)
 
     patch.setattr(StepStatements, "_set_aside", set_aside)
 

@@ -22,7 +22,9 @@ def world(
     new_worker: Any, proxy: Proxy, dynamodb_local: Engine, stopped_clock: StoppedClock, freeze: Callable[..., Frozen]
 ) -> World:
     keep_for = timedelta(days=30)
-    mine, theirs = (new_worker(each.endpoint, keep_for=keep_for) for each in (proxy, dynamodb_local))
+    mine, theirs = (
+        new_worker(each.endpoint, keep_for=keep_for, keep_ignored_for=keep_for) for each in (proxy, dynamodb_local)
+    )
     return World(mine, theirs, proxy, stopped_clock, freeze, partial(new_worker, dynamodb_local.endpoint))
 
 

@@ -25,7 +25,7 @@ PRECIOUS = {"scan": "precious" * 1_000}
 @pytest.fixture
 def kept(new_worker: Callable[..., Any], proxy: Proxy) -> Any:
     """Return a use case behind the proxy whose finished tasks are kept for a day, with one task in it."""
-    order = new_worker(proxy.endpoint, keep_for=timedelta(days=1))
+    order = new_worker(proxy.endpoint, keep_for=timedelta(days=1), keep_ignored_for=timedelta(days=1))
     order.create("o", data=PRECIOUS)
     return order
 

@@ -49,9 +49,9 @@ class Parcel(AppTask):
 
 
 class Receipt(AppTask):
-    """Finished ones are kept for a month."""
+    """Succeeded and ignored ones are kept for a month."""
 
-    use_case_id = UseCase("receipt", keep_for=timedelta(days=30))
+    use_case_id = UseCase("receipt", keep_for=timedelta(days=30), keep_ignored_for=timedelta(days=30))
 
     send = Step(10, max_attempts=1)
 
