@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
@@ -17,8 +18,10 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.cli import exact_json
 from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.serialization import StoredValue, refuse_json, same
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -105,7 +108,7 @@ class File:
             if not text.strip():
                 continue
             try:
-                values = json.loads(_check_utf8(text), parse_constant=_refuse_constant)
+                values = exact_json.loads(_check_utf8(text), parse_constant=_refuse_constant)
             except (ValueError, RecursionError) as error:
                 yield Line(number, problem=f"this is not JSON: {error}")
                 continue
@@ -238,12 +241,30 @@ _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, 
 
 def from_json(attribute: Attribute[Any], value: Any) -> Any:
     """Return what `create` takes for an attribute; a ValueError says what is wrong with the value."""
-    if value is None or isinstance(attribute, DataAttribute | JSONAttribute):
-        return value
+    if value is None:
+        return None
+    if isinstance(attribute, DataAttribute | JSONAttribute):
+        return _json_value(attribute, value)
     if isinstance(attribute, UTCDateTimeAttribute):
         return time_of(value)
     stored = {attribute.attr_type: _to_stored(attribute.attr_type, value)}
-    return attribute.deserialize(attribute.get_value(stored))
+    found = attribute.deserialize(attribute.get_value(stored))
+    if exact_json.has_decimals(value) and not same({attribute.attr_type: attribute.serialize(found)}, stored):
+        return StoredValue(stored)
+    return found
+
+
+def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:
+    """Return a value that is stored as JSON text; the text itself if floats would lose digits of its numbers."""
+    plain = exact_json.with_floats(value)
+    is_text = isinstance(value, dict) if isinstance(attribute, DataAttribute) else exact_json.is_text_of(attribute)
+    if not (is_text and exact_json.has_decimals(value)):
+        return plain
+    refuse_json(plain, attribute.attr_name)
+    text = exact_json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):  # UTF-8 has no lone surrogates
+        text = exact_json.dumps(value, separators=(",", ":"))
+    return StoredValue({kinds.STRING: text})
 
 
 def from_text(attribute: Attribute[Any], text: str) -> Any:
@@ -255,7 +276,7 @@ def from_text(attribute: Attribute[Any], text: str) -> Any:
     if is_text:
         return from_json(attribute, text)
     try:
-        return from_json(attribute, json.loads(text))
+        return from_json(attribute, exact_json.loads(text))
     except json.JSONDecodeError:
         raise ValueError(f"{text!r} is not {_NOUNS[kind] if kind == kinds.NUMBER else 'JSON'}") from None
 
@@ -276,8 +297,8 @@ def _to_stored(kind: str, value: Any) -> Any:
     match kind, value:
         case (kinds.STRING, str()) | (kinds.BOOLEAN, bool()):
             return value
-        case kinds.NUMBER, int() | float() if not isinstance(value, bool):
-            return json.dumps(value)
+        case kinds.NUMBER, int() | float() | Decimal() if not isinstance(value, bool):
+            return str(value)
         case kinds.BINARY, str():
             return base64.b64decode(value, validate=True)
         case kinds.STRING_SET | kinds.NUMBER_SET | kinds.BINARY_SET, list():
@@ -287,13 +308,14 @@ def _to_stored(kind: str, value: Any) -> Any:
         case kinds.MAP, dict():
             return {name: _nested(each) for name, each in value.items()}
         case _:
-            raise ValueError(f"{value!r} is not {_NOUNS[kind]}")
+            raise ValueError(f"{exact_json.with_floats(value)!r} is not {_NOUNS[kind]}")
 
 
 def _nested(value: Any) -> dict[str, Any]:
     """Return a value inside of a list or a map as it is stored."""
     if value is None:
         return {kinds.NULL: True}
-    types = {bool: kinds.BOOLEAN, int: kinds.NUMBER, float: kinds.NUMBER, str: kinds.STRING, list: kinds.LIST}
+    numbers = dict.fromkeys((int, float, Decimal), kinds.NUMBER)
+    types = {bool: kinds.BOOLEAN, str: kinds.STRING, list: kinds.LIST} | numbers
     kind = types.get(type(value), kinds.MAP)
     return {kind: _to_stored(kind, value)}

@@ -1,11 +1,11 @@
 """Tasks as commands show them: as rows of a table, as JSON, and grouped by error; and those that are damaged."""
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import typer
@@ -13,12 +13,12 @@ from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.cli import exact_json
 from pynamodb_tracker.cli.command import FOUND, name_of, one_line
 from pynamodb_tracker.cli.terminal import Cell, age, between, styled, warn
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
-from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
@@ -103,13 +103,19 @@ def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool =
 
 
 def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -> Any:
+    """Return the value of an attribute from its stored form, which has all digits of its numbers."""
     value = getattr(task, name)
-    if value is None or isinstance(attribute, DataAttribute | JSONAttribute):
-        return value
+    if isinstance(attribute, DataAttribute):
+        text = task._row_state.data_text or task._row_state.stored.get("data", {}).get(kinds.STRING)
+        return value if text is None else exact_json.loads(text)
+    if value is None:
+        return None
     if isinstance(attribute, UTCDateTimeAttribute):
         return stamp(value)
-    stored = serialized(task, name, attribute, complete=False)
-    return None if stored is None else _from_stored(stored)
+    stored = task._row_state.stored[attribute.attr_name]
+    if isinstance(attribute, JSONAttribute):
+        return exact_json.loads(stored[kinds.STRING]) if exact_json.is_text_of(attribute) else value
+    return _from_stored(stored)
 
 
 def _from_stored(stored: dict[str, Any]) -> Any:
@@ -117,7 +123,10 @@ def _from_stored(stored: dict[str, Any]) -> Any:
     ((kind, value),) = stored.items()
     match kind:
         case kinds.NUMBER:
-            return json.loads(value)
+            number = Decimal(value)
+            if not number.is_finite():
+                raise ValueError(f"JSON has no {value}")
+            return number
         case kinds.BINARY:
             return base64.b64encode(value).decode()
         case kinds.STRING_SET | kinds.NUMBER_SET | kinds.BINARY_SET:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 import time
@@ -19,6 +18,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.cli import exact_json
 from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def write(text: str) -> None:
 
 def say_json(document: object) -> None:
     """Print one JSON document on stdout."""
-    write(json.dumps(document, indent=2) + "\n")
+    write(exact_json.dumps(document, indent=2) + "\n")
 
 
 def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
     """Print a JSON array on stdout, one entry a line, each as soon as it is read."""
     before = "["
     for entry in entries:
-        write(f"{before}\n  {json.dumps(entry)}")
+        write(f"{before}\n  {exact_json.dumps(entry)}")
         before = ","
     write("[]\n" if before == "[" else "\n]\n")
 

@@ -92,6 +92,15 @@ class FencesAttribute(Attribute[list[int]]):
         return [int(fence[NUMBER]) for fence in value]
 
 
+class StoredValue:
+    """A value in its stored form, which is written as it is: the value itself would lose digits of its numbers."""
+
+    __slots__ = ("stored",)
+
+    def __init__(self, stored: dict[str, Any]) -> None:
+        self.stored = stored
+
+
 def serialized(
     row: AttributeContainer,
     name: str,
@@ -105,8 +114,11 @@ def serialized(
     `loaded` is the item that the row was loaded from. Without `complete`, a map may lack a required entry, as a row
     does that was stored before the entry was declared.
     """
+    value = row.attribute_values.get(name)
+    if isinstance(value, StoredValue):
+        return value.stored
     try:
-        stored = _serialized(row, name, attribute, loaded, complete=complete)
+        stored = _serialized(value, attribute, loaded, name, complete=complete)
     except AttributeNullError as error:
         raise ValueNotStorableError(
             f"{_described(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
@@ -118,10 +130,7 @@ def serialized(
     return None if stored is None else {attribute.attr_type: stored}
 
 
-def _serialized(
-    row: AttributeContainer, name: str, attribute: Attribute[Any], loaded: Item | None, *, complete: bool
-) -> Any:
-    value = row.attribute_values.get(name)
+def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name: str, *, complete: bool) -> Any:
     if value is None:
         return None
     kind: Any = type(attribute)

@@ -90,6 +90,7 @@ class Sample(OtherTask):
     parts: ListAttribute[object] = ListAttribute(null=True)
     place: MapAttribute[str, object] = MapAttribute(null=True)  # type: ignore[no-untyped-call]  # PynamoDB's own
     extra = JSONAttribute(null=True)
+    ratio = NumberAttribute(null=True)
     name = UnicodeAttribute()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -383,3 +385,76 @@ def test_what_is_past_its_time_to_live_is_not_exported(store: StoppedClock) -> N
     assert run("export", of=SAMPLE).err == "1 task of Sample\n"
     store.advance(timedelta(days=2))
     assert run("export", of=SAMPLE).err == "0 tasks of Sample\n"
+
+
+DIGITS = (
+    "12345678901234567890.123456789",
+    "-0.99999999999999999999999999999999999999",
+    "98765432109876543210987654321098765432",
+    "1.2345678901234567890123456789012345678E+125",
+    "-1.2345678901234567890123456789012345678E-90",
+    "0.1",
+    "9007199254740993",
+)
+"""Numbers of up to 38 digits, which is the most that DynamoDB stores."""
+
+
+def stored(task_id: str) -> dict[str, Any]:
+    """Return the stored form of the user's attributes of a sample."""
+    client = Sample.tracker.connection().connection.client
+    key = {"task_id": {"S": task_id}, "use_case_id": {"S": "sample"}}
+    item: dict[str, Any] = client.get_item(TableName="other", Key=key)["Item"]
+    return {name: item[name] for name in ("weights", "parts", "place", "extra", "data", "name", "ratio")}
+
+
+@pytest.mark.usefixtures("store")
+def test_export_and_load_keep_every_digit() -> None:
+    numbers = {f"n{at}": {"N": text} for at, text in enumerate(DIGITS)}
+    texts = ",".join(f'"é{at}":{text}' for at, text in enumerate(DIGITS))
+    Sample.create("s-1", name="x")
+    client = Sample.tracker.connection().connection.client
+    key = {"task_id": {"S": "s-1"}, "use_case_id": {"S": "sample"}}
+    values = {
+        "weights": {"NS": list(DIGITS)},
+        "parts": {"L": [*numbers.values(), {"M": numbers}]},
+        "place": {"M": numbers},
+        "extra": {"S": f"{{{texts}}}"},
+        "data": {"S": f'{{"all":[{{{texts}}}],"round":1.50}}'},
+        "ratio": {"N": DIGITS[0]},
+    }
+    for name, value in values.items():
+        client.update_item(
+            TableName="other",
+            Key=key,
+            UpdateExpression="SET #name = :value",
+            ExpressionAttributeNames={"#name": name},
+            ExpressionAttributeValues={":value": value},
+        )
+    before = stored("s-1")
+    exported = run("export", of=SAMPLE)
+    assert (exported.code, exported.lines[0].count(DIGITS[0])) == (0, 7)
+    Sample.delete_task("s-1")
+    assert load(exported.out, of=SAMPLE).code == 0
+    after = stored("s-1")
+    assert sorted(map(Decimal, after["weights"]["NS"])) == sorted(map(Decimal, before["weights"]["NS"]))
+    del after["weights"], before["weights"]
+    assert after == before
+    for text in DIGITS:
+        assert text in run("show", "s-1", of=SAMPLE).out
+        assert text in run("show", "s-1", "--json", of=SAMPLE).out
+        assert text in run("list", "test.pending", "--json", of=SAMPLE).out
+
+
+@pytest.mark.usefixtures("store")
+def test_csv_fields_keep_every_digit() -> None:
+    assert load(f'task_id,name,ratio,data\ns,x,{DIGITS[0]},"{{""a"": {DIGITS[1]}}}"\n', of=SAMPLE).code == 0
+    assert run("export", of=SAMPLE).lines == [
+        f'{{"task_id": "s", "state": "test.pending", "data": {{"a": {DIGITS[1]}}}, "name": "x", "ratio": {DIGITS[0]}}}'
+    ]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_number_beyond_the_limits_of_dynamodb_is_a_bad_line() -> None:
+    for name, number in (("ratio", "1" * 39), ("ratio", "0." + "1" * 39), ("data", '{"n": 1e400}')):
+        ended = load(f'{{"task_id": "s-1", "name": "x", "{name}": {number}}}', of=SAMPLE)
+        assert (ended.code, ended.out) == (1, "0 tasks created, 1 bad line\n")

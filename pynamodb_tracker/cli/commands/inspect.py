@@ -1,6 +1,5 @@
 """`list`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
-from pynamodb_tracker.cli import command, tasks, terminal
+from pynamodb_tracker.cli import command, exact_json, tasks, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import between, escaped, styled
 from pynamodb_tracker.exceptions import TaskNotFoundError
@@ -267,10 +266,10 @@ def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
         yield Text.assemble(_line(name, ""), (f"cannot be read: {escaped(why)}", "red"))
     for name, value in found["attributes"].items():
         if isinstance(value, dict | list):
-            first, *more = map(escaped, json.dumps(value, indent=2, ensure_ascii=False).split("\n"))
+            first, *more = map(escaped, exact_json.dumps(value, indent=2, ensure_ascii=False).split("\n"))
             yield _line(name, "\n".join([first, *(" " * (_LABEL + 4) + line for line in more)]))
         else:
-            yield _line(name, escaped(value if isinstance(value, str) else json.dumps(value)))
+            yield _line(name, escaped(value if isinstance(value, str) else exact_json.dumps(value)))
 
 
 def _failures(task: Task) -> Iterator[Text]:

@@ -1,6 +1,5 @@
 """`load` and `export`: tasks from and to files."""
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,7 +12,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.cli import command
+from pynamodb_tracker.cli import command, exact_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, one_line
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
@@ -188,7 +187,7 @@ def export(
         try:
             for task in found:
                 if (line := _line(model, task, damaged)) is not None:
-                    write(json.dumps(line) + "\n")
+                    write(exact_json.dumps(line) + "\n")
                     number += 1
         except KeyboardInterrupt:
             warn(f"stopped after {count(number)}")

@@ -1,0 +1,55 @@
+"""JSON that keeps every digit of a number: a float has only 17."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from decimal import Decimal
+from typing import Any
+
+from pynamodb.attributes import Attribute, JSONAttribute
+
+
+def loads(text: str, **options: Any) -> Any:
+    """Return what the text says; a number that a float would write otherwise is a Decimal."""
+    return json.loads(text, parse_float=_number, **options)
+
+
+def dumps(value: object, **options: Any) -> str:
+    """Return the text of a value that may have Decimals; options as in `json.dumps`."""
+    mark = secrets.token_hex(16)  # json cannot write a number as a given text: it writes a string, which is unquoted
+
+    def marked(number: object) -> str:
+        if not (isinstance(number, Decimal) and number.is_finite()):
+            raise TypeError(f"JSON has no {number!r}")
+        return f"{mark}{number}{mark}"
+
+    text = json.dumps(value, default=marked, **options)
+    return text.replace(f'"{mark}', "").replace(f'{mark}"', "")
+
+
+def has_decimals(value: object) -> bool:
+    """Return whether a value that `loads` has returned has a number that is no float."""
+    if isinstance(value, dict):
+        return any(map(has_decimals, value.values()))
+    return any(map(has_decimals, value)) if isinstance(value, list) else isinstance(value, Decimal)
+
+
+def with_floats(value: Any) -> Any:
+    """Return the value with the nearest float in place of each Decimal."""
+    if isinstance(value, dict):
+        return {name: with_floats(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(with_floats, value))
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def is_text_of(attribute: Attribute[Any]) -> bool:
+    """Return whether the text that an attribute stores is the JSON of its value, and not of a class's own making."""
+    kind = type(attribute)
+    return (kind.serialize, kind.deserialize) == (JSONAttribute.serialize, JSONAttribute.deserialize)
+
+
+def _number(text: str) -> float | Decimal:
+    number = float(text)
+    return number if repr(number) == text else Decimal(text)
