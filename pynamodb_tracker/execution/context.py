@@ -22,11 +22,12 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 class ExecutionContext(Generic[T_co]):
     """One attempt of one step of one task, which this worker has locked."""
 
+    invocation: Any = None
+    """Lambda's context object, if a handler of `aws_lambda` runs the function; otherwise None."""
+
     def __init__(self, lock: transitions.Lock[T_co], lock_for: timedelta) -> None:
         self._lock = lock
         self._lock_for = lock_for
-        self.invocation: Any = None
-        """Lambda's context object, where a handler of `aws_lambda` runs the function; None elsewhere."""
 
     @property
     def task(self) -> T_co:
