@@ -19,6 +19,13 @@ def test_an_id_is_new_once(monkeypatch: pytest.MonkeyPatch, recent: int) -> None
     assert known.is_new("another one")
 
 
+def test_no_two_scans_give_an_id_the_same_digest() -> None:
+    first, second = SeenIds(), SeenIds()
+    assert first.is_new("a")
+    assert second.is_new("a")
+    assert first._recent != second._recent
+
+
 def test_ids_of_any_text_are_distinguished() -> None:
     known = SeenIds()
     assert [known.is_new(task_id) for task_id in ("a", "A", "\u00e9", "e\u0301", "a")] == [

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
@@ -74,6 +74,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.lock: Lock[T] | None = None
         self.finisher = threading.Lock()
         """Acquired by the call that ends the run: `__exit__`, or `give_back` while the block still runs."""
+
+    if not TYPE_CHECKING:  # type checkers know that there are no other attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
+            if name.startswith("_") or not hasattr(ExecutionContext, name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            start = f"{self.statements.codes.step}.start({self.task_id!r})"
+            raise AttributeError(
+                f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}",
+                name=name,
+                obj=self,
+            )
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it was refused."""

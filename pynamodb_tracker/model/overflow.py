@@ -28,6 +28,8 @@ VERSION, CHUNK = "version", "piece"
 _CHUNK_BYTES = 295_000
 """Bytes of content in a chunk: an item holds at most 400 KB, and moto measures binary content in base64."""
 
+_MOST_CHUNKS = -(-MAX_BYTES // _CHUNK_BYTES)
+
 _WORTH_COMPRESSING = 0.9
 
 
@@ -47,8 +49,10 @@ class Pointer(NamedTuple):
 
     @classmethod
     def loaded(cls, stored: Mapping[str, Any]) -> Pointer:
-        """Return the pointer in a stored map."""
+        """Return the pointer in a stored map; ValueError for one to more chunks than the longest text has."""
         chunks, size = int(stored["pieces"][NUMBER]), int(stored["size"][NUMBER])
+        if not 0 <= chunks <= _MOST_CHUNKS:
+            raise ValueError(f"data refers to {chunks:,} overflow chunks, and at most {_MOST_CHUNKS} are ever written")
         return cls(stored["slot"][STRING], stored["version"][STRING], chunks, size, stored["packed"][BOOLEAN])
 
     def stored(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Step:
         self.also_from = also_from
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+        self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class
 
     @property
     def pending(self) -> DeclaredState:

@@ -128,13 +128,14 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
-        if isinstance(value, Attribute | Step | Index):
+        if isinstance(value, Attribute | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
 
 def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users: bool) -> Iterator[str]:
     """Yield what is wrong with the name of an attribute, a step or an index."""
     taken = getattr(base, name, None)
+    declared = value._definition.declared if isinstance(value, BoundStep) else value
     is_step = isinstance(taken, BoundStep | Step)
     if name == "use_case_id" and isinstance(value, UseCase):
         return
@@ -146,8 +147,10 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
         yield f".{name}: write use_case_id = UseCase({value.name!r})"
     elif (hasattr(base, name) and not (is_step or is_users)) or name in _PARAMETERS_OF_CREATE:
         yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
-    elif taken is not None and is_step != isinstance(value, Step):
+    elif taken is not None and is_step != isinstance(value, BoundStep | Step):
         yield f".{name} is both a step and an attribute: rename one of them"
+    elif isinstance(declared, Step) and declared.name != name:
+        yield f".{name} and {declared.name} are one Step: write a Step(...) of its own for each"
     elif name.startswith("_"):
         yield f".{name} starts with an underscore, as names of the model do: write {name.lstrip('_') or 'value'}"
 

@@ -25,6 +25,7 @@ from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import check_map
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
@@ -48,6 +49,14 @@ class Task(TaskRow, metaclass=TaskMeta):
 
         _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]]
         _states: ClassVar[Mapping[int, State[Any]]]
+
+    def __repr__(self) -> str:
+        task_id, status, attempt = (readable_value(self, name) for name in ("task_id", "status", "attempt"))
+        if status is None:  # not read from a table, or only a part of it
+            return f"<{type(self).__name__} {task_id!r}>"
+        state, damaged = self._states.get(status, f"unknown {status}"), ", ".join(unreadable_in(self))
+        note = f", unreadable: {damaged}" if damaged else ""
+        return f"<{type(self).__name__} {task_id!r} {state}, attempt {attempt}{note}>"
 
     @property
     def state(self) -> State[Self]:
@@ -317,16 +326,22 @@ class Task(TaskRow, metaclass=TaskMeta):
                     obj=self,
                 )
             if "_row_state" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
-                own = list(self.tracker.own_attributes)
-                why = "is written only by the tracker" if name in self.tracker_attributes else "is not declared"
-                raise AttributeError(
-                    f"{type(self).__name__}.{name} {why}{did_you_mean(name, own)}", name=name, obj=self
-                )
+                raise AttributeError(f"{type(self).__name__}.{name} {self._why_not(name)}", name=name, obj=self)
             if isinstance(value, Mapping) and isinstance(attribute := self.get_attributes().get(name), MapAttribute):
                 check_map(type(self).__name__, name, attribute, value)
             super().__setattr__(name, value)
 
+    def _why_not(self, name: str) -> str:
+        """Return why an attribute cannot be assigned, and what to use."""
+        if name in ("state", "status"):
+            step = f"{type(self).__name__}.{next(iter(self._bound_steps), 'ship')}"
+            return f"changes when a step runs: use {step}.run(...) or {step}.start(...), {step}.reopen or {step}.ignore"
+        why = "is written only by the tracker" if name in self.tracker_attributes else "is not declared"
+        return f"{why}{did_you_mean(name, self.tracker.own_attributes)}"
+
     def _is_assignable(self, name: str) -> bool:
+        if name == "state":
+            return False
         if name in self.get_attributes():
             return name not in self.tracker_attributes
         return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own

@@ -68,6 +68,14 @@ def test_a_reserved_attribute_cannot_be_assigned(name: str) -> None:
         assign(name, 1)
 
 
+@pytest.mark.parametrize("name", ["state", "status"])
+def test_the_error_of_an_assigned_state_says_what_changes_it(name: str) -> None:
+    with pytest.raises(
+        AttributeError, match=rf"Order\.{name} changes when a step runs: use Order\.confirm_payment\.run"
+    ):
+        assign(name, Order.ship.succeeded)
+
+
 @pytest.mark.parametrize("name", ["state", "save", "query", "confirm_payment", "ship", "tracker", "status_index"])
 def test_a_name_of_the_class_cannot_be_assigned(name: str) -> None:
     with pytest.raises(AttributeError, match=name):

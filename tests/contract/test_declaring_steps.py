@@ -28,6 +28,31 @@ def test_the_codes_of_a_step_are_its_number_and_the_three_that_follow() -> None:
     assert [state.code for state in (ship.pending, ship.in_progress, ship.failed, ship.ignored)] == [20, 21, 22, 23]
 
 
+def test_one_step_cannot_have_two_names() -> None:
+    shared = Step(20)
+    order = declare(ship=shared)
+    message = r"Refund\.send and ship are one Step: write a Step\(\.\.\.\) of its own for each"
+    for step in (shared, order.ship):
+        with pytest.raises(DefinitionError, match=message):
+            declare("Refund", use_case_id=UseCase("refund"), send=step)
+    assert isinstance(order.ship, BoundStep)
+    assert (order.ship.name, str(order.ship.failed)) == ("ship", "ship failed")
+
+
+def test_one_step_cannot_have_two_names_in_a_class_or_a_plain_base_of_it() -> None:
+    twice = Step(20)
+    plain = type("Shipping", (), {"ship": twice, "send": twice})
+    assert "one Step" in refusal("Order", plain, new_table())
+    assert "one Step" in refusal(a=twice, b=twice)
+
+
+def test_classes_that_inherit_or_use_a_step_under_its_own_name_have_it_each_for_itself() -> None:
+    shared = Step(20)
+    plain = type("Shipping", (), {"ship": shared})
+    models = [declare("Order", plain, new_table()), declare("Refund", ship=shared)]
+    assert [model.ship.model for model in models] == models
+
+
 def test_succeeded_of_a_step_is_pending_of_the_next_one() -> None:
     assert Order.confirm_payment.succeeded == Order.ship.pending
     assert Order.confirm_payment.succeeded.code == 20

@@ -8,7 +8,7 @@ import pytest
 
 from pynamodb_tracker import TaskNotFoundError
 from tests.support.recorder import recorded
-from tests.support.rows import put
+from tests.support.rows import change, put
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import fail, succeed
 
@@ -135,7 +135,15 @@ def test_a_row_can_be_turned_into_simple_values() -> None:
 def test_a_row_can_be_shown() -> None:
     Order.create("o-1", data={"a": 1})
     fail(Order.confirm_payment, "o-1")
-    assert "o-1" in repr(Order.get_task("o-1"))
+    assert repr(Order.get_task("o-1")) == "<Order 'o-1' confirm_payment failed, attempt 1>"
+
+
+def test_a_part_of_a_row_and_a_row_in_an_unknown_state_show_what_is_known() -> None:
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id)
+    change(Order, "o-2", status={"N": "25"})
+    shown = [repr(Order.get("o-1", attributes_to_get=["task_id"])), repr(Order.get_task("o-2"))]
+    assert shown == ["<Order 'o-1'>", "<Order 'o-2' unknown 25, attempt 0>"]
 
 
 def test_the_table_counts_all_its_rows() -> None:

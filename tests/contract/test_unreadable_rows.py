@@ -85,7 +85,7 @@ def test_a_row_with_an_unreadable_attribute_is_read_and_raises_where_it_is_touch
         for _ in range(2):
             with pytest.raises(TrackerError, match=f"'o-1' cannot be read: {name}"):
                 getattr(task, name)
-        assert "<unreadable: " in repr(task)
+        assert repr(task) == f"<Odd 'o-1' work pending, attempt 0, unreadable: {name}>"
 
 
 def test_a_row_with_an_unreadable_attribute_is_ignored_and_reopened_like_any_other() -> None:
@@ -106,7 +106,25 @@ def test_a_block_can_remove_what_cannot_be_read(name: str) -> None:
     assert name not in stored(Odd, "o-1")
 
 
-@columns("pointer")([{}, {"slot": {"N": "1"}}, {"slot": {"S": "A"}, "version": {"S": "x"}, "pieces": {"S": "x"}}])
+ENDLESS = {
+    "slot": {"S": "A"},
+    "version": {"S": "x"},
+    "pieces": {"N": "999999999"},
+    "size": {"N": "1"},
+    "packed": {"BOOL": False},
+}
+
+
+@columns("pointer")(
+    [
+        {},
+        {"slot": {"N": "1"}},
+        {"slot": {"S": "A"}, "version": {"S": "x"}, "pieces": {"S": "x"}},
+        ENDLESS,
+        {**ENDLESS, "pieces": {"N": "37"}},
+        {**ENDLESS, "pieces": {"N": "-1"}},
+    ]
+)
 def test_a_pointer_to_data_that_cannot_be_read_raises_only_where_the_data_is_touched(pointer: Any) -> None:
     Odd.create("o-1")
     change(Odd, "o-1", data={"M": pointer})
