@@ -10,6 +10,7 @@ TrackerError
 │   ├── TaskNotReadyError       it is not due yet, or an earlier step is not done
 │   ├── TaskLockedError         another worker holds it
 │   ├── TaskAlreadySucceededError   this step is done
+│   ├── PayloadMismatchError    the step was started with another payload before
 │   └── TaskIgnoredError        it is ignored, and waits for a person
 ├── GiveUp                      raised by the user's block: ignore the task at once
 └── RetryLater                  raised by the user's block: fail this attempt, start the next one after a delay
@@ -26,6 +27,7 @@ __all__ = [
     "DefinitionError",
     "GiveUp",
     "LockLostError",
+    "PayloadMismatchError",
     "RetryLater",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
@@ -124,6 +126,10 @@ class TaskLockedError(TaskNotStartableError):
 
 class TaskAlreadySucceededError(TaskNotStartableError):
     """This step of the task is done."""
+
+
+class PayloadMismatchError(TaskNotStartableError):
+    """The step was started with another payload before, so this is not the same call again; see `same` of `start`."""
 
 
 class TaskIgnoredError(TaskNotStartableError):

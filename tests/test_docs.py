@@ -244,7 +244,7 @@ class Flat(ast.NodeTransformer):
 def condition(text: str) -> str:
     """Return a condition in one form, whatever its brackets."""
     text = re.sub(r"\b(AND|OR|NOT|IN)\b", lambda word: word[0].lower(), text)
-    text = re.sub(r"(?<![<>])=", "==", text).replace(":", "value_")
+    text = re.sub(r"(?<![<>])=", "==", text).replace(":", "value_").replace("#", "_of_")
     return ast.unparse(Flat().visit(ast.parse(" ".join(text.split()), mode="eval")))
 
 

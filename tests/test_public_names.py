@@ -15,6 +15,7 @@ NAMES = [
     "GiveUp",
     "LockLostError",
     "Page",
+    "PayloadMismatchError",
     "Report",
     "RetryLater",
     "State",

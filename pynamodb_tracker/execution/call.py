@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import ParamSpec, TypeVar
 
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.row import TaskRow
+
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=TaskRow)
 
 
 def call(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -18,6 +23,21 @@ def call(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     if result is not None and issubclass(type(result), (Awaitable, AsyncGenerator, Generator)):
         _refuse(result)
     return result
+
+
+def call_for_answer(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
+    """Call a function, store what it returns with the success, and return what a repeated call gets.
+
+    That is what the function has stored by `ctx.store_answer`, if it did.
+    """
+    lock = ctx._lock  # noqa: SLF001 - no name for it among what the user's function sees
+    lock.expects_answer = True
+    result = call(function, ctx)
+    if lock.expects_answer:
+        ctx.store_answer(result)
+        return result
+    answer: R = json.loads(lock.answer or "null")
+    return answer
 
 
 def _refuse(result: object) -> None:

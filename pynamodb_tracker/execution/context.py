@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_duration, check_flags
 from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:
@@ -90,6 +91,18 @@ class ExecutionContext(Generic[T_co]):
         """
         with self._lock.writing, self._holding("save"):
             transitions.save(self._lock)
+
+    def store_answer(self, answer: object) -> None:
+        """Store a JSON value with the success, as the answer to repeated calls; `step.answer` reads it.
+
+        It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
+        None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
+        the task is charged for them; otherwise it is a ValueNotStorableError. A transaction that records the success
+        stores it as well, if you call this before its commit.
+        """
+        with self._holding("store the answer of"):
+            self._lock.answer = answer_text(answer, self.task.task_id)
+            self._lock.expects_answer = False
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.

@@ -44,6 +44,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "heartbeat",
         "lock",
         "lock_for",
+        "payload",
         "policy",
         "skip_error",
         "statements",
@@ -61,6 +62,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         detailed_error: bool,
         skip_error: bool,
         heartbeat: bool,
+        payload: str | None,
     ) -> None:
         self.statements = statements
         self.policy = policy
@@ -69,6 +71,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.also_from = also_from
         self.detailed_error = detailed_error
         self.skip_error = skip_error
+        self.payload = payload
+        """The fingerprint of what the task is started with; None if that is not compared."""
         self.heartbeat: Heartbeat[T] | bool = heartbeat
         """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
         self.lock: Lock[T] | None = None
@@ -98,6 +102,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             lock_for=self.lock_for,
             detailed=self.detailed_error,
             also_from=self.also_from,
+            payload=self.payload,
         )
         if self.heartbeat:
             self._start_heartbeat(lock)

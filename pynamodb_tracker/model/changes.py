@@ -82,10 +82,13 @@ def close(row: TaskRow) -> None:
     row._row_state.closed = True
 
 
-def storable_changes(row: TaskRow) -> Changes:
-    """Return what the block changed, in stored form; ValueNotStorableError if a value or the row cannot be stored."""
+def storable_changes(row: TaskRow, answer: Changes | None = None) -> Changes:
+    """Return what the block changed, in stored form; ValueNotStorableError if a value or the row cannot be stored.
+
+    `answer` is the change of the step's stored answer, which is checked and stored with the others.
+    """
     try:
-        changes = changes_of(row)
+        changes = changes_of(row) if answer is None else {**changes_of(row), **answer}
         for name, (attribute, value) in changes.items():
             check(type(row).__name__, name, attribute, value)
         if changes:

@@ -140,13 +140,13 @@ class DataAttribute(Attribute[dict[str, Any]]):
             return None
         if not isinstance(value, dict):
             raise TypeError(f"data is a dictionary, not a {type(value).__name__}")
-        return _to_json(value, known)
+        return to_json(value, "data", known)
 
 
-def _to_json(value: dict[str, Any], known: str | None) -> str:
-    """Return a dictionary as text that reads back equal, although another thread may change it meanwhile.
+def to_json(value: object, name: str, known: str | None = None) -> str:
+    """Return a value as text that reads back equal, although another thread may change it meanwhile.
 
-    `known` is the text that it was parsed from, which needs no check.
+    `known` is the text that it was parsed from, which needs no check. A TypeError or a ValueError calls it `name`.
     """
     text = ""
     for _ in range(_TRIES):
@@ -154,18 +154,18 @@ def _to_json(value: dict[str, Any], known: str | None) -> str:
             text = _dumped(value)
             if text == known or reads_back(text, value):
                 return text
-            refuse_json(value, "data")
+            refuse_json(value, name)
         except (TypeError, ValueError, RecursionError) as error:
-            refuse_json(value, "data")
-            raise ValueError(f"data cannot be stored as JSON: {error}") from error
+            refuse_json(value, name)
+            raise ValueError(f"{name} cannot be stored as JSON: {error}") from error
         except RuntimeError:  # it changed while it was iterated over
             continue
     if not text or "\\ud" in text:
-        raise ValueError("data does not read back from JSON as it is")
+        raise ValueError(f"{name} does not read back from JSON as it is")
     return text  # as it was at one moment; JSON loses nothing of it
 
 
-def _dumped(value: dict[str, Any]) -> str:
+def _dumped(value: object) -> str:
     """Return compact JSON; text is escaped only if it has a lone surrogate, which UTF-8 cannot encode."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:

@@ -10,10 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from pynamodb_tracker import arguments, transitions
-from pynamodb_tracker.exceptions import DefinitionError
-from pynamodb_tracker.execution.call import call
+from pynamodb_tracker.exceptions import DefinitionError, TaskNotFoundError
+from pynamodb_tracker.execution.call import call, call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.model.answers import answer_in, fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.definition import DeclaredState, States, StepDefinition
@@ -155,6 +156,7 @@ class BoundStep(Generic[T]):
         skip_error: Literal[True],
         also_from: States = (),
         heartbeat: bool = False,
+        same: object = None,
     ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
 
     @overload
@@ -167,6 +169,7 @@ class BoundStep(Generic[T]):
         skip_error: bool = False,
         also_from: States = (),
         heartbeat: bool = False,
+        same: object = None,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
 
     def start(
@@ -178,6 +181,7 @@ class BoundStep(Generic[T]):
         skip_error: bool = False,
         also_from: States = (),
         heartbeat: bool = False,
+        same: object = None,
     ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
         """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
 
@@ -187,7 +191,9 @@ class BoundStep(Generic[T]):
         TaskNotStartableError, without that request. LockLostError is raised when the row shows that another worker has
         taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a thread extends the lock while the block
         runs, whenever a third of it has passed; each extension is one request, and 1 write unit per started KB of the
-        row.
+        row. `same`, a JSON value such as the payload, tells a repeated call from another one with the same id: the
+        first claim stores its fingerprint, and a start with a different one raises PayloadMismatchError, whatever the
+        state of the task. After a `reopen`, the next start may have a new one.
         """
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
@@ -205,6 +211,7 @@ class BoundStep(Generic[T]):
             detailed_error=detailed_error,
             skip_error=skip_error,
             heartbeat=heartbeat,
+            payload=None if same is None else fingerprint(same),
         )
 
     @overload
@@ -217,6 +224,8 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         also_from: States = (),
         heartbeat: bool = False,
+        same: object = None,
+        store_answer: bool = False,
     ) -> R: ...
 
     @overload
@@ -229,6 +238,8 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         also_from: States = (),
         heartbeat: bool = False,
+        same: object = None,
+        store_answer: bool = False,
     ) -> object: ...
 
     def run(
@@ -240,18 +251,27 @@ class BoundStep(Generic[T]):
         detailed_error: bool = True,
         also_from: States = (),
         heartbeat: bool = False,
+        same: object = None,
+        store_answer: bool = False,
     ) -> R | object:
         """Start the task, call the function with the context, and return its result; options as in `start`.
 
         The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
         Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
-        ValueError.
+        ValueError. With `store_answer`, the result is stored with the success, as `ctx.store_answer` does: a repeated
+        call raises TaskAlreadySucceededError, and `answer` returns the result for the `task` of that error.
         """
+        arguments.check_flags(store_answer=store_answer)
         chosen = function_of(self, function)
         with self.start(
-            task_id, lock_for=lock_for, detailed_error=detailed_error, also_from=also_from, heartbeat=heartbeat
+            task_id,
+            lock_for=lock_for,
+            detailed_error=detailed_error,
+            also_from=also_from,
+            heartbeat=heartbeat,
+            same=same,
         ) as ctx:
-            result = call(chosen, ctx)
+            result = call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx)
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     def todo(
@@ -338,6 +358,18 @@ class BoundStep(Generic[T]):
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
         batch = Batch(self._definition.codes, start, function, feed, progress)
         return batch.run(limit=limit, threads=threads, rate=rate)
+
+    def answer(self, task: T | str) -> Any:
+        """Return the answer that the step's last success has stored, of a task or of a task id; None if it has none.
+
+        It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
+        TaskNotFoundError if there is no such task.
+        """
+        row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
+        if row is None:
+            raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
+        succeeded = row.status >= self._definition.codes.succeeded
+        return answer_in(row._row_state.stored, self.number) if succeeded else None
 
     def reopen(self, task_id: str, *, by: str | None = None) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.

@@ -14,6 +14,7 @@ from pynamodb.settings import default_settings_dict, get_settings_value
 from pynamodb_tracker.arguments import LONGEST, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
+from pynamodb_tracker.model.answers import is_reserved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
@@ -170,6 +171,8 @@ def _mistakes_in_attributes(model: type[TaskRow]) -> Iterator[str]:
                 f".{name} has the attr_name {shown(attribute.attr_name)}, which cannot be stored: write one of at most "
                 f"{_LONGEST_NAME:,} bytes, without [ and ]"
             )
+        elif is_reserved(attribute.attr_name):
+            yield f".{name} is stored as {attribute.attr_name!r}, which steps use: write another attr_name"
         elif isinstance(attribute, DiscriminatorAttribute):
             yield f".{name} is a discriminator, but the use case decides the class of a row: leave it out"
         elif isinstance(attribute, VersionAttribute):

@@ -34,10 +34,12 @@ _GIVE_BACK_WITHIN = timedelta(seconds=5)
 class _Tries:
     """The claims that one call has sent."""
 
-    __slots__ = ("in_doubt", "kept", "tokens")  # no dataclass: building one takes time at every cold start
+    __slots__ = ("in_doubt", "kept", "payload", "tokens")  # no dataclass: building one takes time at a cold start
 
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], payload: str | None) -> None:
         self.tokens = tokens
+        self.payload = payload
+        """The fingerprint of what the task is to be started with; None if that is not compared."""
         self.in_doubt = False
         """Whether one of them may have locked the task, as far as is known."""
         self.kept = False
@@ -57,9 +59,13 @@ def claim(
     lock_for: timedelta,
     detailed: bool = True,
     also_from: Collection[int] = (),
+    payload: str | None = None,
 ) -> Lock[T]:
-    """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states."""
-    tries = _Tries([new_token()])
+    """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
+
+    With a `payload`, a fingerprint, the claim is refused if the step was started with another one before.
+    """
+    tries = _Tries([new_token()], payload)
     try:
         lock = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
         if lock.expire_time <= clock.now():  # the answer came late
@@ -82,10 +88,11 @@ def _claim(
     detailed: bool,
     also_from: Collection[int],
 ) -> Lock[T]:
-    operation, write = f"start {statements.codes.step} of", statements.claim
+    operation = f"start {statements.codes.step} of"
+    write = statements.claim if tries.payload is None else statements.claim_with_payload
     for _ in range(_TRIES):
         try:
-            lock = _send(statements, write, task_id, tries.tokens[-1], lock_for)
+            lock = _send(statements, write, task_id, tries, lock_for)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from):
                 raise refusals.not_startable(statements, task_id, operation) from None
@@ -101,8 +108,10 @@ def _claim(
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
             return Lock(statements, row, row.lock)
         tries.in_doubt = False
+        if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
+            raise refusals.payload_mismatch(row, operation)
         tries.tokens.append(new_token(above=row.lock))
-        write = _next(statements, row, operation, also_from)
+        write = _next(statements, row, operation, also_from, with_payload=tries.payload is not None)
         if row.status in also_from and row.expire_time is not None:
             tries.kept = True
             keep(statements.model, row, tries.tokens[-1], operation)
@@ -113,9 +122,9 @@ def _claim(
 
 
 def _send(
-    statements: StepStatements[T], write: PreparedWrite, task_id: str, token: str, lock_for: timedelta
+    statements: StepStatements[T], write: PreparedWrite, task_id: str, tries: _Tries, lock_for: timedelta
 ) -> Lock[T]:
-    now = clock.now()
+    now, token = clock.now(), tries.tokens[-1]
     expire, margin = now + lock_for, statements.model.tracker.margin
     answer = statements.send(
         write,
@@ -123,6 +132,7 @@ def _send(
         until=expire,
         token=token,
         worker=this_worker(),
+        payload=tries.payload,
         max_attempts=str(statements.max_attempts),
         now_plus_margin=clock.stamp(now + margin),
         now_minus_margin=clock.stamp(now - margin),
@@ -157,15 +167,18 @@ def _give_back(statements: StepStatements[T], task_id: str, tokens: Collection[s
     return f"{task} was locked by this call, and was released"
 
 
-def _next(statements: StepStatements[T], row: T, operation: str, also_from: Collection[int]) -> PreparedWrite:
+def _next(
+    statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, with_payload: bool
+) -> PreparedWrite:
     """Return the write to try next after a refusal, or raise the reason of the refusal."""
     now = clock.now()
     if refusals.is_startable(row, statements.codes, now):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
             raise refusals.refusal(statements, spent, operation)
-        return statements.claim  # the token was lower than the row's, or the row has changed since
+        # The token was lower than the row's, or the row has changed since.
+        return statements.claim_with_payload if with_payload else statements.claim
     if row.status in also_from:
         if refusals.is_due(row, now):
-            return statements.claim_from(row.status)
+            return statements.claim_from(row.status, with_payload=with_payload)
         raise refusals.not_due(statements, row, operation)
     raise refusals.refusal(statements, row, operation)

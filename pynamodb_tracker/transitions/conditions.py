@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pynamodb.attributes import Attribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
@@ -54,6 +55,11 @@ def mine(codes: Codes) -> Condition:
 def held_as_seen(codes: Codes) -> Condition:
     """Require that the task is in progress by the claim that was read: a later claim is never released with it."""
     return (TaskRow.lock == slot(TaskRow.lock, "seen_lock")) & at(codes.in_progress)
+
+
+def same_payload(payload: Attribute[str]) -> Condition:
+    """Require that the step was not started with another payload before; a row without one accepts the first."""
+    return payload.does_not_exist() | (payload == slot(payload, "payload"))
 
 
 def grows() -> Condition:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
@@ -14,7 +15,7 @@ from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.failure import Failure
-from pynamodb_tracker.model.changes import is_too_large_for_row, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import Changes, is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.lock import Lock
@@ -43,7 +44,7 @@ def succeed(lock: Lock[T]) -> None:
         try:
             if lock.unsure is not None:
                 settle(lock)
-            changes = sent = storable_changes(lock.task)
+            changes = sent = changes_of_success(lock)
             if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
                 sent = put_next_version(lock, changes)
             lock.success = changes, sent
@@ -60,6 +61,14 @@ def succeed(lock: Lock[T]) -> None:
     lock.task.attribute_values.update(row, last_error=None)
     if statements.has_expiry:
         expire(statements, lock.task)
+
+
+def changes_of_success(lock: Lock[T]) -> Changes:
+    """Return what is stored with the success: what the block changed, and its answer in place of an earlier one."""
+    attribute, text = lock.statements.answer, lock.answer
+    if text is None and attribute.attr_name not in lock.task._row_state.stored:
+        return storable_changes(lock.task)
+    return storable_changes(lock.task, {attribute.attr_name: (attribute, None if text is None else {STRING: text})})
 
 
 def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) -> None:

@@ -119,6 +119,10 @@ class Lock(Generic[T]):
         """The changes of the success, and these as they are sent; kept, so that a retry sends the same."""
         self.failure: Failure | None = None
         """The failure that is recorded; kept, so that a retry sends the same."""
+        self.answer: str | None = None
+        """The answer, as JSON, that is stored with the success."""
+        self.expects_answer = False
+        """Whether the block has to store an answer before it records its success in a transaction."""
         self.pending_success: PendingSuccess | None = None
         """Set if a transaction is to record the success."""
         self.ended = False

@@ -16,11 +16,11 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
-from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.exceptions import LockLostError, TrackerError
 from pynamodb_tracker.model.changes import close, is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.finishes import finish_values, has_landed, wait_before_retry
+from pynamodb_tracker.transitions.finishes import changes_of_success, finish_values, has_landed, wait_before_retry
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
@@ -106,9 +106,14 @@ def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
 
 def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
     """Apply the user's writes, the success, and what the block changed together; raises as `commit` does."""
+    if lock.expects_answer:
+        raise TrackerError(
+            f"{lock.step} of {lock.task.task_id!r} stores its answer, which has to be known before a transaction "
+            "records the success: call ctx.store_answer(...) before the transaction is committed"
+        )
     settle_unknown_writes(lock)
     statements = lock.statements
-    changes = sent = storable_changes(lock.task)
+    changes = sent = changes_of_success(lock)
     if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
         sent = put_next_version(lock, changes)
     else:

@@ -6,9 +6,12 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TypeVar
 
+from pynamodb.constants import STRING
+
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import (
     LockLostError,
+    PayloadMismatchError,
     TaskAlreadySucceededError,
     TaskIgnoredError,
     TaskLockedError,
@@ -53,6 +56,22 @@ def not_found(statements: StepStatements[T], task_id: str, operation: str) -> Ta
     return TaskNotFoundError(
         f"cannot {operation} {name} {task_id!r}: there is no such task; write {name}.create({task_id!r}) first",
         task_id=task_id,
+    )
+
+
+def is_other_payload(statements: StepStatements[T], row: T, payload: str) -> bool:
+    """Return whether the step was started before, with a payload that has another fingerprint."""
+    stored = row._row_state.stored.get(statements.payload.attr_name)
+    return stored is not None and stored != {STRING: payload}
+
+
+def payload_mismatch(row: TaskRow, operation: str) -> PayloadMismatchError:
+    """Return the error for a payload that is not the one that the step was first started with."""
+    return PayloadMismatchError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it was started with another payload before. Send "
+        "that one again, or use another task id; reopen lets a failed or ignored task start with a new payload",
+        task_id=row.task_id,
+        task=row,
     )
 
 

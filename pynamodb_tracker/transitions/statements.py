@@ -6,6 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from pynamodb.attributes import UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import ALL_NEW
 from pynamodb.expressions.condition import Condition
@@ -14,6 +15,7 @@ from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
+from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import Codes
@@ -37,22 +39,31 @@ class StepStatements(Generic[T]):
         self.codes = codes
         self.max_attempts = max_attempts
         self.has_expiry = model.tracker.use_case.has_expiry
+        self.answer = UnicodeAttribute(attr_name=answer_attribute(codes.pending), null=True)
+        """The answer of the step's last success."""
+        self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
+        """The fingerprint of the payload that the step was first started with."""
         self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
 
     @cached_property
     def claim(self) -> PreparedWrite:
         """Take a task that waits, or whose lock has expired: the first request of every run."""
-        startable = when.waiting(self.codes) | when.abandoned(self.codes)
-        attempt = TaskRow.attempt.set(TaskRow.attempt + 1)
-        return self._write(startable & when.under_limit() & when.later_token(), *self._taking(attempt))
+        return self._write(self._startable(), *self._taking())
 
-    def claim_from(self, code: int) -> PreparedWrite:
+    @cached_property
+    def claim_with_payload(self) -> PreparedWrite:
+        """The same, if the payload is the one that the step was first started with."""
+        return self._with_payload(self._startable(), *self._taking())
+
+    def claim_from(self, code: int, *, with_payload: bool = False) -> PreparedWrite:
         """Take a task from exactly that state, as the first attempt of this step."""
-        if write := self._shapes.get(("claim_from", code)):
+        shape = ("claim_from", code, with_payload)
+        if write := self._shapes.get(shape):
             return write
-        attempt = TaskRow.attempt.set(1)
-        write = self._write(when.at(code) & when.due() & when.later_token(), *self._taking(attempt))
-        return self._keep(("claim_from", code), write)
+        condition = when.at(code) & when.due() & when.later_token()
+        taking = self._taking(TaskRow.attempt.set(1))
+        write = self._with_payload(condition, *taking) if with_payload else self._write(condition, *taking)
+        return self._keep(shape, write)
 
     def succeed(self, changes: Changes) -> PreparedWrite:
         """Finish with success, together with what the block changed."""
@@ -132,6 +143,7 @@ class StepStatements(Generic[T]):
     def reopen(self, *, kept: bool, recorded: bool) -> PreparedWrite:
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
 
+        The next start may have another payload.
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
         """
         shape = ("reopen", kept, recorded)
@@ -143,7 +155,7 @@ class StepStatements(Generic[T]):
         actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
         if recorded:
             actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
-        return self._keep(shape, self._write(condition, *actions, TaskRow.expire_time.remove()))
+        return self._keep(shape, self._write(condition, *actions, TaskRow.expire_time.remove(), self.payload.remove()))
 
     @cached_property
     def revoke(self) -> PreparedWrite:
@@ -184,10 +196,18 @@ class StepStatements(Generic[T]):
         """The connection of the table, by which PynamoDB renders expressions."""
         return self.model.tracker.connection()
 
-    def _taking(self, attempt: Action) -> list[Action]:
+    def _startable(self) -> Condition:
+        startable = when.waiting(self.codes) | when.abandoned(self.codes)
+        condition: Condition = startable & when.under_limit() & when.later_token()
+        return condition
+
+    def _with_payload(self, condition: Condition, *taking: Action) -> PreparedWrite:
+        return self._write(condition & when.same_payload(self.payload), *taking, fill(self.payload, "payload"))
+
+    def _taking(self, attempt: Action | None = None) -> list[Action]:
         return [
             *self._moves(self.codes.in_progress),
-            attempt,
+            attempt or TaskRow.attempt.set(TaskRow.attempt + 1),
             fill(TaskRow.lock_expire_time, "due"),
             fill(TaskRow.lock, "token"),
             fill(TaskRow.worker, "worker"),

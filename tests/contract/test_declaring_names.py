@@ -129,6 +129,12 @@ def test_an_attribute_that_would_take_over_a_part_of_the_tracker_is_refused(attr
     assert "mine" in told
 
 
+@pytest.mark.parametrize("stored_name", ["answer#10", "payload#990"])
+def test_an_attribute_that_is_stored_like_the_answer_or_the_payload_of_a_step_is_refused(stored_name: str) -> None:
+    told = refusal(mine=UnicodeAttribute(attr_name=stored_name))
+    assert told.startswith(f"Order.mine is stored as {stored_name!r}")
+
+
 def test_a_stored_name_may_differ_from_the_name_in_python() -> None:
     order = declare(amount=NumberAttribute(attr_name="a"))
     assert order.amount.attr_name == "a"

@@ -30,11 +30,20 @@ def _claim(order: Any, task_id: str, arm: Arm) -> None:
         ctx.task.note = "confirmed"
 
 
+def _claim_with_payload(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    arm()
+    with order.confirm.start(task_id, same={"amount": 1}) as ctx:
+        assert (ctx.attempt, ctx.fence) == (1, 1)
+
+
 def _succeed(order: Any, task_id: str, arm: Arm) -> None:
     order.create(task_id)
     with order.confirm.start(task_id) as ctx:
         ctx.task.data["receipt"] = 7
+        ctx.store_answer({"receipt": 7})
         arm()
+    assert order.confirm.answer(task_id) == {"receipt": 7}
 
 
 def _fail(order: Any, task_id: str, arm: Arm) -> None:
@@ -109,6 +118,7 @@ def _in_transaction(order: Any, task_id: str, arm: Arm, *, succeed: bool) -> Non
         ctx.task.note = "half way"
         ctx.save()
         ctx.task.note = "done"
+        ctx.store_answer("done")
         arm()
         with ctx.transaction(succeed=succeed) as transaction:
             transaction.update(ledger, [order.amount.add(1)])
@@ -135,6 +145,7 @@ def _delete(order: Any, task_id: str, arm: Arm) -> None:
 OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "create": ("PutItem", _create),
     "claim": ("UpdateItem", _claim),
+    "claim with payload": ("UpdateItem", _claim_with_payload),
     "succeed": ("UpdateItem", _succeed),
     "fail": ("UpdateItem", _fail),
     "release": ("UpdateItem", _release),

@@ -36,6 +36,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     writes = StepStatements(Order, Order.ship._definition.codes, 3)
     return {
         "claim": writes.claim,
+        "claim with payload": writes.claim_with_payload,
         "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
         "extend": writes.extend,
         "save": writes.save({}),

@@ -1,0 +1,106 @@
+"""What a caller asked and was answered: the fingerprint of a payload, and the stored answer of a step.
+
+A step keeps both in attributes of its own, `payload#20` and `answer#20` for Step(20), which only its claims and its
+successes write. So an answer stays while later steps run, and renaming a step does not lose it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from pynamodb.constants import STRING
+
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.model.data import to_json
+
+MAX_BYTES = 262_144
+"""The longest answer, as JSON; it is the payload limit of Step Functions, and each write of the row is charged for it:
+https://docs.aws.amazon.com/step-functions/latest/dg/service-quotas.html"""
+
+_VERSION = "1"
+"""Of the way in which fingerprints are calculated: those of two versions cannot be compared."""
+
+
+def answer_attribute(number: int) -> str:
+    """Return the stored name of a step's answer."""
+    return f"answer#{number}"
+
+
+def payload_attribute(number: int) -> str:
+    """Return the stored name of the fingerprint of a step's payload."""
+    return f"payload#{number}"
+
+
+def is_reserved(stored_name: str) -> bool:
+    """Return whether a step may need this stored name."""
+    return stored_name.startswith((answer_attribute(0)[:-1], payload_attribute(0)[:-1]))
+
+
+def answer_text(value: object, task_id: str) -> str | None:
+    """Return an answer as JSON that reads back equal, None for None; a ValueNotStorableError says what is wrong."""
+    if value is None:
+        return None
+    try:
+        text = to_json(value, "the answer")
+    except (TypeError, ValueError) as error:
+        raise ValueNotStorableError(
+            f"the answer of {task_id!r} cannot be stored: {error}", task_id=task_id, attribute="answer"
+        ) from error
+    if (size := len(text.encode())) > MAX_BYTES:
+        raise ValueNotStorableError(
+            f"the answer of {task_id!r} has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into "
+            "an object store, and answer with its key",
+            task_id=task_id,
+            attribute="answer",
+            size=size,
+        )
+    return text
+
+
+def answer_in(stored: Item, number: int) -> Any:
+    """Return the answer that a stored row has for a step; None if it has none."""
+    value = stored.get(answer_attribute(number), {})
+    return json.loads(value[STRING]) if STRING in value else None
+
+
+def fingerprint(payload: object) -> str:
+    """Return a short text that is equal for equal payloads: JSON with its keys in any order, and numbers by value.
+
+    A TypeError names a value that JSON does not have; Decimal counts as a number.
+    """
+    text = json.dumps(_canonical(payload, "same"), sort_keys=True, separators=(",", ":"))
+    return f"{_VERSION}:{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _canonical(value: object, path: str) -> object:
+    """Return a value in which equal numbers look the same: 3, 3.0 and Decimal("3.00") do."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return f"s{value}"
+    if isinstance(value, int | float | Decimal):
+        return f"n{_digits(value)}"
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}: keys are strings in JSON")
+        return {key: _canonical(entry, f"{path}[{key!r}]") for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(entry, f"{path}[{place}]") for place, entry in enumerate(value)]
+    raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
+
+
+def _digits(number: float | Decimal) -> str:
+    """Return a number as its digits and its exponent, however it was written."""
+    decimal = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    sign, digits, exponent = decimal.as_tuple()
+    if not isinstance(exponent, int):
+        return str(decimal)  # NaN, or infinite
+    text = "".join(map(str, digits)).lstrip("0")
+    significant = text.rstrip("0")
+    return f"{'-' * sign}{significant}e{exponent + len(text) - len(significant)}" if significant else "0"

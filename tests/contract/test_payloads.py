@@ -1,0 +1,181 @@
+"""The same id with another payload: told apart by a fingerprint that the first claim stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    PayloadMismatchError,
+    TaskAlreadySucceededError,
+    TaskLockedError,
+    TaskNotStartableError,
+)
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, succeed
+
+pytestmark = pytest.mark.usefixtures("table")
+
+FIRST, OTHER = {"amount": 100, "currency": "EUR"}, {"amount": 1000, "currency": "EUR"}
+step = Order.confirm_payment
+
+
+def run(same: object, **options: Any) -> None:
+    step.run("o-1", lambda _: None, same=same, **options)
+
+
+def break_down(_: object) -> None:
+    raise Broken
+
+
+def started() -> None:
+    step.start("o-1", same=FIRST).__enter__()
+
+
+def failed() -> None:
+    with pytest.raises(Broken):
+        step.run("o-1", break_down, same=FIRST)
+
+
+def ignored() -> None:
+    failed()
+    step.ignore("o-1", reason="cancelled")
+
+
+def succeeded() -> None:
+    run(FIRST)
+
+
+def ended() -> None:
+    run(FIRST)
+    succeed(Order.ship, "o-1")
+    succeed(Order.deliver, "o-1")
+
+
+@pytest.mark.parametrize("prepare", [started, failed, ignored, succeeded, ended])
+def test_another_payload_is_refused_in_whatever_state_the_task_is(prepare: Callable[[], None]) -> None:
+    Order.create("o-1")
+    prepare()
+    before = stored(Order, "o-1")
+
+    with pytest.raises(PayloadMismatchError, match="it was started with another payload before") as refused:
+        run(OTHER)
+
+    assert stored(Order, "o-1") == before  # no attempt is used up
+    assert refused.value.task is not None
+
+
+def test_the_same_payload_starts_the_next_attempt_and_is_told_what_it_would_be_told_without() -> None:
+    Order.create("o-1")
+    failed()
+    with step.start("o-1", same=FIRST), pytest.raises(TaskLockedError):
+        run(FIRST)
+    with pytest.raises(TaskAlreadySucceededError):
+        run(FIRST)
+
+
+def test_a_payload_costs_no_request() -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        run(FIRST)
+
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+
+
+def test_each_step_has_a_payload_of_its_own() -> None:
+    Order.create("o-1")
+    run(FIRST)
+    Order.ship.run("o-1", lambda _: None, same=OTHER)
+
+    with pytest.raises(PayloadMismatchError):
+        Order.ship.run("o-1", lambda _: None, same=FIRST)
+    with pytest.raises(TaskAlreadySucceededError):
+        run(FIRST)
+
+
+def test_a_task_that_was_started_without_a_payload_accepts_the_first_one() -> None:
+    Order.create("o-1")
+    with pytest.raises(Broken):
+        step.run("o-1", break_down)
+    failed()
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
+    run(FIRST)
+
+
+def test_a_start_without_a_payload_compares_none() -> None:
+    Order.create("o-1")
+    failed()
+    succeed(step, "o-1")
+
+
+def test_a_released_claim_keeps_its_payload() -> None:
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt), step.start("o-1", same=FIRST):
+        raise KeyboardInterrupt
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
+
+
+def test_reopening_lets_the_task_start_with_a_corrected_payload() -> None:
+    Order.create("o-1")
+    ignored()
+    step.reopen("o-1")
+
+    run(OTHER)
+
+    with pytest.raises(PayloadMismatchError):
+        run(FIRST)
+
+
+def test_an_abandoned_task_is_taken_over_with_the_same_payload_only(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    started()
+    clock.advance(step._definition.declared.lock_for * 2)
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
+    run(FIRST)
+
+
+def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
+    Order.create("o-1")
+    run(FIRST)
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER, also_from=(step.succeeded,))
+    run(FIRST, also_from=(step.succeeded,))
+
+
+def test_a_task_without_attempts_is_set_aside_by_the_same_payload(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    for _ in range(step.max_attempts):
+        die(step, "o-1")
+        clock.advance(step._definition.declared.lock_for * 2)
+
+    with pytest.raises(TaskNotStartableError, match="attempts are used"):
+        run(FIRST)
+
+
+def test_without_a_detailed_error_another_payload_is_refused_as_any_task(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    failed()
+    clock.advance(step._definition.declared.lock_for)
+
+    with pytest.raises(TaskNotStartableError), recorded() as requests:
+        run(OTHER, detailed_error=False)
+    assert requests.operations == ["UpdateItem"]
+
+
+@pytest.mark.parametrize("payload", [object(), {1: 2}, {"a": {1, 2}}, [b"x"]], ids=str)
+def test_a_payload_that_json_does_not_have_is_refused_before_any_request(payload: object) -> None:
+    with recorded() as requests, pytest.raises(TypeError, match="same"):
+        run(payload)
+    assert requests == []

@@ -1,0 +1,250 @@
+"""The answer of a step, which is stored with its success and returned to repeated calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    LockLostError,
+    TaskAlreadySucceededError,
+    TaskNotFoundError,
+    TrackerError,
+    ValueNotStorableError,
+)
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import Order
+from tests.support.workers import Broken, die, fail, succeed
+
+pytestmark = pytest.mark.usefixtures("table")
+
+LABEL = {"label": "L-1", "parcels": [1, 2.5, None, True], "note": "größer"}
+
+
+def pay(answer: object = LABEL, task_id: str = "o-1", **options: Any) -> Any:
+    return Order.confirm_payment.run(task_id, lambda _: answer, store_answer=True, **options)
+
+
+def test_the_answer_is_stored_with_the_success_and_read_by_id() -> None:
+    Order.create("o-1")
+
+    with recorded() as requests:
+        assert pay() == LABEL
+
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+    assert Order.confirm_payment.answer("o-1") == LABEL
+
+
+def test_a_repeated_call_finds_the_answer_in_the_task_of_its_refusal() -> None:
+    Order.create("o-1")
+    pay()
+
+    with pytest.raises(TaskAlreadySucceededError) as refused:
+        pay("another")
+
+    task = refused.value.task
+    assert isinstance(task, Order)
+    with recorded() as requests:
+        assert Order.confirm_payment.answer(task) == LABEL
+    assert requests == []
+
+
+def test_each_step_has_its_answer_whatever_comes_after_it() -> None:
+    Order.create("o-1")
+    pay("paid")
+    with Order.ship.start("o-1") as ctx:
+        ctx.store_answer("shipped")
+    succeed(Order.deliver, "o-1")
+
+    assert Order.confirm_payment.answer("o-1") == "paid"
+    assert Order.ship.answer("o-1") == "shipped"
+    assert Order.deliver.answer("o-1") is None
+
+
+def test_the_task_of_a_run_has_its_answer_after_the_success() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.store_answer(LABEL)
+        assert Order.confirm_payment.answer(ctx.task) is None
+
+    assert Order.confirm_payment.answer(ctx.task) == LABEL
+
+
+def test_no_answer_is_stored_by_a_run_that_fails() -> None:
+    Order.create("o-1")
+
+    def work(ctx: Any) -> None:
+        ctx.store_answer(LABEL)
+        raise Broken
+
+    with pytest.raises(Broken):
+        Order.confirm_payment.run("o-1", work)
+    succeed(Order.confirm_payment, "o-1")
+
+    assert Order.confirm_payment.answer("o-1") is None
+
+
+def test_a_worker_that_lost_its_lock_does_not_replace_the_answer_of_the_winner(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    with pytest.raises(LockLostError), Order.confirm_payment.start("o-1") as ctx:  # noqa: PT012 - its end is refused
+        ctx.store_answer("the loser's")
+        clock.advance(Order.confirm_payment._definition.declared.lock_for * 2)
+        pay("the winner's")
+
+    assert Order.confirm_payment.answer("o-1") == "the winner's"
+
+
+@pytest.mark.parametrize("again", ["second", None])
+def test_running_a_finished_step_again_replaces_its_answer(again: str | None) -> None:
+    Order.create("o-1")
+    pay("first")
+
+    pay(again, also_from=(Order.confirm_payment.succeeded,))
+
+    assert Order.confirm_payment.answer("o-1") == again
+    assert ("answer#10" in stored(Order, "o-1")) == (again is not None)
+
+
+def test_a_success_without_an_answer_removes_that_of_an_earlier_run() -> None:
+    Order.create("o-1")
+    pay("first")
+
+    with Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
+        assert Order.confirm_payment.answer("o-1") is None  # it runs again
+
+    assert Order.confirm_payment.answer("o-1") is None
+
+
+def test_the_answer_stays_while_a_later_run_of_the_step_fails_and_is_not_returned() -> None:
+    Order.create("o-1")
+    pay("first")
+    with pytest.raises(Broken), Order.confirm_payment.start("o-1", also_from=(Order.confirm_payment.succeeded,)):
+        raise Broken
+
+    assert Order.confirm_payment.answer("o-1") is None
+
+
+def test_a_run_without_an_answer_sends_what_it_always_sent() -> None:
+    Order.create("o-1")
+    with recorded() as requests:
+        succeed(Order.confirm_payment, "o-1")
+
+    assert [name for request in requests for name in request.names if "#" in name] == []
+
+
+def test_saved_progress_has_no_answer_yet() -> None:
+    Order.create("o-1")
+    with Order.confirm_payment.start("o-1") as ctx:
+        ctx.store_answer(LABEL)
+        ctx.task.amount = 1
+        ctx.save()
+        assert "answer#10" not in stored(Order, "o-1")
+        die_here = Order.get_task("o-1")
+
+    assert Order.confirm_payment.answer(die_here) is None
+    assert Order.confirm_payment.answer("o-1") == LABEL
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (object(), "the answer is a object"),
+        ({"price": Decimal(1)}, r"the answer\['price'\] is a Decimal"),
+        ({1: "a"}, "keys are strings"),
+        ((1, 2), "the answer is a tuple"),
+        (float("nan"), "which JSON does not have"),
+        ("x" * 262_143, "has 262,145 bytes as JSON, and at most 262,144 are stored"),
+    ],
+    ids=["object", "decimal", "key", "tuple", "nan", "large"],
+)
+def test_an_answer_that_cannot_be_stored_fails_the_attempt(answer: object, why: str) -> None:
+    Order.create("o-1")
+
+    with pytest.raises(ValueNotStorableError, match=why) as refused:
+        pay(answer)
+
+    assert (refused.value.attribute, refused.value.task_id) == ("answer", "o-1")
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_the_longest_answer_is_stored_and_the_row_still_has_its_limit() -> None:
+    Order.create("o-1")
+    assert len(pay("x" * 262_142)) == 262_142
+    assert len(Order.confirm_payment.answer("o-1")) == 262_142
+
+    with pytest.raises(ValueNotStorableError, match="a row holds 409,600: answer#"):
+        Order.ship.run("o-1", lambda _: "y" * 262_142, store_answer=True)
+
+
+def test_a_transaction_that_records_the_success_stores_the_answer() -> None:
+    Order.create("o-1")
+
+    def work(ctx: Any) -> str:
+        ctx.store_answer("stored")
+        with ctx.transaction(succeed=True):
+            pass
+        return "returned"
+
+    assert Order.confirm_payment.run("o-1", work, store_answer=True) == "stored"
+    assert Order.confirm_payment.answer("o-1") == "stored"
+
+
+def test_a_transaction_is_refused_that_would_record_the_success_without_its_answer() -> None:
+    Order.create("o-1")
+
+    def work(ctx: Any) -> str:
+        with ctx.transaction(succeed=True):
+            pass
+        return "too late"
+
+    with pytest.raises(TrackerError, match=r"call ctx\.store_answer"):
+        Order.confirm_payment.run("o-1", work, store_answer=True)
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_an_answer_after_the_recorded_success_is_refused() -> None:
+    Order.create("o-1")
+
+    def work(ctx: Any) -> None:
+        with ctx.transaction(succeed=True):
+            pass
+        ctx.store_answer("late")
+
+    with pytest.raises(LockLostError, match="a transaction has recorded its success"):
+        Order.confirm_payment.run("o-1", work)
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def forget(_: str) -> None:
+    """Leave the task as it is."""
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [forget, lambda task_id: die(Order.confirm_payment, task_id), lambda task_id: fail(Order.confirm_payment, task_id)],
+    ids=["pending", "in progress", "failed"],
+)
+def test_a_task_that_has_not_succeeded_has_no_answer(prepare: Callable[[str], None]) -> None:
+    Order.create("o-1")
+    prepare("o-1")
+
+    assert Order.confirm_payment.answer("o-1") is None
+
+
+def test_the_answer_of_a_missing_task_is_an_error() -> None:
+    with pytest.raises(TaskNotFoundError):
+        Order.confirm_payment.answer("o-1")
+
+
+def test_the_answer_is_deleted_with_the_task() -> None:
+    Order.create("o-1")
+    pay()
+    Order.delete_task("o-1")
+    Order.create("o-1", state=Order.ship.pending)
+
+    assert Order.confirm_payment.answer("o-1") is None
