@@ -9,9 +9,10 @@ from typing import Any, Protocol, TypeVar, cast, overload
 from pynamodb_tracker.arguments import check_parameters, check_threads, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationLog, LambdaContext
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationLog, LambdaContext, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
+from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep, function_of
@@ -84,6 +85,7 @@ def handles(
     """
     fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = check_namespace(metrics)
+    queue = None if then is None else Queue("then", then, check_step(step))
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
         runner = RecordRunner(
@@ -94,7 +96,7 @@ def handles(
             create_if_missing=create_if_missing,
             replies=Replies() if replies is None else replies,
             answer=answer,
-            then=None if then is None else Queue("then", then, step),
+            then=queue,
             threads=threads,
         )
         _check(runner)
@@ -104,12 +106,13 @@ def handles(
             used = fixed or triggers.trigger_of(event)
             invocation = Invocation(context)
             log = InvocationLog(step, invocation, used.name, namespace)
-            with working_as(invocation.request_id):
+            with working_as(invocation.request_id), ending_by(invocation.deadline):
                 return Delivery(runner, used, invocation, log).process(event)
 
         return cast("Handler", handler)  # functools sets __wrapped__
 
     bound = decorate(lambda ctx, _: function_of(step, None)(ctx))
+    prepare_in_lambda(step, queue)
 
     def decorate_or_handle(given: Any, context: Any = _ABSENT) -> Any:
         if context is _ABSENT:

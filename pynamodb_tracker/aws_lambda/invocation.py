@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -110,6 +111,14 @@ class Invocation:
         return remaining is None or remaining >= max(at_least, self._longest)
 
 
+def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None) -> None:
+    """In Lambda's init phase, build what the first invocation would have to build."""
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ or os.environ.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_"):
+        step.model.tracker.table.connect()
+        if queue is not None:
+            queue.connect()
+
+
 class InvocationAttempt(TaskAttempt[Any]):
     """An attempt at a task within an invocation."""
 
@@ -136,7 +145,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         with suppress(SystemExit):
             self.execute(partial(self.step.start, lock_for=self._invocation.lock_for), call)
         self.duration = clock.now() - self._begun
-        if self.ctx is not None:
+        if self.ctx is not None or self.is_broken:  # a table that does not answer takes as long the next time
             self._invocation.note_duration(self.duration)
 
     def hand_on(self, queue: Queue, group: str | None = None) -> None:

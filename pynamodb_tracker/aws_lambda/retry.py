@@ -23,10 +23,17 @@ from pynamodb_tracker.arguments import (
     check_threads,
 )
 from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog, LambdaContext
+from pynamodb_tracker.aws_lambda.invocation import (
+    Invocation,
+    InvocationAttempt,
+    InvocationLog,
+    LambdaContext,
+    prepare_in_lambda,
+)
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step import BoundStep, States
@@ -85,13 +92,16 @@ def retry_handler(
     else:
         per_task = timedelta(seconds=10) if time_per_task is None else time_per_task
         queue = _next_queue(steps, then)
-        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task, then=queue)
+        action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task, queue=queue)
+
+    for each in steps:
+        prepare_in_lambda(each, action.queue)
 
     def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
         logs = {each: InvocationLog(each, invocation, "schedule", namespace) for each in steps}
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
-        with working_as(invocation.request_id):
+        with working_as(invocation.request_id), ending_by(invocation.deadline):
             return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
 
     return handler
@@ -183,7 +193,8 @@ class _RunTasks:
     threads: int
     rate: float | None
     time_per_task: timedelta
-    then: Queue | None
+    queue: Queue | None
+    """The next step's."""
 
     def __post_init__(self) -> None:
         """Refuse wrong arguments."""
@@ -225,8 +236,8 @@ class _RunTasks:
         step, task_id = task
         attempt = InvocationAttempt(step, task_id, sweep.invocation)
         attempt.run(self.function or function_of(step, None))
-        if self.then is not None:
-            attempt.hand_on(self.then)
+        if self.queue is not None:
+            attempt.hand_on(self.queue)
         if attempt.was_taken:
             feeds[step].note_taken()
         with sweep.guard:
@@ -258,7 +269,7 @@ class _SendTasks:
     min_time = timedelta(seconds=1)
 
     def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+        self.queue = queue
 
     def process(self, sweep: _Sweep) -> None:
         """Send the due tasks, ten per request; TrackerError, once all others are sent, if the queue did not take some.
@@ -270,8 +281,8 @@ class _SendTasks:
         ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
         sender = str(sweep.invocation.request_id)
         while batch := list(islice(ids, _BATCH_SIZE)):
-            unsent = self._queue.send([self._queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)])
+            unsent = self.queue.send([self.queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)])
             failed += unsent
             sweep.counts[step, "sent"] += len(batch) - len(unsent)
         if failed:
-            raise self._queue.unsent(failed)
+            raise self.queue.unsent(failed)

@@ -8,10 +8,11 @@ taken by others, the place moves back to the oldest.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
+
+from pynamodb_tracker.backoff import RANDOM
 
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one request to the index reads."""
@@ -62,5 +63,5 @@ class Feed:
         if not spread:
             return untried
         oldest = list(islice(untried, spread))
-        begin = random.randrange(len(oldest)) if oldest else 0  # noqa: S311 - spreads load, guards nothing
+        begin = RANDOM.randrange(len(oldest)) if oldest else 0
         return islice(iter(oldest[begin:] + oldest[:begin]), _RUN_LENGTH)

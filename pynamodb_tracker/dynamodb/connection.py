@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -41,6 +44,8 @@ _SHORTEST_TIMEOUT = 0.5
 _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 """How often the SDK sends a request to DynamoDB in each retry mode, unless a number was set."""
 
+_deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
+
 _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
@@ -63,12 +68,13 @@ def send(
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
 
-    `until` is when the lock expires that the request is about; a later answer is worthless. Temporary failures are
-    retried with full jitter: throttling, server errors, and a TransactionConflict, which means that the write met
-    a transaction on the same item and says nothing about the condition
-    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
+    `until` is when the lock expires that the request is about; a later answer is worthless, and so is one after the
+    time of `ending_by`. Temporary failures are retried with full jitter: throttling, server errors, and a
+    TransactionConflict, which means that the write met a transaction on the same item and says nothing about the
+    condition (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
     """
-    retries, repeated = 0, False
+    retries, repeated, deadline = 0, False, _deadline.get()
+    until = deadline if until is None else min(until, deadline or until)
     while True:
         connection = table.connection if until is None else connection_until(table, until)
         try:
@@ -88,6 +94,16 @@ def send(
             repeated = repeated or error_codes.is_server_error(error)  # the request that failed may have been applied
 
 
+@contextmanager
+def ending_by(time: datetime | None) -> Iterator[None]:
+    """Let requests that are sent in this block end by that time; None changes nothing."""
+    before = _deadline.set(time or _deadline.get())
+    try:
+        yield
+    finally:
+        _deadline.reset(before)
+
+
 def slept_before(until: datetime | None, pause: float) -> bool:
     """Sleep and return True; return False without sleeping if the pause would not end before `until`."""
     if until is not None and clock.now() + timedelta(seconds=pause) >= until:
@@ -98,8 +114,12 @@ def slept_before(until: datetime | None, pause: float) -> bool:
 
 def connection_until(table: TableConnection, until: datetime) -> Connection:
     """Return a connection whose timeouts end a request at that time, or soon after."""
-    connection = table.connection
-    return connection.within(clock.seconds_until(until)) if isinstance(connection, SharedConnection) else connection
+    connection, deadline = table.connection, _deadline.get()
+    if not isinstance(connection, SharedConnection):
+        return connection
+    return connection.within(
+        clock.seconds_until(until), math.inf if deadline is None else clock.seconds_until(deadline)
+    )
 
 
 def read(request: Callable[[], R]) -> R:
@@ -172,7 +192,7 @@ class SharedConnection(Connection):
         self.building: threading.RLock = like.building if like else threading.RLock()
         self._settings = settings
         self._session: botocore.session.Session | None = like.session if like else None
-        self._quicker: tuple[float, list[tuple[float, SharedConnection]]] | None = None
+        self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
 
     @property
     def session(self) -> botocore.session.Session:
@@ -189,29 +209,51 @@ class SharedConnection(Connection):
         with self.building:
             return super().client
 
-    def within(self, seconds: float) -> SharedConnection:
+    def prepare(self) -> None:
+        """Build the client, and what requests with a deadline need."""
+        self._build_rungs()
+
+    def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
         """Return a connection that ends a request in that time, the SDK's retries included.
 
         This is the connection itself if there is enough time, and the one with the shortest timeouts if none is quick
-        enough.
+        enough. Within a time that counts `strictly`, the SDK may pause after throttling, too, and tries less often.
         """
-        longest, quicker = self._quicker or self._build_quicker()
-        if seconds >= longest or not quicker:
-            return self
-        return next((quick for longest, quick in quicker if seconds >= longest), quicker[-1][1])
+        slower, fewer = self._rungs or self._build_rungs()
+        for longest, pauses, connection in slower:
+            if seconds >= longest and strictly >= longest + pauses:
+                return connection
+        if strictly == math.inf or not fewer:
+            return slower[-1][2]
+        return next((found for longest, pauses, found in fewer if strictly >= longest + pauses), fewer[-1][2])
 
-    def _build_quicker(self) -> tuple[float, list[tuple[float, SharedConnection]]]:
-        """Return how long a request can take here, and connections whose timeouts are halved again and again."""
+    def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
+        """Return this connection and ones whose timeouts are halved again and again; then, ones with fewer tries."""
         with self.building:
-            if self._quicker is not None:
-                return self._quicker
+            if self._rungs is not None:
+                return self._rungs
             config = self.client.meta.config
             tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
-            connect, read, quicker = config.connect_timeout, config.read_timeout, []
-            longest = tries * (connect + read)
+            connect, read = config.connect_timeout, config.read_timeout
+            slower, fewer = [_rung(tries, connect, read, self)], list[_Rung]()
             while max(connect, read) >= 2 * _SHORTEST_TIMEOUT:
                 connect, read = (min(each, max(each / 2, _SHORTEST_TIMEOUT)) for each in (connect, read))
-                timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
-                quicker.append((tries * (connect + read), type(self)(like=self, **{**self._settings, **timeouts})))
-            self._quicker = longest, quicker
-            return self._quicker
+                slower.append(_rung(tries, connect, read, self._like(connect, read)))
+            while tries > 1:
+                tries //= 2
+                retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
+                fewer.append(_rung(tries, connect, read, self._like(connect, read, retry_configuration=retries)))
+            self._rungs = slower, fewer
+            return self._rungs
+
+    def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
+        timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
+        return type(self)(like=self, **{**self._settings, **timeouts, **settings})
+
+
+_Rung = tuple[float, float, SharedConnection]
+"""How long a request can take, the pauses of the SDK after throttling, both in seconds, and the connection."""
+
+
+def _rung(tries: int, connect: float, read: float, connection: SharedConnection) -> _Rung:
+    return tries * (connect + read), 2.0 ** (tries - 1) - 1, connection  # it pauses up to 1, 2, 4 seconds and so on

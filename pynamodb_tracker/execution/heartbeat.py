@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import weakref
 from datetime import timedelta
@@ -12,6 +11,7 @@ from typing import Generic, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, transitions
+from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.row import TaskRow
 
@@ -102,4 +102,4 @@ class _Beats(Generic[T]):
                 exc_info=not isinstance(error, PynamoDBException),
                 extra=self._lock.log_fields,
             )
-        return random.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))  # noqa: S311 - not a secret
+        return RANDOM.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))

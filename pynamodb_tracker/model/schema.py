@@ -175,6 +175,12 @@ class Table:
                     connection = self._connection = self._connected(table_name)
         return connection
 
+    def connect(self) -> None:
+        """Build the connection and its client now; nothing is sent."""
+        connection = self.connection().connection
+        if isinstance(connection, SharedConnection):
+            connection.prepare()
+
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
         """Drop the connection and its client, and build the next one with `connect`; return what built it before."""
         with self._guard:

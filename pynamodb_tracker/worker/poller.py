@@ -6,7 +6,6 @@ requests fail, the pauses between polls grow.
 """
 
 import logging
-import random
 import threading
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
@@ -94,7 +94,7 @@ class Backoff:
     def draw(self) -> timedelta:
         """Return the next pause."""
         whole, self._next = self._next, min(2 * self._next, self._longest)
-        return whole * random.uniform(0.5, 1)  # noqa: S311 - spreads load, guards nothing
+        return whole * RANDOM.uniform(0.5, 1)
 
 
 class Outage:
@@ -185,7 +185,7 @@ class Cooldown:
 
 
 def _drawn(time: timedelta) -> timedelta:
-    return time * random.uniform(0.5, 1.5)  # noqa: S311 - spreads load, guards nothing
+    return time * RANDOM.uniform(0.5, 1.5)
 
 
 class StepPoller:
@@ -314,7 +314,7 @@ class StepPoller:
             self._backoff.reset()
         pause = self._backoff.draw()
         if self._next_due < _LATEST:  # with jitter, because all workers wait for that time
-            until_due = self._next_due - now + _SHORTEST * random.random()  # noqa: S311 - spreads load, guards nothing
+            until_due = self._next_due - now + _SHORTEST * RANDOM.random()
             pause = min(pause, until_due)
         self.next_poll = now + pause
 

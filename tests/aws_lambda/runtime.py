@@ -38,7 +38,9 @@ class Answer:
 class Runtime:
     """A function that is deployed: one process of the client, with one handler."""
 
-    def __init__(self, handler: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, handler: str, environment: Mapping[str, str], *, module: str = "tests.aws_lambda.program"
+    ) -> None:
         self.events: queue.Queue[tuple[str, float, Any]] = queue.Queue()
         self.deadline = 0.0
         """When the last invocation times out; its time begins when the function takes the event."""
@@ -49,7 +51,7 @@ class Runtime:
         self._thread.start()
         host, port = self._server.server_address[:2]
         self.process = subprocess.Popen(  # noqa: S603 - a program of these tests, through no shell
-            [sys.executable, "-m", "awslambdaric", f"tests.aws_lambda.program.{handler}"],
+            [sys.executable, "-m", "awslambdaric", f"{module}.{handler}"],
             cwd=_ROOT,
             env={
                 **os.environ,
@@ -105,6 +107,11 @@ class _Server(ThreadingHTTPServer):
         self.runtime = runtime
         self.over = threading.Event()
         super().__init__(("127.0.0.1", 0), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a process that was killed while it waited for an event."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.benchmarks import cost, cpu, imports, live, queries, settings, workers
+from tests.benchmarks import cold, cost, cpu, imports, live, queries, settings, workers
 from tests.conftest import pytest_configure as replace_aws_settings
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cpu": cpu.report,
     "live": live.report,
     "imports": imports.report,
+    "cold": cold.report,
     "workers": workers.report,
     "queries": queries.report,
 }

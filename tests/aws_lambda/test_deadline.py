@@ -1,0 +1,100 @@
+"""Requests end before the invocation does, so that the handler can still answer."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from pynamodb.exceptions import UpdateError
+
+from pynamodb_tracker.aws_lambda import handles, retry_handler
+from pynamodb_tracker.dynamodb.connection import SharedConnection
+from pynamodb_tracker.testing import StoppedClock
+from tests.aws_lambda.events import bare, sqs
+from tests.aws_lambda.shop import Context, Order, no_access, ship
+from tests.aws_lambda.test_batches import ready
+
+handler = handles(Order.ship, task_id="order_id")(ship)
+
+
+@pytest.mark.parametrize(
+    ("strictly", "timeouts", "tries"),
+    [
+        (math.inf, (3, 5), 4),
+        (39, (3, 5), 4),  # 4 tries of 8 seconds, and pauses of 1, 2 and 4 seconds if it is throttled
+        (38, (1.5, 2.5), 4),
+        (15, (0.75, 1.25), 4),
+        (5.5, (0.5, 0.625), 2),
+        (1.125, (0.5, 0.625), 1),
+        (-1, (0.5, 0.625), 1),
+    ],
+)
+def test_timeouts_tries_and_pauses_of_the_sdk_fit_into_the_invocation(
+    strictly: float, timeouts: tuple[float, float], tries: int
+) -> None:
+    connection = SharedConnection(
+        region="us-east-1", connect_timeout_seconds=3, read_timeout_seconds=5, max_retry_attempts=3
+    )
+
+    config = connection.within(60, strictly).client.meta.config
+
+    assert (config.connect_timeout, config.read_timeout) == timeouts
+    assert config.retries["total_max_attempts"] == tries
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["handles", "retry_handler"])
+def test_every_request_of_an_invocation_ends_half_a_second_before_it(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    ready("o-1")
+    within, times = SharedConnection.within, list[float]()
+
+    def note(connection: SharedConnection, seconds: float, strictly: float = math.inf) -> SharedConnection:
+        times.append(strictly)
+        return within(connection, seconds, strictly)
+
+    monkeypatch.setattr(SharedConnection, "within", note)
+    monkeypatch.setattr("pynamodb_tracker.clock.seconds_until", lambda time: (time - clock.now()).total_seconds())
+    if again:
+        retry_handler(Order.ship, lambda _: None, time_per_task=timedelta(seconds=1))({}, Context(clock, 6))
+    else:
+        handler(bare("o-1"), Context(clock, 6))
+
+    assert times == [5.5, 5.5]
+    times.clear()
+    Order.deliver.run("o-1", lambda _: None)
+    assert times == [math.inf] * 2
+
+
+def test_a_throttled_claim_is_not_repeated_beyond_the_invocation(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def throttle(*_: Any, **__: Any) -> Any:
+        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, "UpdateItem")
+
+    monkeypatch.setattr(SharedConnection, "dispatch", throttle)
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.connection.jittered_pause", lambda _: 0.4)
+    begun = clock.now()
+
+    with pytest.raises(UpdateError, match="slow down"):
+        handler(bare("o-1"), Context(clock, 1.5))
+    assert clock.now() - begun == timedelta(seconds=0.8)
+
+
+def test_no_record_is_begun_if_the_table_took_longer_to_refuse_the_last_one_than_is_left(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    def slow(task_id: str, **_: Any) -> Any:
+        tries.append(task_id)
+        clock.advance(timedelta(seconds=4))
+        return no_access()
+
+    monkeypatch.setattr(Order.ship, "start", slow)
+    with pytest.raises(UpdateError):
+        handler(sqs(bare("o-1"), bare("o-2")), Context(clock, 6))
+    assert tries == ["o-1"]
