@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("table")
 class Letter(AppTask):
     """Its first step has a function, its second one has none."""
 
-    use_case_id = UseCase("letter")
+    use_case_id = UseCase("bound letter")
 
     write = Step(10)
     send = Step(20)

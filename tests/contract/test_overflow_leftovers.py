@@ -19,7 +19,7 @@ LARGE = {"text": "x" * 20_000}
 class Shipment(AppTask):
     """One attribute has the stored name that the content of a chunk has."""
 
-    use_case_id = UseCase("shipment")
+    use_case_id = UseCase("leftover")
 
     send = Step(10)
 
