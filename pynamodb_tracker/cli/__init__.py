@@ -23,7 +23,13 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "stuck": inspect.stuck,
     },
     "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
-    "Manage": {"reopen": manage.reopen, "ignore": manage.ignore, "delete": manage.delete},
+    "Manage": {
+        "create": manage.create,
+        "reopen": manage.reopen,
+        "ignore": manage.ignore,
+        "release": manage.release,
+        "delete": manage.delete,
+    },
     "Transfer": {"load": transfer.load, "export": transfer.export},
     "Set up": {"create-table": set_up.create_table, "doctor": set_up.doctor, "demo": set_up.demo},
 }

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from datetime import datetime
 from pathlib import Path
@@ -84,6 +84,15 @@ def stdin() -> TextIO:
     if sys.stdin is None:
         raise CannotRunError("stdin is closed, but the command has to read it: redirect a file to it, as in < FILE")
     return sys.stdin
+
+
+def ids_in(words: Iterable[str]) -> Iterator[str]:
+    """Yield the ids of tasks that are named, for `-` the lines of stdin."""
+    for word in words:
+        if word == "-":
+            yield from (line.rstrip("\r\n") for line in stdin() if line.strip())
+        else:
+            yield word
 
 
 def location(model: type[Task]) -> str:

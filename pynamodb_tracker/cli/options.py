@@ -1,6 +1,9 @@
 """Options and arguments that several commands share, and the times, durations and rates that people write in them."""
 
+import getpass
+import os
 import re
+import socket
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -75,6 +78,15 @@ def number(text: str) -> int:
     return found
 
 
+def person() -> str:
+    """Return who runs the command, as `user@host`."""
+    try:
+        user = getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a container may run as a user without a name
+        user = f"uid {os.getuid()}" if hasattr(os, "getuid") else "somebody"
+    return f"{user}@{socket.gethostname()}"
+
+
 def flag(name: str, text: str) -> Any:
     """Return an option that takes no value."""
     return typer.Option(name, metavar="", help=text)
@@ -113,4 +125,11 @@ Rate = Annotated[
 Threads = Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many tasks to work on at the same time.")]
 Heartbeat = Annotated[bool, flag("--heartbeat", "Keep extending a task's lock while its function runs.")]
 Step = Annotated[str, typer.Argument(metavar="STEP", help="The step, by its name in the class.")]
+Targets = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[STEP] TASK",
+        help="Task ids, after the step that they must be at, if you like; - reads ids from stdin.",
+    ),
+]
 Tasks = Annotated[list[str], typer.Argument(metavar="TASK", help="Task ids; - reads ids from stdin, one per line.")]

@@ -43,14 +43,15 @@ def row_of(status: Status | None, task: Task) -> list[Cell]:
         "attempt": str(task.attempt),
         "age": age(now - task.update_time),
         "due": between(task.due_time) if task.due_time >= now + timedelta(seconds=1) else "now",
-        "lock": _lock(task),
+        "lock": lock_of(task),
         "worker": task.worker or "",
         "error": task.last_error or "",
     }
     return [cells[title] for title in COLUMNS[status]]
 
 
-def _lock(task: Task) -> Cell:
+def lock_of(task: Task) -> Cell:
+    """Return when the lock of a task in progress expires, or that it has expired."""
     expires: datetime | None = task.lock_expire_time
     if expires is None:
         return ""

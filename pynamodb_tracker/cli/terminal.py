@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,14 @@ def escaped(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def quoted(text: str) -> str:
+    r"""Return the text as a word for a shell; unprintable characters as bash and zsh read them, `$'\x1b'`."""
+    if text.isprintable():
+        return shlex.quote(text)
+    inside = "".join(each if each.isprintable() else escaped(each) for each in text.replace("\\", "\\\\"))
+    return "$'" + inside.replace("'", "\\'") + "'"
 
 
 class _Console(Console):

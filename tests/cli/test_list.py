@@ -127,6 +127,26 @@ def test_stuck_shows_those_whose_lock_is_over_and_exits_with_1(store: StoppedClo
     assert [task["task_id"] for task in read("stuck")] == ["elsewhere", "dead", "spent"]
 
 
+def test_with_all_stuck_shows_live_locks_and_their_workers_too(store: StoppedClock) -> None:
+    Order.create_many(["dead", "held"])
+    Order.pay.start("dead").__enter__()
+    store.advance(timedelta(minutes=10))
+    Order.pay.start("held").__enter__()
+    ended = run("stuck", "--all")
+    assert ended.code == 1
+    output = [" ".join(line.split()) for line in ended.lines]
+    worker = Order.get_task("held").worker
+    assert output == [
+        "task step attempt lock next run worker",
+        f"dead pay 1 of 3 expired 5m ago takes it over {worker}",
+        f"held pay 1 of 3 expires in 5m leaves it {worker}",
+    ]
+    assert [(task["task_id"], task["stuck"]) for task in read("stuck", "--all")] == [("dead", True), ("held", False)]
+    run("reopen", "dead")
+    Order.pay.ignore("dead", reason="x")
+    assert run("stuck", "--all").code == 0
+
+
 @pytest.mark.usefixtures("store")
 def test_nothing_stuck_exits_with_0() -> None:
     Order.create("o-1")

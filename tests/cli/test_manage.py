@@ -1,6 +1,8 @@
-"""`reopen`, `ignore` and `delete`: what a person decides about single tasks."""
+"""`create`, `reopen`, `ignore`, `release` and `delete`: what a person decides about single tasks."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 import typer
@@ -123,3 +125,106 @@ def test_a_question_that_is_not_answered_deletes_nothing(
     ended = run("delete", "o-1")
     assert (ended.code, ended.out, ended.err) == (code, "", "\nnothing was deleted\n")
     assert Order.pay.pending.count() == 1
+
+
+def test_the_row_says_at_which_step_a_task_is() -> None:
+    Order.create("o-1", state=Order.pay.ignored)
+    Order.create("o-2", state=Order.ship.failed)
+    Order.create("o-3", state=Order.ship.succeeded)
+    ended = run("reopen", "o-1", "-", "o-4", text="o-2\no-3\n")
+    assert (ended.code, ended.lines) == (1, ["o-1: pay.pending", "o-2: ship.pending"])
+    assert [line.partition(":")[0] for line in ended.err.splitlines()] == [
+        "cannot reopen ship of Order 'o-3'",
+        "there is no Order 'o-4'",
+    ]
+    assert run("ignore", "o-1", "o-2", "--reason", "x").lines == ["o-1: pay.ignored", "o-2: ship.ignored"]
+
+
+def test_a_step_that_is_misspelt_changes_nothing() -> None:
+    Order.create("o-1", state=Order.pay.ignored)
+    ended = run("reopen", "shpi", "o-1")
+    assert (ended.code, ended.err) == (2, "Order has no step and no task 'shpi'; did you mean 'ship'?\n")
+    assert Order.get_task("o-1").state == Order.pay.ignored
+
+
+def test_a_task_that_is_called_like_a_step_is_named_after_its_step() -> None:
+    Order.create("pay", state=Order.pay.ignored)
+    assert run("reopen", "pay").code == 2
+    assert run("reopen", "pay", "pay").lines == ["pay: pay.pending"]
+    Order.create("payy", state=Order.pay.ignored)
+    assert run("reopen", "payy", "pay").lines == ["payy: pay.pending", "pay: pay.pending, as before"]
+
+
+def test_the_task_of_a_dead_worker_is_released() -> None:
+    Order.create_many([{"task_id": task_id, "state": Order.ship.pending} for task_id in ("o-1", "o-2")])
+    for task_id in ("o-1", "o-2"):
+        Order.ship.start(task_id).__enter__()
+    worker = Order.get_task("o-1").worker
+    assert worker is not None
+    assert run("release", "o-1").code == 2
+    assert run("release", "o-1", "--reason", " ").code == 2
+    other = run("release", "o-1", "--reason", "host is gone", "--worker", "another:1")
+    assert (other.code, other.out, worker in other.err) == (1, "", True)
+    ended = run("release", "o-1", "ship", "--reason", "host is gone", "--worker", worker)
+    assert (ended.code, ended.lines) == (1, ["o-1: ship.pending"])
+    again = run("release", "ship", "o-1", "--reason", "host is gone")
+    assert again.lines == ["o-1: ship.pending, as before: no worker had it"]
+    Order.ship.start("o-1").__enter__()
+    last = run("release", "o-1", "--reason", "host is gone", "--by", "Ada")
+    assert last.lines == [
+        "o-1: ship.pending; that was its last attempt: the next run ignores it, unless it is reopened"
+    ]
+    entry = Order.get_task("o-1").errors[-1]
+    assert (entry.type, entry.message, entry.worker) == ("released", "host is gone", "Ada")
+    assert Order.ship.in_progress.count() == 1
+
+
+def test_who_decides_is_kept_by_default_the_user_and_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "ada")
+    monkeypatch.setattr("socket.gethostname", lambda: "desk")
+    Order.create("o-1")
+    run("ignore", "o-1", "--reason", "x")
+    run("reopen", "o-1")
+    run("ignore", "o-1", "--reason", "x", "--by", "Grace")
+    assert [each.worker for each in Order.get_task("o-1").errors] == ["ada@desk", "ada@desk", "Grace"]
+    assert "ada@desk" in run("show", "o-1").out
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 1000")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    Order.create("o-1")
+    assert run("ignore", "o-1", "--reason", "x").code == 0
+    assert re.match(r"uid \d+@|somebody@", Order.get_task("o-1").errors[-1].worker)
+
+
+def test_a_task_is_created_with_values_as_its_class_declares_them() -> None:
+    ended = run("create", "o-1", "amount=12345678901234567890.5", "note=a=b", 'data={"a": [1]}')
+    assert (ended.code, ended.out, ended.err) == (0, "o-1: pay.pending\n", "")
+    order = Order.get_task("o-1")
+    assert (order.note, order.data) == ("a=b", {"a": [1]})
+    assert "12345678901234567890.5" in run("show", "o-1").out
+    assert run("create", "o-2", "state=ship.failed").out == "o-2: ship.failed\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "words"),
+    [
+        (("o-1",), 1, "cannot create Order 'o-1': it exists"),
+        (("o-2", "amount=many"), 2, "amount: 'many' is not a number"),
+        (("o-2", "amout=5"), 2, "Order has no attribute 'amout'; did you mean 'amount'?"),
+        (("o-2", "amount"), 2, "'amount' gives no attribute a value: write each as NAME=VALUE"),
+        (("o-2", "amount=1", "amount=2"), 2, "amount is given twice"),
+        (("o-2", "task_id=o-3"), 2, "task_id is given twice"),
+        (("o-2", "state=ship.fialed"), 2, "ship has no status 'fialed'; did you mean 'failed'?"),
+        (("",), 2, "it has no task_id"),
+    ],
+)
+def test_what_cannot_be_created_is_reported_on_one_line(values: tuple[str, ...], code: int, words: str) -> None:
+    Order.create("o-1")
+    ended = run("create", *values)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (code, "", 1)
+    assert words in ended.err
+    assert sum(Order.counts().values()) == 1

@@ -1,6 +1,6 @@
 """`list`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import chain, islice
@@ -119,49 +119,72 @@ def stuck(
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
+    everything: Annotated[bool, opt.flag("--all", "Also tasks whose worker still has the lock.")] = False,
     as_json: opt.Json = False,
 ) -> None:
     """List tasks that are in progress although their lock has expired, because their worker died or lost the lock.
 
-    No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left.
+    No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. With
+    --all, tasks with a valid lock are listed, too: release frees the task of a worker that is known to be dead.
 
-    Exits with 1 if there are any.
+    Exits with 1 if a lock has expired.
     """
     damaged = tasks.Damaged(own_too=False)
     with command.use_case(name, use_case_name) as model:
-        found = _stuck(command.steps_of(model, step), damaged)
+        found = _in_progress(command.steps_of(model, step), damaged, everything=everything)
         first = next(found, None)
-        all_found = [] if first is None else chain([first], found)
+        is_any_stuck = False
+
+        def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
+            nonlocal is_any_stuck
+            for of, task in chain([] if first is None else [first], found):
+                is_any_stuck = is_any_stuck or tasks.is_abandoned(task)
+                yield of, task
+
         if as_json:
-            limits = ((task, {"max_attempts": of.max_attempts}) for of, task in all_found)
-            terminal.say_json_array(tasks.task_as_json(task) | limit for task, limit in limits)
+            terminal.say_json_array(
+                tasks.task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": tasks.is_abandoned(task)}
+                for of, task in all_found()
+            )
         elif first is None:
-            terminal.say(f"no task of {model.__name__} is stuck{f' in {step}' if step else ''}")
+            is_what = "in progress" if everything else "stuck"
+            terminal.say(f"no task of {model.__name__} is {is_what}{f' in {step}' if step else ''}")
         else:
-            titles = ("task", "step", "attempt", "lock expired", "next run", "worker")
-            terminal.print_table(titles, map(_stuck_row, all_found))
-    if first is not None:
+            lock = "lock" if everything else "lock expired"
+            titles = ("task", "step", "attempt", lock, "next run", "worker")
+            terminal.print_table(titles, (_stuck_row(*each, in_words=everything) for each in all_found()))
+    if is_any_stuck:
         raise typer.Exit(command.FOUND)
     damaged.exit()
 
 
-def _stuck(steps: list[BoundStep[Any]], damaged: tasks.Damaged) -> Iterator[tuple[BoundStep[Any], Task]]:
+def _in_progress(
+    steps: list[BoundStep[Any]], damaged: tasks.Damaged, *, everything: bool
+) -> Iterator[tuple[BoundStep[Any], Task]]:
+    """Yield the tasks in progress whose lock has expired, or all, with their steps."""
     for step in steps:
-        expired = clock.now() - step.model.tracker.margin
-        for task in damaged.readable(due_until(step.in_progress, expired)):
-            if tasks.is_abandoned(task):
+        if everything:
+            found = step.in_progress.query(with_data=False)
+        else:
+            found = due_until(step.in_progress, clock.now() - step.model.tracker.margin)
+        for task in damaged.readable(found):
+            if everything or tasks.is_abandoned(task):
                 yield step, task
 
 
-def _stuck_row(found: tuple[BoundStep[Any], Task]) -> list[terminal.Cell]:
-    step, task = found
-    is_spent = (task.attempt or 0) >= step.max_attempts
+def _stuck_row(step: BoundStep[Any], task: Task, *, in_words: bool) -> list[terminal.Cell]:
+    if not tasks.is_abandoned(task):
+        next_run = styled("leaves it", "dim")
+    elif (task.attempt or 0) >= step.max_attempts:
+        next_run = styled("ignores it", "magenta")
+    else:
+        next_run = styled("takes it over")
     return [
         styled(task.task_id, "bold"),
         step.name,
         f"{task.attempt} of {step.max_attempts}",
-        between(task.lock_expire_time),
-        styled("ignores it", "magenta") if is_spent else "takes it over",
+        tasks.lock_of(task) if in_words else between(task.lock_expire_time),
+        next_run,
         task.worker or "",
     ]
 
@@ -187,7 +210,8 @@ def show(
             terminal.say_json({**found, "errors": failures})
         else:
             on = terminal.console()
-            for line in (*_facts(task), *_attributes(found), *_failures(task)):
+            options = ["--app", name, *(["--use-case", use_case_name] if use_case_name else [])]
+            for line in (*_facts(task, options), *_attributes(found), *_failures(task)):
                 terminal.say(line, on)
         if "unread" in found:
             raise typer.Exit(command.FOUND)
@@ -204,7 +228,8 @@ def _read(model: type[Task], task_id: str) -> Task:
     return found[task_id]
 
 
-def _facts(task: Task) -> Iterator[Text]:
+def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
+    """Yield a line for each fact; `options` are those of commands on tasks of this use case."""
     state = task.state
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
@@ -215,6 +240,8 @@ def _facts(task: Task) -> Iterator[Text]:
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
     yield _line("next", _next(task, step))
+    for label, line in _commands(task, step, options):
+        yield _line(label, line)
     yield _line("created", _time(task.create_time))
     yield _line("in its state", _time(task.update_time))
     if state.status in {Status.PENDING, Status.FAILED}:
@@ -235,7 +262,7 @@ def _next(task: Task, step: BoundStep[Any] | None) -> str:
         case Status.SUCCEEDED:
             return "nothing: it is done"
         case Status.IGNORED:
-            return f"waits for someone to reopen it: pynamodb-tracker reopen {step.name} TASK"
+            return "waits for someone to reopen it"
         case Status.IN_PROGRESS if tasks.is_abandoned(task):
             is_spent = (task.attempt or 0) >= step.max_attempts
             return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
@@ -245,6 +272,26 @@ def _next(task: Task, step: BoundStep[Any] | None) -> str:
             due: datetime | None = task.due_time
             when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
             return f"may start {when}"
+
+
+def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the command that changes what happens next, to be pasted into a shell."""
+    status = task.state.status
+    if step is None or (
+        status is not Status.IGNORED and (status is not Status.IN_PROGRESS or tasks.is_abandoned(task))
+    ):
+        return
+    if status is Status.IGNORED:
+        yield "to reopen it", _command("reopen", task.task_id, options)
+        return
+    worker = ["--worker", task.worker] if task.worker else []
+    why = ["--reason", "its worker died"]
+    yield "if it died", _command("release", task.task_id, [*why, *worker, *options])
+
+
+def _command(verb: str, task_id: str, options: Sequence[str]) -> str:
+    words = [verb, *options, *(["--"] if task_id.startswith("-") else []), task_id]
+    return f"pynamodb-tracker {' '.join(map(terminal.quoted, words))}"
 
 
 def _time(time: datetime | None) -> str:

@@ -1,17 +1,20 @@
-"""`reopen`, `ignore` and `delete`: decisions about single tasks."""
+"""`create`, `reopen`, `ignore`, `release` and `delete`: decisions about single tasks."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, name_of, stdin, step_named, use_case
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, name_of, use_case
+from pynamodb_tracker.cli.targets import Targets
+from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import count, escaped, say, warn
 from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.task.task import Task
 
 _FOR_PROGRAMS = "; start takes "
 """Where advice begins that is for programmers."""
@@ -19,45 +22,124 @@ _FOR_PROGRAMS = "; start takes "
 _NAMED = 5
 """Tasks that a question names."""
 
+By = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        default_factory=opt.person,
+        show_default="you, as user@host",
+        help="Who decides; it is kept with the task's errors.",
+    ),
+]
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")]
 
-def reopen(step: opt.Step, tasks: opt.Tasks, *, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+
+def create(
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME=VALUE]",
+            help="Attributes, written as in a CSV file; also state and due_time.",
+            show_default="",
+        ),
+    ] = None,
+    *,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Create a task with these attributes, each as the class declares it, as in amount=4200 or data='{"a": 1}'.
+
+    state=ship.pending creates it in another state than pending of the first step, due_time=2026-01-31T12:00 makes it
+    due later.
+
+    Exits with 1 if the task exists.
+    """
+    with use_case(name, use_case_name) as model:
+        given = {"task_id": task_id}
+        for pair in values or ():
+            key, equals, text = pair.partition("=")
+            if not equals or key in given:
+                what = f"{key} is given twice" if equals else f"{pair!r} gives no attribute a value"
+                raise CannotRunError(f"{what}: write each as NAME=VALUE, as in amount=4200")
+            given[key] = text
+        try:
+            task = model.create(**LineReader(model, Format.CSV, None).arguments(given))
+        except (TypeError, ValueError) as error:
+            raise CannotRunError(str(error)) from None
+        say(f"{escaped(task.task_id)}: {name_of(task.state)}")
+
+
+def reopen(targets: opt.Targets, *, by: By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
+
+    With a step, only tasks that are at this step.
 
     Exits with 1 if a task was refused; the others are reopened.
     """
     with use_case(name, use_case_name) as model:
-        of = step_named(model, step)
 
-        def reopen_one(task_id: str) -> str:
-            return name_of(of.reopen(task_id).state)
+        def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
+            state = name_of(of.reopen(task_id, by=by).state)
+            return f"{state}, as before" if task is not None and task.state == of.pending else state
 
-        _for_each(tasks, reopen_one)
+        _for_each_target(model, targets, reopen_one)
 
 
-def ignore(
-    step: opt.Step,
-    tasks: opt.Tasks,
-    *,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")],
-    name: opt.App,
-    use_case_name: opt.UseCase = None,
-) -> None:
+def ignore(targets: opt.Targets, *, reason: Reason, by: By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
     """Ignore tasks: they are not run until they are reopened.
+
+    With a step, only tasks that are at this step.
 
     Exits with 1 if a task was refused; the others are ignored.
     """
     with use_case(name, use_case_name) as model:
-        if not reason.strip():
-            raise typer.BadParameter("give a reason, for people who look at the task later", param_hint="--reason")
-        of = step_named(model, step)
+        _check_reason(reason)
 
-        def ignore_one(task_id: str) -> str:
-            row = rows(model, [check_task_id(task_id)]).get(task_id)
-            was_ignored = row is not None and row.status == of._definition.codes.ignored
-            state = name_of(of.ignore(task_id, reason=reason).state)
+        def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
+            state = name_of(of.ignore(task_id, reason=reason, by=by).state)
+            was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
-        _for_each(tasks, ignore_one)
+        _for_each_target(model, targets, ignore_one)
+
+
+def release(
+    targets: opt.Targets,
+    *,
+    reason: Reason,
+    worker: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only if this worker has the task, as show and stuck name it.")
+    ] = None,
+    by: By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Release tasks whose worker is known to be dead: they are pending at once, before their locks expire.
+
+    The attempt counts. If the worker lives after all, it can record nothing more, but what it does outside of the table
+    may happen twice. stuck --all lists all tasks in progress, with their workers.
+
+    Exits with 1 if a task was refused; the others are released.
+    """
+    with use_case(name, use_case_name) as model:
+        _check_reason(reason)
+
+        def release_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
+            released = of.release(task_id, reason=reason, worker=worker, by=by)
+            state = name_of(released.state)
+            if task is not None and task.state in (of.pending, of.failed):
+                return f"{state}, as before: no worker had it"
+            if released.attempt >= of.max_attempts:
+                return f"{state}; that was its last attempt: the next run ignores it, unless it is reopened"
+            return state
+
+        _for_each_target(model, targets, release_one)
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise typer.BadParameter("give a reason, for people who look at the task later", param_hint="--reason")
 
 
 def delete(
@@ -102,10 +184,23 @@ def _is_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
+def _for_each_target(
+    model: type[Task], words: Sequence[str], change: Callable[[BoundStep[Any], Task | None, str], str]
+) -> None:
+    """Change each task at its step, or at the step that is named; without one, a task that is missing is refused."""
+    targets = Targets.named(model, words)
+
+    def change_one(task_id: str) -> str:
+        task = targets.task(check_task_id(task_id))
+        return change(targets.step_of(task, task_id), task, task_id)
+
+    _for_each(targets.ids, change_one)
+
+
 def _for_each(tasks: Sequence[str], change: Callable[[str], str]) -> None:
     """Change each task and print the result; a task that is refused is reported, and the others go on."""
     refused = 0
-    for task_id in _ids(tasks):
+    for task_id in ids_in(tasks):
         try:
             say(f"{escaped(task_id)}: {change(task_id)}")
         except (TrackerError, ValueError) as error:
@@ -113,11 +208,3 @@ def _for_each(tasks: Sequence[str], change: Callable[[str], str]) -> None:
             refused += 1
     if refused:
         raise typer.Exit(FOUND)
-
-
-def _ids(tasks: Sequence[str]) -> Iterator[str]:
-    for task_id in tasks:
-        if task_id == "-":
-            yield from (line.rstrip("\r\n") for line in stdin() if line.strip())
-        else:
-            yield task_id
