@@ -11,7 +11,8 @@ TrackerError
 │   ├── TaskLockedError         another worker holds it
 │   ├── TaskAlreadySucceededError   this step is done
 │   ├── PayloadMismatchError    the step was started with another payload before
-│   └── TaskIgnoredError        it is ignored, and waits for a person
+│   ├── TaskIgnoredError        it is ignored, and waits for a person
+│   └── TaskFormatError         a later version of the library wrote it
 ├── GiveUp                      raised by the user's block: ignore the task at once
 └── RetryLater                  raised by the user's block: fail this attempt, start the next one after a delay
 
@@ -31,6 +32,7 @@ __all__ = [
     "RetryLater",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
+    "TaskFormatError",
     "TaskIgnoredError",
     "TaskLockedError",
     "TaskNotFoundError",
@@ -134,6 +136,10 @@ class PayloadMismatchError(TaskNotStartableError):
 
 class TaskIgnoredError(TaskNotStartableError):
     """The task is ignored, by a person, by GiveUp or after its last attempt, and waits for a `reopen`."""
+
+
+class TaskFormatError(TaskNotStartableError):
+    """A later version of the library wrote the row in a format that this version does not know; nothing was changed."""
 
 
 class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library

@@ -25,6 +25,7 @@ NAMES = [
     "Task",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
+    "TaskFormatError",
     "TaskIgnoredError",
     "TaskLockedError",
     "TaskNotFoundError",

@@ -17,7 +17,15 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.base import Connection
 from pynamodb.connection.table import TableConnection
-from pynamodb.exceptions import DeleteError, GetError, PutError, PynamoDBConnectionError, UpdateError
+from pynamodb.exceptions import (
+    DeleteError,
+    GetError,
+    PutError,
+    PynamoDBConnectionError,
+    PynamoDBException,
+    TableDoesNotExist,
+    UpdateError,
+)
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
@@ -63,6 +71,26 @@ class Refused(Exception):  # noqa: N818 - not an error: a condition did not hold
         self.item = item
 
 
+class MissingTableError(PynamoDBConnectionError, TableDoesNotExist):
+    """There is no such table: PynamoDB's `TableDoesNotExist`, with a message that says where, and what to do."""
+
+    def __init__(self, message: str, cause: Exception | None = None) -> None:
+        PynamoDBException.__init__(self, message, cause)
+
+
+def missing_table(table: TableConnection, cause: Exception | None) -> MissingTableError:
+    """Return the error for a request to a table that does not exist."""
+    client = table.connection.client.meta
+    error = MissingTableError(
+        f"the table {table.table_name!r} does not exist in {client.region_name} ({client.endpoint_url}), or is not "
+        "active yet: call create_table(wait=True) on its class, deploy its template, or correct table_name and region "
+        "in its Meta, or the account of the credentials",
+        cause,
+    )
+    error.__cause__ = cause
+    return error
+
+
 def send(
     table: TableConnection, operation: str, request: Mapping[str, Any], *, until: datetime | None = None
 ) -> dict[str, Any]:
@@ -83,6 +111,8 @@ def send(
             repeated = repeated or error_codes.was_repeated(error)
             if error_codes.is_condition_failure(error):
                 raise Refused(repeated=repeated, item=error_codes.item_met(error)) from None
+            if error_codes.is_missing_table(error):
+                raise missing_table(table, error) from error
             if not (
                 error_codes.is_retryable_answer(error)
                 and retries < TRIES - 1
@@ -122,13 +152,15 @@ def connection_until(table: TableConnection, until: datetime) -> Connection:
     )
 
 
-def read(request: Callable[[], R]) -> R:
+def read(table: TableConnection, request: Callable[[], R]) -> R:
     """Make a read through PynamoDB's connection; retry it while the failure is temporary."""
     retries = 0
     while True:
         try:
             return request()
         except PynamoDBConnectionError as error:
+            if error_codes.is_missing_table(error.cause):
+                raise missing_table(table, error.cause) from error
             if retries == TRIES - 1 or not error_codes.is_retryable_answer(error.cause):
                 raise
             clock.sleep(jittered_pause(retries))
@@ -136,11 +168,11 @@ def read(request: Callable[[], R]) -> R:
 
 
 def pages(
-    query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
+    table: TableConnection, query: Callable[..., dict[str, Any]], *args: Any, start: Any = None, **options: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield the answers of a query or a scan; each page is requested when it is needed."""
+    """Yield the answers of a query or a scan of the table; each page is requested when it is needed."""
     while True:
-        page = read(partial(query, *args, exclusive_start_key=start, **options))
+        page = read(table, partial(query, *args, exclusive_start_key=start, **options))
         yield page
         start = page.get("LastEvaluatedKey")
         if not start:
@@ -153,7 +185,7 @@ def get_items(table: TableConnection, keys: Sequence[Item]) -> Iterator[Item]:
         left: Any = [_plain_key(key) for key in keys[at : at + _MOST_KEYS]]
         retries = 0
         while left:
-            answer = read(partial(table.batch_get_item, left, consistent_read=True))
+            answer = read(table, partial(table.batch_get_item, left, consistent_read=True))
             yield from answer["Responses"].get(table.table_name, [])
             unprocessed = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
             left = [_plain_key(key) for key in unprocessed]

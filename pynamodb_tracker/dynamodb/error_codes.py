@@ -51,6 +51,11 @@ def is_invalid(error: PynamoDBException) -> bool:
     return error.cause is not None and _code(error.cause) == "ValidationException"
 
 
+def is_missing_table(error: Exception | None) -> bool:
+    """Return whether the server answered that it has no such table, or that it is not active yet."""
+    return error is not None and _code(error) == "ResourceNotFoundException"
+
+
 def is_condition_failure(error: Exception) -> bool:
     """Return whether the condition of a write did not hold."""
     return _code(error) == "ConditionalCheckFailedException"

@@ -11,11 +11,25 @@ from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.exceptions import TaskFormatError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
-from pynamodb_tracker.model.row_state import RowState, Unreadable, mark_unreadable, raw_value, unreadable_error
+from pynamodb_tracker.model.row_state import (
+    RowState,
+    Unreadable,
+    mark_unreadable,
+    raw_value,
+    readable_value,
+    unreadable_error,
+)
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import FencesAttribute, IntegerAttribute, TimeAttribute, serialized
+
+FORMAT = 1
+"""The latest format of rows that this version knows.
+
+A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
+"""
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -70,6 +84,8 @@ class TaskRow(Model):
     """The last failures, oldest first; if the row has no room for them, they are read from the log item."""
     last_error = UnicodeAttribute(null=True)
     """The last failure on one line, for the index."""
+    format_version = IntegerAttribute(null=True, attr_name="v")
+    """The format in which the row is stored, `FORMAT` or later; rows from before it was stored have none."""
     expire_time = TTLAttribute(null=True)
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
 
@@ -166,10 +182,26 @@ def load(model: type[T], item: Item) -> T:
     return row
 
 
+def has_later_format(row: TaskRow) -> bool:
+    """Return whether a later version of the library wrote the row in a format that this one does not know."""
+    return (readable_value(row, "format_version") or 0) > FORMAT
+
+
+def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
+    """Return the error for an operation on such a row."""
+    return TaskFormatError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: a later version of pynamodb_tracker wrote it, in "
+        f"format {row.format_version}, and this version knows formats up to {FORMAT}; nothing was changed: install "
+        "that version here, too",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
 def check_tracker_attributes(row: T) -> T:
     """Return the row if all of the tracker's own attributes can be read; otherwise raise a TaskError.
 
-    No transition is decided by a row that lacks one of them.
+    No transition is decided by a row that lacks one of them. It is a TaskFormatError if a later version wrote the row.
     """
     unreadable: dict[str, Exception] = {}
     for name, attribute in row.get_attributes().items():
@@ -178,6 +210,8 @@ def check_tracker_attributes(row: T) -> T:
             unreadable[name] = value.error
         elif value is None and not attribute.null:
             unreadable[name] = ValueError("it is missing")
+    if unreadable and has_later_format(row):
+        raise later_format_error(row, "read")
     if unreadable:
         raise unreadable_error(type(row), row.task_id, unreadable) from next(iter(unreadable.values()))
     return row

@@ -17,9 +17,10 @@ T = TypeVar("T", bound=TaskRow)
 
 def counts(model: type[TaskRow]) -> dict[int, int]:
     """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once."""
-    prefix = model.tracker.use_case.prefix
+    prefix, table = model.tracker.use_case.prefix, model.tracker.connection()
     scanned = pages(
-        model.tracker.connection().scan,
+        table,
+        table.scan,
         filter_condition=StatusIndex.status_key.startswith(prefix),
         attributes_to_get=["status_key", "update_time"],
         index_name=INDEX,
@@ -37,9 +38,10 @@ def task_ids(model: type[TaskRow]) -> Iterator[str]:
 
     Includes tasks whose delete was interrupted, so that only their overflow chunks are left.
     """
-    use_case = model.tracker.use_case
+    use_case, table = model.tracker.use_case, model.tracker.connection()
     found = pages(
-        model.tracker.connection().scan,
+        table,
+        table.scan,
         filter_condition=(TaskRow.use_case_id == use_case.name) | TaskRow.use_case_id.startswith(use_case.prefix),
         attributes_to_get=["task_id"],
         consistent_read=True,
@@ -51,5 +53,6 @@ def task_ids(model: type[TaskRow]) -> Iterator[str]:
 def tasks(model: type[T]) -> Iterator[T]:
     """Return every task of the use case once, strongly consistent; reads the whole table."""
     of_use_case = TaskRow.use_case_id == model.tracker.use_case.name
-    found = pages(model.tracker.connection().scan, filter_condition=of_use_case, consistent_read=True)
+    table = model.tracker.connection()
+    found = pages(table, table.scan, filter_condition=of_use_case, consistent_read=True)
     return (load(model, item) for page in found for item in page["Items"])

@@ -142,8 +142,10 @@ class StateScan(Generic[T]):
 
     def _shard(self, status_key: str, limit: int | None) -> Iterator[Item]:
         at = self.positions.get(status_key)
+        table = self.model.tracker.connection()
         found = pages(
-            self.model.tracker.connection().query,
+            table,
+            table.query,
             status_key,
             range_key_condition=self.window.on_due_time(self._last_due()),
             filter_condition=self.window.on_update_time(),
@@ -157,12 +159,13 @@ class StateScan(Generic[T]):
 
     def count(self) -> int:
         """Return how many tasks the index has; eventually consistent, and it reads every entry that it counts."""
-        kept = kept_since(self.model, self.code)
+        kept, table = kept_since(self.model, self.code), self.model.tracker.connection()
         found = (
             page
             for status_key in self.model.tracker.use_case.status_keys(self.code)
             for page in pages(
-                self.model.tracker.connection().query,
+                table,
+                table.query,
                 status_key,
                 range_key_condition=self.window.on_due_time(self._last_due()),
                 filter_condition=self.window.on_update_time(kept),

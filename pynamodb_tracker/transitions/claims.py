@@ -108,6 +108,7 @@ def _claim(
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
             return Lock(statements, row, row.lock)
         tries.in_doubt = False
+        refusals.check_format(row, operation)
         if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
             raise refusals.payload_mismatch(row, operation)
         tries.tokens.append(new_token(above=row.lock))

@@ -7,7 +7,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import FORMAT, TaskRow
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.prepared import slot
 
@@ -25,6 +25,12 @@ def due() -> Condition:
 def lock_expired() -> Condition:
     """Require that the lock has expired for every clock within the margin."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "now_minus_margin")
+
+
+def known_format() -> Condition:
+    """Require that no later version of the library wrote the row in a format that this version would misread."""
+    version = TaskRow.format_version
+    return version.does_not_exist() | (version <= FORMAT)
 
 
 def waiting(codes: Codes) -> Condition:

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, Refused, send
+from pynamodb_tracker.dynamodb.connection import Item, Refused, missing_table, send
+from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import (
@@ -19,7 +20,7 @@ from pynamodb_tracker.exceptions import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.model.changes import check_row_size, raise_if_invalid
-from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
@@ -28,7 +29,7 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import clear_orphans
 from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import holder
+from pynamodb_tracker.transitions.refusals import check_format, holder
 from pynamodb_tracker.transitions.statements import get
 
 T = TypeVar("T", bound=TaskRow)
@@ -112,6 +113,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "attempt": {"N": "0"},
         "fence": {"N": "0"},
         "unfinished": {"L": []},
+        "v": {"N": str(FORMAT)},
     }
     if expiry := model.tracker.expiry_of(code, now):
         item["expire_time"] = {"N": expiry}
@@ -130,6 +132,8 @@ def _put(model: type[T], item: Item, chunks: Sequence[Item]) -> None:
         if unapplied := transact_write(table, puts):
             reasons = unapplied.error.cancellation_reasons
             met = reasons[0].raw_item if reasons and reasons[0] else None
+            if is_missing_table(unapplied.error.cause):
+                raise missing_table(table, unapplied.error.cause)
             raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
     else:
         del request["TableName"]
@@ -148,6 +152,7 @@ def delete(model: type[T], task_id: str) -> None:
             raise TaskNotFoundError(
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )
+        check_format(row, "delete")
         held = any(row.status == codes.in_progress for codes in model.tracker.steps)
         if held and row.lock_expire_time >= now - model.tracker.margin:
             raise TaskLockedError(
@@ -169,7 +174,7 @@ def delete(model: type[T], task_id: str) -> None:
 
 def deletion(model: type[T], *, held: bool) -> PreparedWrite:
     """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
-    as_read = when.seen() & when.same_life()
+    as_read = when.seen() & when.same_life() & when.known_format()
     condition = as_read & when.lock_expired() if held else as_read
     return PreparedWrite(model.tracker.connection(), condition=condition)
 

@@ -114,8 +114,10 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
 
 def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
     """Yield the keys of a task's chunks and failure log; users may keep further items of a task there."""
+    table = model.tracker.connection()
     found = pages(
-        model.tracker.connection().query,
+        table,
+        table.query,
         task_id,
         range_key_condition=TaskRow.use_case_id.startswith(model.tracker.use_case.prefix),
         filter_condition=Path(CHUNK).exists(),

@@ -19,7 +19,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.lock import Lock
@@ -48,6 +48,12 @@ def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:
     """Return whether a claim would be applied, attempts and tokens aside."""
     waits = row.status in (codes.pending, codes.failed) and is_due(row, now)
     return waits or is_abandoned(row, codes, now)
+
+
+def check_format(row: TaskRow, operation: str) -> None:
+    """Raise a TaskFormatError if a later version of the library wrote the row in a format that this one misreads."""
+    if has_later_format(row):
+        raise later_format_error(row, operation)
 
 
 def not_found(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:

@@ -20,7 +20,7 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import held_by_another, is_abandoned, not_found, refusal
+from pynamodb_tracker.transitions.refusals import check_format, held_by_another, is_abandoned, not_found, refusal
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.worker_name import this_worker
 
@@ -43,6 +43,7 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
                 return load(statements.model, answer["Attributes"])
             if row is None:
                 raise not_found(statements, task_id, operation)
+            check_format(row, operation)
             if row.status == codes.pending:
                 return row
             if row.status not in (codes.failed, codes.ignored):
@@ -81,6 +82,7 @@ def ignore(statements: StepStatements[T], task_id: str, reason: str, by: str | N
         row, now = get(statements.model, task_id), clock.now()
         if row is None:
             raise not_found(statements, task_id, operation)
+        check_format(row, operation)
         if row.status == codes.ignored:
             return row
         if row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
@@ -103,6 +105,7 @@ def revoke(
     row, now = get(statements.model, task_id), clock.now()
     if row is None:
         raise not_found(statements, task_id, operation)
+    check_format(row, operation)
     if row.status in (codes.pending, codes.failed):
         return row
     if row.status != codes.in_progress:

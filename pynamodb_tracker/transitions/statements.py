@@ -60,7 +60,7 @@ class StepStatements(Generic[T]):
         shape = ("claim_from", code, with_payload)
         if write := self._shapes.get(shape):
             return write
-        condition = when.at(code) & when.due() & when.later_token()
+        condition = when.at(code) & when.due() & when.later_token() & when.known_format()
         taking = self._taking(TaskRow.attempt.set(1))
         write = self._with_payload(condition, *taking) if with_payload else self._write(condition, *taking)
         return self._keep(shape, write)
@@ -152,6 +152,7 @@ class StepStatements(Generic[T]):
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
         if not kept:
             condition &= when.has_no_time_to_live()
+        condition &= when.known_format()
         actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
         if recorded:
             actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
@@ -164,7 +165,7 @@ class StepStatements(Generic[T]):
         The later token refuses late copies of claims that were refused while that worker held the task.
         """
         moves = [*self._moves(self.codes.pending), fill(TaskRow.errors, "errors"), fill(TaskRow.lock, "token")]
-        return self._write(when.held_as_seen(self.codes), *moves)
+        return self._write(when.held_as_seen(self.codes) & when.known_format(), *moves)
 
     @cached_property
     def ignore(self) -> PreparedWrite:
@@ -198,7 +199,7 @@ class StepStatements(Generic[T]):
 
     def _startable(self) -> Condition:
         startable = when.waiting(self.codes) | when.abandoned(self.codes)
-        condition: Condition = startable & when.under_limit() & when.later_token()
+        condition: Condition = startable & when.under_limit() & when.later_token() & when.known_format()
         return condition
 
     def _with_payload(self, condition: Condition, *taking: Action) -> PreparedWrite:
@@ -229,7 +230,7 @@ class StepStatements(Generic[T]):
 
     def _set_aside(self, condition: Condition) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it
-        return self._write(condition, *self._moves(self.codes.ignored), *_ERRORS, token)
+        return self._write(condition & when.known_format(), *self._moves(self.codes.ignored), *_ERRORS, token)
 
     def _moves(self, code: int) -> list[Action]:
         actions: list[Action] = [

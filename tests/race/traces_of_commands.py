@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from datetime import timedelta
+from functools import partial
 
-from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskLockedError, TaskNotFoundError
+from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskFormatError, TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.model.row import TaskRow
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
 from tests.support.operations import Boom
 from tests.support.proxy_rules import arrive
@@ -236,6 +238,76 @@ def deleted_in_its_next_life(world: World) -> bool:
     world.theirs.create("o")
     arrive(world.proxy, late)
     return is_gone(world)
+
+
+def claimed_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task that a later version wrote is claimed."""
+    world.mine.create("o")
+    later_version(world)
+    taken(world.mine.confirm)
+    return bool(world.task.fence > 0)
+
+
+def claimed_from_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task is claimed from another state although a later version wrote it after it was read."""
+    world.mine.create("o", state=world.mine.confirm.failed)
+    world.goes_wrong(PASS, partial(later_version, world))
+    taken(world.mine.ship)
+    return bool(world.task.state != world.mine.confirm.failed)
+
+
+def reopened_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task is reopened although a later version wrote it."""
+    world.mine.create("o", state=world.mine.confirm.failed)
+    later_version(world)
+    with contextlib.suppress(TaskFormatError):
+        world.mine.confirm.reopen("o")
+    return bool(world.task.state != world.mine.confirm.failed)
+
+
+def ignored_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task is ignored although a later version wrote it after it was read."""
+    world.mine.create("o")
+    world.goes_wrong(partial(later_version, world))
+    with contextlib.suppress(TaskFormatError):
+        world.mine.confirm.ignore("o", reason="cancelled")
+    return bool(world.task.state != world.mine.confirm.pending)
+
+
+def spent_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task without attempts left is ignored although a later version wrote it after it was read."""
+    world.mine.create("o", state=world.mine.ship.pending)
+    for _ in range(2):
+        world.freeze(world.theirs.ship, "o")
+        world.theirs.ship.release("o", reason="its worker died")
+    world.goes_wrong(PASS, partial(later_version, world))
+    taken(world.mine.ship)
+    return bool(world.task.state != world.mine.ship.pending)
+
+
+def released_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task is released although a later version wrote it after it was read."""
+    world.mine.create("o")
+    world.freeze(world.theirs.confirm, "o")
+    world.goes_wrong(partial(later_version, world))
+    with contextlib.suppress(TaskFormatError, TaskLockedError):
+        world.mine.confirm.release("o", reason="its worker died")
+    return bool(world.task.state != world.mine.confirm.in_progress)
+
+
+def deleted_by_an_earlier_version(world: World) -> bool:
+    """Return whether a task is deleted although a later version wrote it after it was read."""
+    world.mine.create("o")
+    world.goes_wrong(partial(later_version, world), target="DeleteItem")
+    with contextlib.suppress(TaskFormatError):
+        world.mine.delete_task("o")
+    return is_gone(world)
+
+
+def later_version(world: World) -> None:
+    """Let a later version of the library write the row."""
+    tracker = world.theirs.tracker
+    tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.format_version.set(2)])
 
 
 def is_gone(world: World) -> bool:

@@ -1,0 +1,135 @@
+"""Rows that a later version of the library wrote: they are read as far as possible, and nothing changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import TaskFormatError, TaskNotStartableError
+from tests.support.recorder import recorded
+from tests.support.rows import change, stored
+from tests.support.shop import Order
+from tests.support.workers import die, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+STEP = Order.confirm_payment
+
+
+def later(**attributes: Any) -> dict[str, Any]:
+    """Let a later version write the row, and return it."""
+    change(Order, "o-1", v={"N": "2"}, **attributes)
+    return stored(Order, "o-1")
+
+
+def start(**options: Any) -> None:
+    with STEP.start("o-1", **options):
+        pytest.fail("it is of a later version")
+
+
+def test_a_new_task_has_the_format_of_this_version() -> None:
+    Order.create("o-1")
+    assert stored(Order, "o-1")["v"] == {"N": "1"}
+    assert Order.get_task("o-1").format_version == 1
+
+
+def test_a_task_from_before_formats_were_stored_runs() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", v=None)
+    succeed(STEP, "o-1")
+    assert Order.get_task("o-1").state == STEP.succeeded
+
+
+COMMANDS: dict[str, Callable[[], object]] = {
+    "start": start,
+    "ignore": lambda: STEP.ignore("o-1", reason="cancelled"),
+    "reopen": lambda: STEP.reopen("o-1"),
+    "delete": lambda: Order.delete_task("o-1"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("state", [STEP.pending, STEP.failed, STEP.ignored], ids=str)
+def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any, command: str) -> None:
+    Order.create("o-1", state=state)
+    before = later()
+    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it, in format 2") as caught:
+        COMMANDS[command]()
+    assert (caught.value.task_id, caught.value.task is not None) == ("o-1", True)
+    assert stored(Order, "o-1") == before
+
+
+def test_a_running_task_of_a_later_version_is_neither_released_nor_taken_over(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(STEP, "o-1")
+    before = later()
+    with pytest.raises(TaskFormatError):
+        STEP.release("o-1", reason="its host is gone")
+    clock.advance(timedelta(hours=1))
+    for command in (start, lambda: start(also_from=(Order.ship.pending,)), COMMANDS["ignore"], COMMANDS["delete"]):
+        with pytest.raises(TaskFormatError):
+            command()
+    assert stored(Order, "o-1") == before
+
+
+def test_a_task_of_a_later_version_without_attempts_left_is_not_ignored() -> None:
+    Order.create("o-1")
+    before = later(attempt={"N": "3"})
+    with pytest.raises(TaskFormatError):
+        start()
+    assert stored(Order, "o-1") == before
+
+
+def test_without_details_the_refusal_is_one_request() -> None:
+    Order.create("o-1")
+    later()
+    with pytest.raises(TaskNotStartableError) as caught, recorded() as requests:
+        start(detailed_error=False)
+    assert (type(caught.value), requests.operations) == (TaskNotStartableError, ["UpdateItem"])
+
+
+def test_a_claim_from_another_state_is_refused_as_well() -> None:
+    Order.create("o-1", state=Order.ship.ignored)
+    before = later()
+    with pytest.raises(TaskFormatError):
+        start(also_from=(Order.ship.ignored,))
+    assert stored(Order, "o-1") == before
+
+
+def test_a_run_that_began_before_ends() -> None:
+    Order.create("o-1")
+    with STEP.start("o-1") as ctx:
+        later()
+        ctx.task.amount = 5
+        ctx.save()
+    assert (Order.get_task("o-1").state, Order.get_task("o-1").amount) == (STEP.succeeded, 5)
+
+
+def test_a_batch_refuses_it_and_goes_on() -> None:
+    Order.create("o-1")
+    later()
+    Order.create("o-2")
+    report = STEP.run_all(lambda _: None)
+    assert (report.succeeded, list(map(type, report.refused.values()))) == (["o-2"], [TaskFormatError])
+
+
+def test_readers_find_a_task_of_a_later_version() -> None:
+    Order.create("o-1", amount=5)
+    later(news={"S": "unknown here"})
+    for task in (Order.get_task("o-1"), *STEP.pending.query(), *STEP.pending.page().tasks, *STEP.todo()):
+        assert (task.amount, task.format_version) == (5, 2)
+    assert STEP.pending.count() == Order.counts()[STEP.pending] == 1
+
+
+def test_a_row_that_this_version_cannot_read_is_reported_as_one_of_a_later_version() -> None:
+    Order.create("o-1")
+    later(create_time={"S": "in another form"})
+    for command in (lambda: Order.get_task("o-1"), start):
+        with pytest.raises(TaskFormatError, match="'o-1'"):
+            command()
