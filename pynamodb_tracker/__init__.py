@@ -23,6 +23,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.model.schema import UseCase
+from pynamodb_tracker.model.serialization import DecimalAttribute
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, Page, State, Step
 from pynamodb_tracker.task.task import Task
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundStep",
+    "DecimalAttribute",
     "DefinitionError",
     "ExecutionContext",
     "Failure",

@@ -9,6 +9,7 @@ from pynamodb_tracker import aws_lambda, exceptions
 
 NAMES = [
     "BoundStep",
+    "DecimalAttribute",
     "DefinitionError",
     "ExecutionContext",
     "Failure",

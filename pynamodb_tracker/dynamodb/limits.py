@@ -28,12 +28,12 @@ MAX_ITEM_BYTES = 400 * 1024
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
 """The type that entries of a set are converted to for comparison."""
 SETS = frozenset(_ENTRY)
-_MOST_DIGITS = 38
+MAX_DIGITS = 38
 _MOST_LEVELS = 31
 """Nested maps and lists; DynamoDB allows 32 levels, and the values in the innermost one count as a level."""
 _LONGEST_NAME = 65_535
 """Bytes in the name of an entry of a map."""
-_EXACT = Context(prec=10_000)
+_EXACT = Context(prec=10_000, traps=[])
 """Precise enough to count the digits of any number without rounding."""
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
@@ -56,7 +56,7 @@ def _problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
     if kind in (LIST, MAP) and level == _MOST_LEVELS:
         yield f"it is nested deeper than the {_MOST_LEVELS + 1} levels that DynamoDB allows"
     elif kind == NUMBER:
-        yield from _number_problems(content)
+        yield from number_problems(content)
     elif kind == STRING:
         yield from _text_problems(content)
     elif kind == BINARY and not isinstance(content, bytes | bytearray):
@@ -97,8 +97,8 @@ def _text_problems(content: object) -> Iterator[str]:
         yield f"the text has a lone surrogate at {error.start}, which UTF-8 cannot encode"
 
 
-def _number_problems(content: object) -> Iterator[str]:
-    """See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html."""
+def number_problems(content: object) -> Iterator[str]:
+    """Yield why DynamoDB would refuse a number. See https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html."""
     try:
         number = Decimal(str(content))
     except InvalidOperation:
@@ -106,10 +106,15 @@ def _number_problems(content: object) -> Iterator[str]:
         return
     if not number.is_finite():
         yield f"{content} is not a finite number"
-    elif len(number.normalize(_EXACT).as_tuple().digits) > _MOST_DIGITS:
-        yield f"{content} has more than {_MOST_DIGITS} digits"
     elif number and not _LOWEST_EXPONENT <= number.adjusted() <= _HIGHEST_EXPONENT:
         yield f"{content} is outside of 1E{_LOWEST_EXPONENT} to 9.9E+{_HIGHEST_EXPONENT}"
+    elif len(without_zeros(number).as_tuple().digits) > MAX_DIGITS:
+        yield f"{content} has more than {MAX_DIGITS} digits"
+
+
+def without_zeros(number: Decimal) -> Decimal:
+    """Return an equal number without trailing zeros, whatever the context of the thread is; zero is 0."""
+    return number.normalize(_EXACT)
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -26,9 +26,9 @@ from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
 from pynamodb.exceptions import AttributeNullError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.dynamodb.limits import SETS
+from pynamodb_tracker.dynamodb.limits import MAX_DIGITS, SETS, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
 _STAMP = 31
@@ -92,6 +92,51 @@ class FencesAttribute(Attribute[list[int]]):
         return [int(fence[NUMBER]) for fence in value]
 
 
+class DecimalAttribute(Attribute[Decimal]):
+    """A number with every digit, such as an amount of money, as a `decimal.Decimal`.
+
+    At most 38 digits, and from 1E-130 to 9.9E+125 in size; NaN and infinity cannot be stored, and a float is a
+    TypeError, because it is not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+    """
+
+    attr_type = NUMBER
+
+    def __init__(
+        self,
+        *,
+        null: bool | None = None,
+        default: Decimal | Callable[[], Decimal] | None = None,
+        default_for_new: Decimal | Callable[[], Decimal] | None = None,
+        attr_name: str | None = None,
+        hash_key: bool = False,
+        range_key: bool = False,
+    ) -> None:
+        if default is not None and default_for_new is not None:
+            raise ValueError("a DecimalAttribute has a default or a default_for_new, not both")
+        super().__init__(hash_key, range_key, null=null, attr_name=attr_name)
+        self.default = default  # PynamoDB does not know that a Decimal is immutable
+        self.default_for_new = default_for_new
+
+    def __set__(self, instance: Any, value: Decimal | int | None) -> None:
+        """Assign a Decimal; a whole number becomes one."""
+        super().__set__(instance, Decimal(value) if type(value) is int else value)  # type: ignore[arg-type]
+
+    def serialize(self, value: object) -> str:
+        """Return the digits; a TypeError or ValueError says what cannot be stored."""
+        if not isinstance(value, Decimal | int) or isinstance(value, bool):
+            exact = f": write Decimal({shown(str(value))})" if isinstance(value, float | str) else ""
+            raise TypeError(f"it takes a decimal.Decimal, not a {type(value).__name__}{exact}")
+        for problem in number_problems(value):
+            raise ValueError(problem)
+        number = Decimal(value)
+        return str(without_zeros(number) if not number or len(number.as_tuple().digits) > MAX_DIGITS else number)
+
+    def deserialize(self, value: str) -> Decimal:
+        """Return the number."""
+        return Decimal(value)
+
+
 class StoredValue:
     """A value in its stored form, which is written as it is: the value itself would lose digits of its numbers."""
 
@@ -124,8 +169,9 @@ def serialized(
             f"{_described(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
     except Exception as error:  # an attribute, the user's own ones included, may raise anything for a wrong value
+        hint = _FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
         raise ValueNotStorableError(
-            f"{_described(row, name)} cannot be stored as {type(attribute).__name__}: {error}", attribute=name
+            f"{_described(row, name)} cannot be stored as {type(attribute).__name__}: {error}{hint}", attribute=name
         ) from error
     return None if stored is None else {attribute.attr_type: stored}
 
@@ -168,6 +214,28 @@ def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> 
     """Return whether a row was loaded with this text, in any format; other programs may store more than JSON has."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
+
+
+_FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
+
+
+def _has_decimal(value: object) -> bool:
+    """Return whether a value that could not be stored is a Decimal, or contains one."""
+    left, seen = [value], set[int]()
+    while left:
+        each = left.pop()
+        if isinstance(each, Decimal):
+            return True
+        if id(each) in seen:  # a list may contain itself
+            continue
+        seen.add(id(each))
+        if isinstance(each, MapAttribute):
+            left += each.attribute_values.values()
+        elif isinstance(each, Mapping):
+            left += each.values()
+        elif isinstance(each, list | tuple | set | frozenset):
+            left += each
+    return False
 
 
 def check_json(value: object, text: str, path: str) -> None:
