@@ -5,6 +5,7 @@ Commands leave entries of the same form: who ignored, released or reopened the t
 
 from __future__ import annotations
 
+import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,8 @@ from typing import Any
 from pynamodb.constants import MAP, NUMBER, STRING
 
 from pynamodb_tracker import clock
+
+log = logging.getLogger("pynamodb_tracker")
 
 _ONE_LINE = 200
 _TYPE = 60
@@ -66,7 +69,7 @@ class Failure:
             attempt=attempt,
             time=time,
             worker=worker,
-            type=cut(_type_of(error), _TYPE),
+            type=type_of(error),
             message=cut(scrubbed(message_of(error), redact), _MESSAGE),
             traceback=cut(scrubbed(_traceback_of(error), redact), _TRACEBACK),
         )
@@ -78,6 +81,16 @@ class Failure:
         return cut(f"{self.type}: {text}" if text else self.type, _ONE_LINE)
 
 
+def add_note(error: BaseException, text: str) -> None:
+    """Add a note to the user's exception; one that takes none, such as a frozen dataclass, stays as it is."""
+    try:
+        BaseException.add_note(error, text)  # its class may override the method
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        log.exception("%s takes no note: %s", type(error).__name__, text)
+
+
 def message_of(error: BaseException) -> str:
     """Return an exception's message and its notes, even if its `__str__` or its notes raise."""
     texts = [_text_or_reason("str()", partial(str, error))]
@@ -85,9 +98,9 @@ def message_of(error: BaseException) -> str:
     return "\n".join(texts)
 
 
-def _type_of(error: BaseException) -> str:
-    """Return the name of an exception's class, on one line."""
-    return " ".join(_text_or_reason("name", lambda: type(error).__name__).split())
+def type_of(error: BaseException) -> str:
+    """Return the name of an exception's class, on one line, short enough for the row."""
+    return cut(" ".join(_text_or_reason("name", lambda: type(error).__name__).split()), _TYPE)
 
 
 def _notes_of(error: BaseException) -> Sequence[object]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -225,6 +227,7 @@ class SharedConnection(Connection):
         self._settings = settings
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
+        _connections.add(self)
 
     @property
     def session(self) -> botocore.session.Session:
@@ -278,6 +281,11 @@ class SharedConnection(Connection):
             self._rungs = slower, fewer
             return self._rungs
 
+    def forget_client(self) -> None:
+        """Build another client when it is needed: a forked process must not use the sockets of its parent."""
+        self.building = threading.RLock()  # a thread of the parent may have held the other one
+        self._client = self._rungs = None
+
     def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
         return type(self)(like=self, **{**self._settings, **timeouts, **settings})
@@ -289,3 +297,15 @@ _Rung = tuple[float, float, SharedConnection]
 
 def _rung(tries: int, connect: float, read: float, connection: SharedConnection) -> _Rung:
     return tries * (connect + read), 2.0 ** (tries - 1) - 1, connection  # it pauses up to 1, 2, 4 seconds and so on
+
+
+_connections: weakref.WeakSet[SharedConnection] = weakref.WeakSet()
+
+
+def _forget_clients() -> None:
+    for connection in tuple(_connections):
+        connection.forget_client()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forget_clients)

@@ -70,9 +70,11 @@ class ExecutionContext(Generic[T_co]):
         Permanently True once a heartbeat, a `save` or an `extend_lock` found in the row that the lock is lost; then
         these raise LockLostError. Also True while the lock has expired by this machine's clock, as in a process that
         was frozen; a later heartbeat or `extend_lock` makes it False again if no other worker took the task meanwhile.
+        True as well in a process that was forked inside the block: only the process that claimed a task holds it.
         It describes a block that runs: a run whose end is recorded holds no lock, and has not lost one.
         """
-        return self._lock.lost is not None or self._lock.expire_time <= clock.now()
+        lock = self._lock
+        return lock.lost is not None or lock.is_foreign or lock.expire_time <= clock.now()
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
@@ -89,7 +91,7 @@ class ExecutionContext(Generic[T_co]):
         No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
         """
-        with self._lock.writing, self._holding("save"):
+        with self._writing("save"):
             transitions.save(self._lock)
 
     def store_answer(self, answer: object) -> None:
@@ -125,7 +127,7 @@ class ExecutionContext(Generic[T_co]):
         return TaskTransaction(lock.statements.table, lock.task, partial(self._commit, pending), pending)
 
     def _commit(self, pending: transitions.PendingSuccess | None, actions: list[dict[str, Any]]) -> None:
-        with self._lock.writing, self._holding("commit a transaction of"):
+        with self._writing("commit a transaction of"):
             if pending is None:
                 transitions.commit(self._lock, actions)
             else:
@@ -151,8 +153,25 @@ class ExecutionContext(Generic[T_co]):
             transitions.check_in(self._lock, transaction)
 
     @contextmanager
+    def _writing(self, operation: str) -> Iterator[None]:
+        """Refuse an operation as `_holding` does, one after the other."""
+        self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
+        with self._lock.writing, self._holding(operation):
+            yield
+
+    def _check_process(self, operation: str) -> None:
+        """Refuse an operation in a process that was forked inside the block."""
+        if self._lock.is_foreign:
+            raise LockLostError(
+                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {self._lock.describe_foreign()}; only "
+                "the process that claimed a task holds it",
+                task_id=self.task.task_id,
+            )
+
+    @contextmanager
     def _holding(self, operation: str) -> Iterator[None]:
         """Refuse an operation at once if the block has ended or the lock is known to be lost; remember a new loss."""
+        self._check_process(operation)
         if self._lock.ended:
             pending = self._lock.pending_success
             why = "a transaction has recorded its success" if pending and pending.recorded else "the block has ended"

@@ -37,7 +37,7 @@ class Heartbeat(Generic[T]):
         )
         # Nothing ends a run that is dropped inside its block. The thread refers to the beats, not to this object, so
         # that the garbage collector notices.
-        weakref.finalize(self, self._stopped.set)
+        weakref.finalize(self, self._stopped.set).atexit = False  # a forked process would end in a lock of its parent's
 
     def start(self) -> None:
         """Start the thread; RuntimeError if the system has none left."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
+import os
+import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -18,6 +19,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, TrackerError, ValueNotStorableError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import Heartbeat
+from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
@@ -39,6 +41,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     __slots__ = (
         "also_from",
+        "concluded",
+        "delay",
         "detailed_error",
         "finisher",
         "heartbeat",
@@ -76,8 +80,12 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.heartbeat: Heartbeat[T] | bool = heartbeat
         """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
         self.lock: Lock[T] | None = None
-        self.finisher = threading.Lock()
-        """Acquired by the call that ends the run: `__exit__`, or `give_back` while the block still runs."""
+        self.finisher: dict[str, object] = {}
+        """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
+        self.concluded = False
+        """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
+        self.delay: timedelta | None = None
+        """The pause after a failure; kept, so that a retry does not ask the user's function again."""
 
     if not TYPE_CHECKING:  # type checkers know that there are no other attributes
 
@@ -96,26 +104,86 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Claim the task; an error says why it was refused."""
         if self.lock is not None:
             raise RuntimeError(f"this run of {self.task_id!r} was entered before: call start() for each run")
-        lock = self.lock = transitions.claim(
-            self.statements,
-            self.task_id,
-            lock_for=self.lock_for,
-            detailed=self.detailed_error,
-            also_from=self.also_from,
-            payload=self.payload,
-        )
-        if self.heartbeat:
-            self._start_heartbeat(lock)
-        return ExecutionContext(lock, self.lock_for)
+        try:  # an exception of a signal handler may be raised at any line, and then the block never starts
+            self.lock = transitions.claim(
+                self.statements,
+                self.task_id,
+                lock_for=self.lock_for,
+                detailed=self.detailed_error,
+                also_from=self.also_from,
+                payload=self.payload,
+            )
+            if self.heartbeat:
+                self.heartbeat = Heartbeat(self.lock, self.lock_for)
+                self.heartbeat.start()
+            return ExecutionContext(self.lock, self.lock_for)
+        except BaseException as error:
+            if self.lock is not None:
+                self._release_unstarted(self.lock, error)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
+        call: list[object] = []  # unlike a call of object(), after which an exception may be raised
+        try:
+            return self._end(error, call)
+        except BaseException as raised:
+            if not self.concluded and self.lock is not None and _is_interrupt(raised):
+                self._end_once_more(self.lock, error, call, raised)
+            raise
+
+    def __del__(self) -> None:
+        """Log that nothing was recorded, if the run was left without its end.
+
+        Python may raise an exception of a signal handler as `__exit__` is called, before its first line.
+        """
+        lock = self.lock
+        if lock is not None and not (self.concluded or lock.is_foreign or sys.is_finalizing()):
+            log.error(
+                "%s was left without its end, by an exception that arrived there, or because its context manager was "
+                "not used in a with statement: nothing is recorded, and it stays locked until %s",
+                lock,
+                lock.expire_time,
+                extra=lock.log_fields,
+            )
+
+    def give_back(self) -> bool:
+        """Release the task although its block still runs in another thread; return whether that is on record.
+
+        Nothing of the block is recorded from then on: its writes, and its end, are refused with LockLostError. A block
+        that records its success in a transaction is left alone, and so is one that is ending: if it were released while
+        such a transaction is on its way, it would be impossible to find out which of the two was applied.
+        """
+        lock, call = self.lock, object()
+        if lock is None or _has_pending_success(lock) or self.finisher.setdefault("call", call) is not call:
+            return False
+        self._stop_block(lock)
+        if _has_pending_success(lock):  # since a moment ago: its transaction may be on its way
+            self.finisher.clear()
+            return False
+        released = self._record_after(lock, KeyboardInterrupt(), transitions.release)
+        lock.lost = _given_back(lock)
+        return released
+
+    def _release_unstarted(self, lock: Lock[T], error: BaseException) -> None:
+        """Release an attempt whose block never started; a note on the error says so if that is not possible."""
+        self._stop_block(lock)
+        try:
+            self._record_after(lock, error, transitions.release)
+        except BaseException as interrupt:
+            self._note_unrecorded(lock, interrupt, _stays_locked(lock, interrupt))
+            raise
+
+    def _end(self, error: BaseException | None, call: object) -> bool:
+        """Record how the block ended, and return whether its error is skipped; the same when it is called again."""
         lock = self.lock
         if lock is None:
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
-        if not self.finisher.acquire(blocking=False):
+        if lock.process != os.getpid():
+            return _leave_fork(lock, error)
+        if self.finisher.setdefault("call", call) is not call:
             return _end_after_give_back(lock, error)
         self._stop_block(lock)
         if lock.pending_success is not None:
@@ -127,35 +195,31 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         except ValueNotStorableError as unstorable:  # the only thing that turns finished work into a failure
             self._fail(lock, unstorable)
             raise
+        if lock.interrupt is not None:
+            raise lock.interrupt
         return False
 
-    def give_back(self) -> bool:
-        """Release the task although its block still runs in another thread; return whether that is on record.
-
-        Nothing of the block is recorded from then on: its writes, and its end, are refused with LockLostError. A block
-        that records its success in a transaction is left alone, and so is one that is ending: if it were released while
-        such a transaction is on its way, it would be impossible to find out which of the two was applied.
-        """
-        lock = self.lock
-        if lock is None or _has_pending_success(lock) or not self.finisher.acquire(blocking=False):
-            return False
-        self._stop_block(lock)
-        if _has_pending_success(lock):  # since a moment ago: its transaction may be on its way
-            self.finisher.release()
-            return False
-        released = self._record_after(lock, KeyboardInterrupt(), transitions.release)
-        lock.lost = _given_back(lock)
-        return released
-
-    def _start_heartbeat(self, lock: Lock[T]) -> None:
-        """Start the heartbeat; if that fails, the attempt is released, because its block never started."""
-        self.heartbeat = Heartbeat(lock, self.lock_for)
+    def _end_once_more(
+        self, lock: Lock[T], error: BaseException | None, call: object, interrupt: BaseException
+    ) -> None:
+        """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
         try:
-            self.heartbeat.start()
-        except BaseException as error:
-            self._stop_block(lock)
-            self._record_after(lock, error, transitions.release)
+            self._end(error, call)
+        except ValueNotStorableError:
+            return  # recorded as a failure
+        except (PynamoDBException, TrackerError) as unrecorded:
+            self._note_unrecorded(lock, interrupt, str(unrecorded))
+        except BaseException as second:
+            if not self.concluded:
+                self._note_unrecorded(lock, second, _stays_locked(lock, second))
             raise
+
+    def _note_unrecorded(self, lock: Lock[T], error: BaseException, reason: str) -> None:
+        """Say in a note and in the log that the end may not be recorded."""
+        self.concluded = True
+        message = f"pynamodb_tracker could not record how {lock} ended: {reason}"
+        add_note(error, message)
+        log.error("%s", message, extra=lock.log_fields)
 
     def _stop_block(self, lock: Lock[T]) -> None:
         """Stop the heartbeat, and refuse further writes of the block."""
@@ -167,35 +231,34 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record nothing more if a transaction has recorded the success; otherwise the attempt fails."""
         if not pending.recorded:
             reason = _not_committed(lock, pending) if error is None else error
-            pending.error = None
             skipped = self._end_without_success(lock, reason)  # first finds out whether the success was recorded
+            pending.error = None
             if not pending.recorded:
                 if error is None and not skipped:
                     raise reason
                 return skipped
+        self.concluded = True
         _check_after_success(lock, error)
         return False
 
     def _end_without_success(self, lock: Lock[T], error: BaseException) -> bool:
         """Record release or failure; return whether the error is skipped."""
-        if isinstance(error, KeyboardInterrupt):
+        kind = type(error)  # isinstance would ask the user's exception for its class, which may lie, or raise
+        if issubclass(kind, KeyboardInterrupt):
             self._record_after(lock, error, transitions.release)
             return False
         recorded = self._fail(lock, error)
-        return recorded and self.skip_error and isinstance(error, Exception)
+        return recorded and self.skip_error and issubclass(kind, Exception)
 
     def _fail(self, lock: Lock[T], error: BaseException) -> bool:
         """Record the failure; return whether it is on record."""
-        final = isinstance(error, (GiveUp, *self.policy.give_up_on))
-        delay, interrupt = timedelta(0), None
-        try:
-            delay = delay if final else delay_after(self.policy, lock.attempt, error, lock.step)
-        except KeyboardInterrupt as pressed:  # in the user's retry_delay: the failure is recorded before it is raised
-            interrupt = pressed
-        recorded = self._record_after(lock, error, partial(transitions.fail, error=error, delay=delay, final=final))
-        if interrupt is not None:
-            raise interrupt
-        return recorded
+        final = issubclass(type(error), (GiveUp, *self.policy.give_up_on))
+        if self.delay is None:
+            self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
+            if not final:
+                self.delay = delay_after(self.policy, lock.attempt, error, lock.step)
+        fail = partial(transitions.fail, error=error, delay=self.delay, final=final)
+        return self._record_after(lock, error, fail)
 
     def _record_after(self, lock: Lock[T], error: BaseException, finish: Callable[[Lock[T]], None]) -> bool:
         """Record how the block ended after an error; return whether that is on record, or add a note to the error."""
@@ -207,39 +270,50 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         return True
 
     def _record(self, lock: Lock[T], finish: Callable[[Lock[T]], None]) -> None:
-        """Record how the run ended; try once more if an interrupt, such as Ctrl-C, stops that, and then raise it."""
-        try:
-            self._finish(lock, finish)
-        except Exception:
-            raise
-        except BaseException as interrupt:
-            try:
-                self._finish(lock, finish)
-            except (PynamoDBException, TrackerError) as unrecorded:
-                add_note(interrupt, f"pynamodb_tracker could not record how the block ended: {unrecorded}")
-            raise
-
-    def _finish(self, lock: Lock[T], finish: Callable[[Lock[T]], None]) -> None:
         """Send the end of the run, unless the row has proved that it would be refused."""
-        if isinstance(self.heartbeat, Heartbeat):
-            self.heartbeat.join()
-        with lock.writing:
-            if lock.lost is not None:
-                lock.check()
-            pending = lock.pending_success
-            try:
+        try:
+            if isinstance(self.heartbeat, Heartbeat):
+                self.heartbeat.join()
+            with lock.writing:
+                if lock.lost is not None:
+                    lock.check()
+                pending = lock.pending_success
                 if pending is not None:
                     transitions.settle_success(lock, pending)
                 if pending is None or not pending.recorded:
                     finish(lock)
-            except LockLostError as proof:
-                lock.record_loss(proof)
-                raise
+        except ValueNotStorableError:
+            raise
+        except (PynamoDBException, TrackerError) as unrecorded:
+            if isinstance(unrecorded, LockLostError):
+                lock.record_loss(unrecorded)
+            self.concluded = True
+            raise
+        self.concluded = True
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception came from elsewhere: a signal, a timeout, another thread."""
+    return not issubclass(type(error), (PynamoDBException, TrackerError))
+
+
+def _stays_locked(lock: Lock[T], interrupt: BaseException) -> str:
+    return (
+        f"{type(interrupt).__name__} stopped it; unless it was recorded before, the task stays locked until "
+        f"{lock.expire_time}, and the next start after that takes it over"
+    )
+
+
+def _leave_fork(lock: Lock[T], error: BaseException | None) -> bool:
+    """Record nothing: this process was forked inside the block, and the run belongs to the process that claimed it."""
+    if error is None:
+        log.warning("%s: its end is not recorded here", lock.describe_foreign(), extra=lock.log_fields)
+    return False
 
 
 def delay_after(policy: RetryPolicy, attempt: int, error: BaseException, step: str) -> timedelta:
     """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
-    if isinstance(error, RetryLater):
+    if issubclass(type(error), RetryLater):
         return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
     retry_delay = policy.retry_delay
     if not callable(retry_delay):
@@ -261,14 +335,6 @@ def _checked_delay(delay: object, error: BaseException, source: str) -> timedelt
         return delay
     add_note(error, f"{source} {shown(delay)}, no timedelta of zero or more: the next attempt may start at once")
     return timedelta(0)
-
-
-def add_note(error: BaseException, text: str) -> None:
-    """Add a note to the user's exception; one that takes none, such as a frozen dataclass, stays as it is."""
-    try:
-        error.add_note(text)
-    except Exception:
-        log.exception("%s takes no note: %s", type(error).__name__, text)
 
 
 def _has_pending_success(lock: Lock[T]) -> bool:
@@ -300,7 +366,7 @@ def _not_committed(lock: Lock[T], pending: PendingSuccess) -> Exception:
         f"ctx.transaction(succeed=True) of {lock.step} of {type(lock.task).__name__} {lock.task.task_id!r} was not "
         "committed, so this attempt has failed"
     )
-    reason, pending.error = pending.error, None
+    reason = pending.error
     if isinstance(reason, Exception):
         add_note(reason, f"pynamodb_tracker: {message}")
         return reason

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
@@ -12,9 +13,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
+from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.model.row_state import ValuesWithUnreadable
+from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_value
 from pynamodb_tracker.transitions import refusals
+from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
@@ -25,6 +28,8 @@ from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GIVE_BACK_WITHIN = timedelta(seconds=5)
@@ -46,10 +51,14 @@ class _Tries:
         """Whether the time to live of a finished task's chunks was removed, so that the task can be claimed again."""
 
     def may_hold(self, error: BaseException) -> bool:
-        """Return whether the task may stay locked, with no worker on it, when this error is raised."""
+        """Return whether the task may stay locked, with no worker on it, when this error is raised.
+
+        Any exception but those of the library and of PynamoDB came from elsewhere, such as a signal handler, while a
+        claim was on its way.
+        """
         if isinstance(error, PynamoDBConnectionError):
             return self.in_doubt or is_unheard(error)
-        return not isinstance(error, Exception)
+        return not isinstance(error, PynamoDBException | TrackerError)
 
 
 def claim(
@@ -70,13 +79,13 @@ def claim(
         lock = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
         if lock.expire_time <= clock.now():  # the answer came late
             extend(lock, lock_for)
+        return lock  # noqa: TRY300 - inside of the try: an exception of a signal handler may be raised at any line
     except BaseException as error:
         if tries.may_hold(error):
-            error.add_note(f"pynamodb_tracker: {_give_back(statements, task_id, tries.tokens, lock_for)}")
+            _give_back(statements, task_id, tries.tokens, lock_for, error)
         if tries.kept:
             expire_again(statements.model, task_id)
         raise
-    return lock
 
 
 def _claim(
@@ -151,21 +160,60 @@ def _fail_unless_readable(lock: Lock[T]) -> None:
         raise
 
 
-def _give_back(statements: StepStatements[T], task_id: str, tokens: Collection[str], lock_for: timedelta) -> str:
-    """Release what a claim may have locked although its answer was not received; return what became of it."""
+def _give_back(
+    statements: StepStatements[T], task_id: str, tokens: list[str], lock_for: timedelta, error: BaseException
+) -> None:
+    """Release what a claim may have locked although its answer was not received; note what became of it."""
     task, now = f"{statements.model.__name__} {task_id!r}", clock.now()
+    may_be_locked = (
+        f"it may still be locked by this call until {now + lock_for} at the latest, with no worker on it; then start "
+        "takes it over"
+    )
     try:
-        row = get(statements.model, task_id, until=now + _GIVE_BACK_WITHIN)
-        if row is None or not refusals.is_held_by(row, statements.codes, tokens):
-            return f"{task} was not locked by this call"
-        release(Lock(statements, row, row.lock))
-    except (PynamoDBException, TrackerError) as error:
-        until = f"until {now + lock_for} at the latest"
-        return (
-            f"{task} could not be released: it may stay locked {until}, with no worker on it; then start "
-            f"takes it over: {error}"
-        )
-    return f"{task} was locked by this call, and was released"
+        text = _undo(statements, task_id, tokens, until=now + _GIVE_BACK_WITHIN)
+    except (PynamoDBException, TrackerError) as failed:
+        text = f"could not be released: {may_be_locked}: {failed}"
+    except BaseException as interrupt:
+        text = f"could not be released, because {type(interrupt).__name__} stopped that: {may_be_locked}"
+        add_note(interrupt, f"pynamodb_tracker: {task} {text}")
+        log.error("%s %s", task, text, extra={"task_id": task_id, "step": statements.codes.step})  # noqa: TRY400 - it is raised
+        raise
+    else:
+        if text is None:
+            text = f"could not be released: {may_be_locked}"
+    add_note(error, f"pynamodb_tracker: {task} {text}")
+    if may_be_locked in text:
+        log.error("%s %s", task, text, extra={"task_id": task_id, "step": statements.codes.step})
+
+
+def _undo(statements: StepStatements[T], task_id: str, tokens: list[str], *, until: datetime) -> str | None:
+    """Make sure that no claim with one of these tokens holds the task, or will; None if that is not possible.
+
+    A claim that is still on its way is refused if the row has a later token. While another worker holds the task, its
+    token cannot be raised.
+    """
+    outcome = "was not locked by this call"
+    for _ in range(_TRIES):
+        row = get(statements.model, task_id, until=until)
+        if row is None:
+            return outcome
+        if refusals.is_held_by(row, statements.codes, tokens):
+            lock = Lock(statements, row, row.lock)
+            release(lock)
+            outcome, row = "was locked by this call, and was released", lock.task
+        has_token = readable_value(row, "lock") is not None
+        if has_token and row.lock >= max(tokens):
+            return outcome
+        if not refusals.is_free(row):
+            return None
+        token = new_token(above=max(tokens))
+        seen = {**seen_values(row), "seen_lock": row.lock}
+        try:
+            statements.send(statements.shut_out(has_token=has_token), task_id, until=until, token=token, **seen)
+        except Refused:
+            continue
+        return outcome
+    return None
 
 
 def _next(

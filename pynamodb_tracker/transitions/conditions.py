@@ -109,6 +109,12 @@ def seen() -> Condition:
     )
 
 
+def lock_seen(*, is_there: bool) -> Condition:
+    """Require that no claim or command has written the row since it was read, with a token or without one."""
+    lock = TaskRow.lock
+    return lock == slot(lock, "seen_lock") if is_there else lock.does_not_exist()
+
+
 def same_life() -> Condition:
     """Require that the task was not deleted and created again since it was read."""
     return TaskRow.create_time == slot(TaskRow.create_time, "seen_create_time")

@@ -14,7 +14,8 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
-from pynamodb_tracker.failure import Failure
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.changes import Changes, is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import TaskRow
@@ -28,6 +29,9 @@ from pynamodb_tracker.transitions.statements import get, user_values
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
+
+_MOST_RELEASES = 20
+"""From how many claims on that did not count, or belonged to earlier steps, a release counts as an attempt."""
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers; an older one counts as lost."""
@@ -44,7 +48,7 @@ def succeed(lock: Lock[T]) -> None:
         try:
             if lock.unsure is not None:
                 settle(lock)
-            changes = sent = changes_of_success(lock)
+            changes = sent = _storable_changes(lock)
             if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
                 sent = put_next_version(lock, changes)
             lock.success = changes, sent
@@ -63,6 +67,22 @@ def succeed(lock: Lock[T]) -> None:
         expire(statements, lock.task)
 
 
+def _storable_changes(lock: Lock[T]) -> Changes:
+    """Return what is stored with the success; the user's values are serialized a second time if that raised.
+
+    An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
+    """
+    try:
+        return changes_of_success(lock)
+    except ValueNotStorableError as unstorable:
+        interrupt = unstorable.__cause__
+        if interrupt is None:
+            raise
+    changes = changes_of_success(lock)
+    lock.interrupt = interrupt
+    return changes
+
+
 def changes_of_success(lock: Lock[T]) -> Changes:
     """Return what is stored with the success: what the block changed, and its answer in place of an earlier one."""
     attribute, text = lock.statements.answer, lock.answer
@@ -75,9 +95,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`."""
     task, statements, codes = lock.task, lock.statements, lock.statements.codes
     final = final or lock.attempt >= statements.max_attempts
-    failure = lock.failure = lock.failure or Failure.of(
-        error, step=codes.step, attempt=lock.attempt, time=clock.now(), worker=task.worker, redact=task.redact
-    )
+    failure = lock.failure or _failure_of(lock, error)
     known = failures_in_row(task)
     failures = known if failure in known else [*known, failure]  # it is known if an interrupt followed the finish
     logged = has_log(task) or not fits_row(failures)
@@ -100,10 +118,29 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         expire(statements, task)
 
 
+def _failure_of(lock: Lock[T], error: BaseException) -> Failure:
+    """Return the record of the user's exception; only its type if reading its texts was interrupted."""
+    about: dict[str, Any] = {
+        "step": lock.step,
+        "attempt": lock.attempt,
+        "time": clock.now(),
+        "worker": lock.task.worker,
+    }
+    lock.failure = Failure(**about, type=type_of(error), message="<reading its message was interrupted>")
+    lock.failure = Failure.of(error, **about, redact=lock.task.redact)
+    return lock.failure
+
+
 def release(lock: Lock[T]) -> None:
-    """Release the task: it is pending at this step, due at once, and the attempt does not count."""
-    codes = lock.statements.codes
-    row = send_until_landed(lock, lock.statements.release, codes.pending, attempt=lock.attempt - 1)
+    """Release the task: it is pending at this step, due at once, and the attempt does not count.
+
+    It does count if many claims of the task were released: whatever ends the worker each time may be the task's doing.
+    """
+    codes, attempt = lock.statements.codes, lock.attempt - 1
+    if lock.fence - lock.attempt >= _MOST_RELEASES:
+        attempt = lock.attempt
+        log.warning("%s was released, and counts: %d earlier claims did not", lock, lock.fence - attempt)
+    row = send_until_landed(lock, lock.statements.release, codes.pending, attempt=attempt)
     lock.task.attribute_values.update(row)
 
 
@@ -184,7 +221,7 @@ def _note_unknown_end(lock: Lock[T], code: int, error: PynamoDBConnectionError) 
         f"answer that says it was recorded as code {code}; it may still be. If not, the task is taken over after "
         f"{lock.expire_time}"
     )
-    error.add_note(message)
+    add_note(error, message)
     log.error("%s: %s", message, error, extra=lock.log_fields)
 
 

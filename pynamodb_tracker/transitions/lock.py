@@ -93,6 +93,8 @@ class Lock(Generic[T]):
         self.statements = statements
         """The writes of the step that is run."""
         self.task = task
+        self.process = os.getpid()
+        """The process that claimed the task: a child that it forks does not hold it."""
         self.token = token
         """The row's `lock` must still have this value for anything of this run to be recorded."""
         values = readable_values(task)  # if one is missing that every row has, the attempt fails
@@ -125,6 +127,8 @@ class Lock(Generic[T]):
         """Whether the block has to store an answer before it records its success in a transaction."""
         self.pending_success: PendingSuccess | None = None
         """Set if a transaction is to record the success."""
+        self.interrupt: BaseException | None = None
+        """An exception from elsewhere that was taken for a problem with a value; raised once the end is recorded."""
         self.ended = False
         """Whether the block has ended, or its success is on record: this lock writes nothing more."""
         self.lost: LockLostError | None = None
@@ -138,9 +142,21 @@ class Lock(Generic[T]):
         return self.statements.codes.step
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether this process was forked from the one that claimed the task, inside its block."""
+        return self.process != os.getpid()
+
+    def describe_foreign(self) -> str:
+        """Return why a forked process writes nothing."""
+        return f"process {self.process} claimed {self}, and this is process {os.getpid()}, forked inside its block"
+
+    @property
     def log_fields(self) -> dict[str, object]:
         """The extra fields of log records about this run."""
         return {"task_id": self.task.task_id, "step": self.step, "attempt": self.attempt}
+
+    def __str__(self) -> str:
+        return f"{self.step} of {type(self.task).__name__} {self.task.task_id!r} (attempt {self.attempt})"
 
     def extended(self, expire_time: datetime) -> None:
         """Move the expiry of the lock; never back, whichever of two extensions is answered last."""

@@ -21,7 +21,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.status import Codes
+from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.statements import StepStatements
 
@@ -42,6 +42,13 @@ def is_abandoned(row: TaskRow, codes: Codes, now: datetime) -> bool:
 def is_held_by(row: TaskRow, codes: Codes, tokens: Collection[str]) -> bool:
     """Return whether the row is in progress, claimed with one of these tokens."""
     return row.lock in tokens and row.status == codes.in_progress
+
+
+def is_free(row: TaskRow) -> bool:
+    """Return whether no worker holds the task, at any step; a status that no step declares may be one in progress."""
+    if row.status == END:
+        return True
+    return any(row.status in codes.own and row.status != codes.in_progress for codes in row.tracker.steps)
 
 
 def is_startable(row: TaskRow, codes: Codes, now: datetime) -> bool:

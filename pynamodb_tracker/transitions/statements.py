@@ -55,6 +55,14 @@ class StepStatements(Generic[T]):
         """The same, if the payload is the one that the step was first started with."""
         return self._with_payload(self._startable(), *self._taking())
 
+    def shut_out(self, *, has_token: bool) -> PreparedWrite:
+        """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
+        if write := self._shapes.get(("shut_out", has_token)):
+            return write
+        condition = when.seen() & when.lock_seen(is_there=has_token)
+        write = PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.lock, "token")])
+        return self._keep(("shut_out", has_token), write)
+
     def claim_from(self, code: int, *, with_payload: bool = False) -> PreparedWrite:
         """Take a task from exactly that state, as the first attempt of this step."""
         shape = ("claim_from", code, with_payload)

@@ -16,6 +16,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, names, sqs
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
 from tests.aws_lambda.test_batches import BROKEN, ready
+from tests.support.workers import die
 
 handler = handles(Order.ship, task_id="order_id")(ship)
 
@@ -125,7 +126,7 @@ def test_a_task_that_is_set_aside_because_its_last_worker_died_is_logged_as_an_e
 ) -> None:
     ready("o-1")
     for _ in range(2):
-        Order.ship.start("o-1").__enter__()
+        die(Order.ship, "o-1")
         clock.advance(timedelta(minutes=6))
 
     handler(sqs(bare("o-1")), Context(clock))

@@ -10,7 +10,10 @@ from pynamodb_tracker import RetryLater
 __all__ = [
     "AskingError",
     "BriefRetryError",
+    "ClasslessError",
+    "ClosedError",
     "EqualError",
+    "LyingError",
     "NamelessError",
     "NotesError",
     "ReprError",
@@ -59,6 +62,23 @@ class EqualError(Exception):
 
 class AskingError(Exception):
     def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(name)
+
+
+class LyingError(Exception):
+    """One that says that it is Ctrl-C."""
+
+    __class__ = KeyboardInterrupt  # type: ignore[assignment]  # that is what is odd about it
+
+
+class ClasslessError(Exception):
+    @property  # type: ignore[misc]  # that is what is odd about it
+    def __class__(self) -> NoReturn:
+        raise RuntimeError
+
+
+class ClosedError(Exception):
+    def __getattribute__(self, name: str) -> NoReturn:
         raise RuntimeError(name)
 
 

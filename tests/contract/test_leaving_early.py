@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker import ExecutionContext, TaskIgnoredError
+from tests.contract.odd_errors import StrError
 from tests.support.shop import Order
 from tests.support.workers import fail
 
@@ -54,6 +55,28 @@ def test_ctrl_c_saves_nothing_that_the_block_assigned() -> None:
         ctx.task.amount = 2
         raise KeyboardInterrupt
     assert Order.get_task("o-1").amount == 1
+
+
+def test_a_task_that_is_released_again_and_again_counts_its_attempts_at_last() -> None:
+    Order.create("o-1")
+    attempts = []
+    for _ in range(23):
+        fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+        attempts.append(Order.get_task("o-1").attempt)
+    assert attempts == [0] * 20 + [1, 2, 3]
+    with pytest.raises(TaskIgnoredError, match="3 of 3 attempts are used"):
+        Order.confirm_payment.start("o-1").__enter__()
+
+
+def test_ctrl_c_while_the_message_of_a_failure_is_read_leaves_after_the_failure_is_recorded() -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1"):
+        raise StrError(interrupted)
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt, task.errors[-1].type) == (Order.confirm_payment.failed, 1, "StrError")
 
 
 def test_ctrl_c_is_not_suppressed_by_skip_error() -> None:

@@ -14,7 +14,10 @@ from pynamodb_tracker import GiveUp, RetryLater
 from tests.contract.odd_errors import (
     AskingError,
     BriefRetryError,
+    ClasslessError,
+    ClosedError,
     EqualError,
+    LyingError,
     NamelessError,
     NotesError,
     ReprError,
@@ -49,6 +52,9 @@ FAILURES: dict[str, Any] = {
     "bool() raises": (lambda: TruthError("said"), "TruthError", "said"),
     "== raises": (lambda: EqualError("said"), "EqualError", "said"),
     "any name raises": (lambda: AskingError("said"), "AskingError", "said"),
+    "its class says Ctrl-C": (lambda: LyingError("said"), "LyingError", "said"),
+    "its class raises": (lambda: ClasslessError("said"), "ClasslessError", "said"),
+    "every attribute raises": (lambda: ClosedError("said"), "ClosedError", "said"),
     "a note": (lambda: said(__notes__=["more"]), "ValueError", "said\nmore"),
     "notes of no text": (lambda: said(__notes__=[5, None]), "ValueError", "said\n5\nNone"),
     "a note whose str() raises": (

@@ -185,6 +185,26 @@ def look_for_no_entry(patch: Patch) -> None:
     patch.setattr(set_asides, "_has", lambda *_: False)
 
 
+def shut_nothing_out(patch: Patch) -> None:
+    """Leave the token of the row as it is after a claim without an answer."""
+    original = StepStatements.send
+
+    def send(self: Any, write: Any, *given: Any, **values: Any) -> Any:
+        return None if "seen_lock" in values else original(self, write, *given, **values)
+
+    patch.setattr(StepStatements, "send", send)
+
+
+def shut_out_whatever_is_there(patch: Patch) -> None:
+    """Raise the token of any row, even of one that is not there."""
+    patch.setattr(conditions, "seen", lambda: TaskRow.task_id.exists() | TaskRow.task_id.does_not_exist())
+
+
+def trust_the_row(patch: Patch) -> None:
+    """Raise the token of a row although a command has written it since."""
+    patch.setattr(conditions, "lock_seen", lambda **_: always())
+
+
 GUARDS = [
     Guard("due", runs.taken_early, without("due", "claim")),
     Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
@@ -251,4 +271,8 @@ GUARDS = [
     Guard("IGNORE as seen", commands.failed_meanwhile, without("seen", "ignore")),
     Guard("DELETE as seen", commands.deleted_while_held, without("seen")),
     Guard("DELETE of the same life", commands.deleted_in_its_next_life, without("same_life")),
+    Guard("SHUT OUT", runs.unheard_claim, shut_nothing_out),
+    Guard("SHUT OUT", runs.unheard_claim_of_a_failed_task, shut_nothing_out),
+    Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, trust_the_row),
+    Guard("SHUT OUT the row as seen", commands.deleted_meanwhile, shut_out_whatever_is_there),
 ]

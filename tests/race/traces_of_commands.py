@@ -6,10 +6,13 @@ import contextlib
 from datetime import timedelta
 from functools import partial
 
+from pynamodb.exceptions import UpdateError
+
 from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskFormatError, TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import TaskRow
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
-from tests.support.operations import Boom
+from tests.support.operations import Boom, row
 from tests.support.proxy_rules import arrive
 from tests.support.world import OVER, World, ends_of_chunks, fail, scan, taken
 
@@ -340,3 +343,35 @@ def created_by_another(world: World) -> bool:
         world.mine.create("o", amount=1)
         return True
     return False
+
+
+def reopened_and_ignored_meanwhile(world: World) -> bool:
+    """Return whether a late reopen undoes a later ignore, because a claim without an answer has lowered the token."""
+    world.mine.Meta.max_retry_attempts = 0
+    step = world.hire().confirm
+    step.model.create("o")
+    step.ignore("o", reason="cancelled")
+    tokens: list[str] = []
+
+    def meanwhile() -> None:
+        tokens.append(step.reopen("o").lock)
+        step.ignore("o", reason="cancelled again")
+
+    world.goes_wrong(DropRequest(), meanwhile)
+    with contextlib.suppress(UpdateError):
+        world.mine.confirm.run("o", lambda _: None)
+    writes = step._definition.statements
+    late, now = writes.reopen(kept=False, recorded=False), world.clock.now()
+    with contextlib.suppress(Refused):
+        writes.send(late, "o", token=tokens[0], **writes.moved(step.pending.code, "o", now))
+    return bool(world.task.state == world.mine.confirm.pending)
+
+
+def deleted_meanwhile(world: World) -> bool:
+    """Return whether a claim without an answer makes a row of a task that was deleted after the row was read."""
+    world.mine.Meta.max_retry_attempts = 0
+    world.mine.create("o")
+    world.goes_wrong(DropRequest(), lambda: world.theirs.delete_task("o"))
+    with contextlib.suppress(UpdateError):
+        world.mine.confirm.run("o", lambda _: None)
+    return bool(row(world.theirs, "o"))

@@ -254,3 +254,28 @@ def taken_while_held(world: World) -> bool:
     world.mine.create("o")
     world.freeze(world.mine.confirm, "o")
     return taken(world.theirs.confirm)
+
+
+def unheard_claim(world: World) -> bool:
+    """Return whether a claim without an answer, which arrives after the row was read, locks the task after all."""
+    late = Hold()
+    world.mine.Meta.max_retry_attempts = 0
+    world.mine.create("o")
+    world.goes_wrong(late)
+    with contextlib.suppress(UpdateError):
+        world.mine.confirm.run("o", lambda _: None)
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.in_progress)
+
+
+def unheard_claim_of_a_failed_task(world: World) -> bool:
+    """Return whether this happens to a task that was claimed before, and has a token."""
+    late = Hold()
+    world.mine.Meta.max_retry_attempts = 0
+    world.mine.create("o")
+    fail(world.theirs.confirm)
+    world.goes_wrong(late)
+    with contextlib.suppress(UpdateError):
+        world.mine.confirm.run("o", lambda _: None)
+    arrive(world.proxy, late)
+    return bool(world.task.state == world.mine.confirm.in_progress)

@@ -23,6 +23,9 @@ class FrozenError(Exception):
     why: str
 
 
+_DEAD: list[object] = []
+
+
 def succeed(step: BoundStep[Any], *task_ids: str) -> None:
     """Run a step of these tasks, with nothing in the block."""
     for task_id in task_ids:
@@ -39,5 +42,7 @@ def fail(step: BoundStep[Any], task_id: str, error: BaseException | None = None)
 
 
 def die(step: BoundStep[Any], task_id: str) -> None:
-    """Start a step as a worker does that is never heard of again."""
-    step.start(task_id).__enter__()
+    """Start a step as a worker does that is never heard of again: not even the garbage collector finds its run."""
+    run = step.start(task_id)
+    run.__enter__()
+    _DEAD.append(run)

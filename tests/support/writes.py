@@ -38,6 +38,8 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "claim": writes.claim,
         "claim with payload": writes.claim_with_payload,
         "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
+        "shut out": writes.shut_out(has_token=True),
+        "shut out first": writes.shut_out(has_token=False),
         "extend": writes.extend,
         "save": writes.save({}),
         "check": writes.check,
