@@ -19,6 +19,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
+from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
@@ -149,15 +150,18 @@ def holder(row: TaskRow) -> str:
 
 def lost(lock: Lock[T], operation: str, found: TaskRow | None) -> LockLostError:
     """Return the error of a run whose lock is lost, as the row proves."""
-    task = lock.task
-    now_is = (
-        f"it is {found.tracker.name_of(found.status)}, last claimed by {readable_value(found, 'worker')}"
-        if found
-        else "the task was deleted"
-    )
+    task, advice = lock.task, ". Take a longer lock_for, or extend_lock() in time"
+    if found is None:
+        now_is = "the task was deleted"
+    else:
+        now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {readable_value(found, 'worker')}"
+        claim_time = readable_value(task, "update_time") or found.update_time
+        for entry in failures_in_row(found):
+            if entry.type == "released" and entry.time >= claim_time:
+                now_is, advice = f"{entry.worker} released the task ({entry.message})", ""
     return LockLostError(
         f"cannot {operation} {lock.step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, "
-        f"{now_is}; nothing of this run was recorded since. Take a longer lock_for, or extend_lock() in time",
+        f"{now_is}; nothing of this run was recorded since{advice}",
         task_id=task.task_id,
         task=found,
     )

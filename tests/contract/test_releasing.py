@@ -59,9 +59,22 @@ def test_a_released_worker_that_lives_records_nothing() -> None:
     released = release()
     with pytest.raises(LockLostError):
         ctx.save()
-    with pytest.raises(LockLostError):
+    with pytest.raises(LockLostError, match=r"ada released the task \(the host is gone\); nothing of this run"):
         lives.__exit__(None, None, None)
     assert Order.get_task("o-1").to_dynamodb_dict() == released.to_dynamodb_dict()
+
+
+def test_a_run_that_loses_its_lock_after_an_earlier_release_is_not_told_of_that(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    release()
+    clock.advance(timedelta(seconds=1))
+    slow = Order.confirm_payment.start("o-1")
+    slow.__enter__()
+    clock.advance(timedelta(minutes=6))
+    die(Order.confirm_payment, "o-1")
+    with pytest.raises(LockLostError, match=r"in_progress, last claimed by .*Take a longer lock_for"):
+        slow.__exit__(None, None, None)
 
 
 def test_after_the_last_attempt_is_released_the_next_start_ignores_the_task() -> None:
