@@ -73,12 +73,12 @@ def test_an_ignored_task_is_no_error_to_s3_and_sns_which_would_only_deliver_agai
     assert handler(sns(bare("o-1")), context)["state"] == "ship ignored"
 
 
-@pytest.mark.parametrize("source", ["aws:kafka", "SelfManagedKafka"])
+@pytest.mark.parametrize("self_managed", [False, True])
 def test_values_of_kafka_are_decoded_and_a_failure_has_the_whole_batch_redelivered(
-    source: str, context: Context
+    context: Context, *, self_managed: bool
 ) -> None:
     ready("o-1", "o-2", "o-3")
-    event = kafka([bare("o-1"), bare("o-2", **BROKEN)], [bare("o-3")], source=source)
+    event = kafka([bare("o-1"), bare("o-2", **BROKEN)], [bare("o-3")], self_managed=self_managed)
 
     with pytest.raises(TrackerError, match="1 of 3 records have to be redelivered") as raised:
         handler(event, context)

@@ -11,7 +11,7 @@ from unittest import mock
 import boto3
 from moto import mock_aws
 
-from pynamodb_tracker.testing import OneAtATime
+from pynamodb_tracker.testing.tables import OneAtATime
 from tests.infra.declared import typed
 from tests.infra.shop import ShopTask
 from tests.infra.template import Template

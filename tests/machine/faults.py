@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker.testing import OneAtATime
+from pynamodb_tracker.testing.tables import OneAtATime
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem"}
 

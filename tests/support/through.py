@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pynamodb_tracker import Task
-from pynamodb_tracker.testing import OneAtATime
+from pynamodb_tracker.testing.tables import OneAtATime
 
 __all__ = ["Change", "Dispatch", "through"]
 

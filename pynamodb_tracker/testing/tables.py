@@ -1,4 +1,4 @@
-"""For tests: a table in memory, on moto, and a stopped clock; both are also pytest fixtures."""
+"""A table in memory, on moto, and a stopped clock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.task.task import Task
-
-__all__ = ["StoppedClock", "local_table", "stopped_clock"]
 
 T = TypeVar("T", bound=Task)
 

@@ -1,0 +1,242 @@
+"""Events as AWS delivers them to a Lambda function, with the contents that a test gives them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote_plus
+
+Event = dict[str, Any]
+
+_ACCOUNT = "123456789012"
+_REGION = "us-east-1"
+_TIME = "2026-11-21T12:00:00Z"
+_MILLISECONDS = 1_795_262_400_000
+
+
+def _arn(service: str, resource: str) -> str:
+    return f"arn:aws:{service}:{_REGION}:{_ACCOUNT}:{resource}"
+
+
+def _text(content: object) -> str:
+    return content if isinstance(content, str) else json.dumps(content)
+
+
+def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] | None = None) -> Event:
+    """Return messages of SQS with the ids "m-1", "m-2" and so on; a body that is not text is sent as JSON.
+
+    If the name of the queue ends with .fifo, `group` is the message group of all messages, or has one for each.
+    https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
+    """
+    fifo = queue.endswith(".fifo")
+    groups = [group or "group"] * len(bodies) if isinstance(group, str | None) else group
+    records = []
+    for number, (body, name) in enumerate(zip(bodies, groups, strict=True), 1):
+        order = {"MessageGroupId": name, "SequenceNumber": f"1884949675{number:010}"} if fifo or group else {}
+        records.append(
+            {
+                "messageId": f"m-{number}",
+                "receiptHandle": "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a",
+                "body": _text(body),
+                "attributes": {
+                    "ApproximateReceiveCount": "1",
+                    "SentTimestamp": str(_MILLISECONDS),
+                    "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+                    "ApproximateFirstReceiveTimestamp": str(_MILLISECONDS + 1),
+                    **order,
+                },
+                "messageAttributes": {},
+                "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
+                "eventSource": "aws:sqs",
+                "eventSourceARN": _arn("sqs", queue),
+                "awsRegion": _REGION,
+            }
+        )
+    return {"Records": records}
+
+
+def sns_event(message: object, *, topic: str = "topic") -> Event:
+    """Return a notification of SNS; a message that is not text is sent as JSON.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html
+    """
+    notification: Event = {
+        "Type": "Notification",
+        "MessageId": "95df01b4-ee98-5cb9-9903-4c221d41eb5e",
+        "TopicArn": _arn("sns", topic),
+        "Subject": None,
+        "Message": _text(message),
+        "Timestamp": _TIME,
+        "SignatureVersion": "1",
+        "Signature": "tcc6faL2yUC6dgZdmrwh1Y4cGa/ebXEkAi6RibDsvpi+tE/1+82j",
+        "SigningCertUrl": f"https://sns.{_REGION}.amazonaws.com/SimpleNotificationService.pem",
+        "UnsubscribeUrl": f"https://sns.{_REGION}.amazonaws.com/?Action=Unsubscribe",
+        "MessageAttributes": {},
+    }
+    subscription = _arn("sns", f"{topic}:21be56ed-a058-49f5-8c98-aedd2564c486")
+    record = {"EventVersion": "1.0", "EventSubscriptionArn": subscription, "EventSource": "aws:sns"}
+    return {"Records": [{**record, "Sns": notification}]}
+
+
+def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreated:Put") -> Event:
+    """Return notifications of S3 about objects; their keys are URL-encoded, as those of S3 are.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+    """
+    records = [
+        {
+            "eventVersion": "2.1",
+            "eventSource": "aws:s3",
+            "awsRegion": _REGION,
+            "eventTime": _TIME,
+            "eventName": event_name,
+            "userIdentity": {"principalId": "EXAMPLE"},
+            "requestParameters": {"sourceIPAddress": "127.0.0.1"},
+            "responseElements": {"x-amz-request-id": "EXAMPLE123456789", "x-amz-id-2": "EXAMPLE123/5678"},
+            "s3": {
+                "s3SchemaVersion": "1.0",
+                "configurationId": "orders",
+                "bucket": {
+                    "name": bucket,
+                    "ownerIdentity": {"principalId": "EXAMPLE"},
+                    "arn": f"arn:aws:s3:::{bucket}",
+                },
+                "object": {
+                    "key": quote_plus(key),
+                    "size": 1024,
+                    "eTag": "0123456789abcdef0123456789abcdef",
+                    "sequencer": f"0A1B2C3D4E5F67{number:04}",
+                },
+            },
+        }
+        for number, key in enumerate(keys, 1)
+    ]
+    return {"Records": records}
+
+
+def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", detail_type: str = "detail-type") -> Event:
+    """Return an event of EventBridge.
+
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-events-structure.html
+    """
+    return {
+        "version": "0",
+        "id": "17793124-05d4-b198-2fde-7ededc63b103",
+        "detail-type": detail_type,
+        "source": source,
+        "account": _ACCOUNT,
+        "time": _TIME,
+        "region": _REGION,
+        "resources": [],
+        "detail": dict(detail),
+    }
+
+
+def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "key") -> Event:
+    """Return records of Kinesis with the sequence numbers "s-1", "s-2" and so on; what is not bytes is put as JSON.
+
+    https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html
+    """
+    records = [
+        {
+            "kinesis": {
+                "kinesisSchemaVersion": "1.0",
+                "partitionKey": partition_key,
+                "sequenceNumber": f"s-{number}",
+                "data": base64.b64encode(each if isinstance(each, bytes) else json.dumps(each).encode()).decode(),
+                "approximateArrivalTimestamp": _MILLISECONDS / 1000,
+            },
+            "eventSource": "aws:kinesis",
+            "eventVersion": "1.0",
+            "eventID": f"shardId-000000000006:s-{number}",
+            "eventName": "aws:kinesis:record",
+            "invokeIdentityArn": f"arn:aws:iam::{_ACCOUNT}:role/lambda-role",
+            "awsRegion": _REGION,
+            "eventSourceARN": _arn("kinesis", f"stream/{stream}"),
+        }
+        for number, each in enumerate(data, 1)
+    ]
+    return {"Records": records}
+
+
+def dynamodb_event(
+    *items: Mapping[str, Any], keys: Sequence[str], table: str = "table", event_name: str = "INSERT"
+) -> Event:
+    """Return records of a DynamoDB stream, with the sequence numbers "s-1", "s-2" and so on, about plain items.
+
+    `keys` names the key attributes of the table. An item that was removed is the old image, any other the new one.
+    https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
+    """
+    image = "OldImage" if event_name == "REMOVE" else "NewImage"
+    records = []
+    for number, item in enumerate(items, 1):
+        stored = {name: _stored(value) for name, value in item.items()}
+        records.append(
+            {
+                "eventID": f"{number:032x}",
+                "eventVersion": "1.1",
+                "eventName": event_name,
+                "eventSource": "aws:dynamodb",
+                "awsRegion": _REGION,
+                "eventSourceARN": _arn("dynamodb", f"table/{table}/stream/2026-11-21T12:00:00.000"),
+                "dynamodb": {
+                    "ApproximateCreationDateTime": _MILLISECONDS // 1000,
+                    "Keys": {name: stored[name] for name in keys},
+                    image: stored,
+                    "SequenceNumber": f"s-{number}",
+                    "SizeBytes": 26,
+                    "StreamViewType": "NEW_AND_OLD_IMAGES",
+                },
+            }
+        )
+    return {"Records": records}
+
+
+def _stored(value: object) -> dict[str, Any]:
+    """Return a value in DynamoDB's form, as JSON has it."""
+    if value is None or isinstance(value, bool):
+        return {"NULL": True} if value is None else {"BOOL": value}
+    if isinstance(value, int | float | Decimal):
+        return {"N": str(value)}
+    if isinstance(value, bytes):
+        return {"B": base64.b64encode(value).decode()}
+    if isinstance(value, Mapping):
+        return {"M": {name: _stored(each) for name, each in value.items()}}
+    if isinstance(value, list | tuple):
+        return {"L": [_stored(each) for each in value]}
+    if isinstance(value, str):
+        return {"S": value}
+    raise TypeError(
+        f"a value of an item is text, a number, bytes, a list, a mapping, True, False or None, not {value!r}"
+    )
+
+
+def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_managed: bool = False) -> Event:
+    """Return records of one partition of a Kafka topic, with the offsets 0, 1 and so on; None is a tombstone.
+
+    What is not bytes is sent as JSON. The cluster is one of Amazon MSK, unless it is `self_managed`.
+    https://docs.aws.amazon.com/lambda/latest/dg/with-msk.html
+    """
+    records: list[Event] = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": _MILLISECONDS,
+            "timestampType": "CREATE_TIME",
+            "key": base64.b64encode(b"key").decode(),
+            "value": None
+            if value is None
+            else base64.b64encode(value if isinstance(value, bytes) else json.dumps(value).encode()).decode(),
+            "headers": [],
+        }
+        for offset, value in enumerate(values)
+    ]
+    broker = "b-1.cluster.kafka.us-east-1.amazonaws.com:9092"
+    event: Event = {"bootstrapServers": broker, "records": {f"{topic}-{partition}": records}}
+    if self_managed:
+        return {"eventSource": "SelfManagedKafka", **event}
+    return {"eventSource": "aws:kafka", "eventSourceArn": _arn("kafka", "cluster/cluster/751d2973"), **event}
