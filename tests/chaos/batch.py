@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from dataclasses import replace
 from typing import Any
 
 from tests.chaos.block import Block
@@ -59,4 +60,5 @@ class Batch:
         draw = self.settings.drawn("script", self.log.worker, number)
         while (drawn := script(self.settings, draw)).ending in {"interrupt", "exit"}:
             continue
-        return drawn
+        # The child of a fork would go on with the batch.
+        return replace(drawn, interrupt=None, deeds=tuple(deed for deed in drawn.deeds if deed.kind != "fork"))

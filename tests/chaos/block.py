@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
-from pynamodb_tracker import GiveUp, LockLostError, RetryLater, clock
+from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TrackerError, clock
 from tests.chaos.events import Log
+from tests.chaos.forks import KINDS, fork
+from tests.chaos.interrupts import Interrupts, comes_from_nowhere
 from tests.chaos.ledger import PROGRESS, SUCCESS, Ledger, is_booked
-from tests.chaos.outcomes import Boom, end_after, is_of_the_network, of_write, outcome
+from tests.chaos.outcomes import Boom, end_after, end_of_interrupted, is_announced, is_of_the_network, of_write, outcome
 from tests.chaos.records import append, is_whole, records
 from tests.chaos.script import Deed, Script
 
@@ -43,17 +46,28 @@ class Block:
     """How the block ended: succeed, fail, give_up or release; nothing until it does."""
     unbooked: PynamoDBException | None = None
     """What came of the transaction that was to record the success, where that was an error."""
+    claimed: bool = False
+    """Whether the block began."""
+    interrupted: str = ""
+    """How the block ends because of an exception out of nowhere that was raised in it: fail or release."""
+    forked: bool = False
+    """Whether this is the child of a fork, which writes no history of its parent's run."""
 
-    def run(self) -> None:
+    def run(self, interrupts: Interrupts) -> None:
         """Claim the task, carry out the script, and tell what became of it."""
         self.tell("claim", step=self.step.name)
         try:
-            with self._start() as ctx:
+            with interrupts.during(self.script.interrupt), self._start() as ctx:
                 self.inside(ctx)
         except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
-            self.left(error)
+            if not self.forked:
+                self.left(error, interrupts)
         else:
-            self.ended("ok")
+            if not self.forked:
+                self.ended("ok")
+        finally:
+            if self.forked:
+                os._exit(0)
 
     def tell(self, kind: str, **facts: Any) -> None:
         """Add a line about this run."""
@@ -68,17 +82,26 @@ class Block:
 
     def inside(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
+        self.claimed = True
         # Before the data is accessed: its chunks may have to be read, and that may fail.
         self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
             for deed in self.script.deeds:
                 self._do(ctx, deed)
+                if self.forked:
+                    return
             self._end(ctx)
-        except BaseException:
-            if not self.ending:
-                self._ends("fail")
+        except BaseException as error:
+            if not self.forked:
+                self._raised(error)
             raise
+
+    def _raised(self, error: BaseException) -> None:
+        if comes_from_nowhere(error):
+            self.interrupted = "release" if isinstance(error, KeyboardInterrupt) else "fail"
+        if not self.ending:
+            self._ends(self.interrupted or "fail")
 
     def _do(self, ctx: Any, deed: Deed) -> None:
         match deed.kind:
@@ -92,8 +115,18 @@ class Block:
                 self._write("extend", lambda: ctx.extend_lock(timedelta(seconds=deed.amount)))
             case "commit":
                 self._commit(ctx)
+            case "fork":
+                self._fork(ctx, KINDS[int(deed.amount)])
             case other:
                 raise ValueError(f"a script has no {other}")
+
+    def _fork(self, ctx: Any, kind: str) -> None:
+        self.tell("fork", what=kind)
+        parent = os.getpid()
+        try:
+            fork(self.log, ctx, self.task_id, self.number, kind)
+        finally:
+            self.forked = os.getpid() != parent
 
     def _record(self, ctx: Any, size: int) -> None:
         self.records += 1
@@ -159,21 +192,42 @@ class Block:
                 self.unbooked = error
             raise
 
-    def _ends(self, what: str) -> None:
+    def _ends(self, what: str, *, at: float | None = None) -> None:
         """Write that the end is about to be recorded."""
         self.ending = what
-        self.tell("write", what=what, records=self.records if what == "succeed" else 0)
+        self.log.tell(
+            "write", self.task_id, self.number, at=at, what=what, records=self.records if what == "succeed" else 0
+        )
 
-    def left(self, error: BaseException) -> None:
+    def left(self, error: BaseException, interrupts: Interrupts | None = None) -> None:
         """Write what an error of the run says about it."""
+        struck_at = None if interrupts is None else interrupts.struck_at
+        if interrupts and struck_at and comes_from_nowhere(error) and not isinstance(error, TrackerError):
+            self._interrupted(error, interrupts, struck_at)
+            return
         came = outcome(error)
         if came == "crash":
             self.tell("crash", trace="".join(traceback.format_exception(error))[-2000:])
         else:
-            self.ended(came, why=type(getattr(error, "cause", None) or error).__name__)
+            self.ended(came, why=type(getattr(error, "cause", None) or error).__name__, announced=is_announced(error))
 
-    def ended(self, came: str, **facts: str) -> None:
+    def _interrupted(self, error: BaseException, interrupts: Interrupts, at: float) -> None:
+        kind = type(error).__name__
+        if not self.claimed:
+            self.tell("refused", outcome="unknown", announced=is_announced(error), interrupt=kind)
+            return
+        if any(frame.f_code is Block.inside.__code__ for frame, _ in traceback.walk_tb(error.__traceback__)):
+            self._raised(error)
+        if not self.ending:
+            self._ends("fail", at=at)
+        logged = interrupts.was_logged(self.task_id)
+        what, came = end_of_interrupted(error, self.interrupted or self.ending, logged=logged)
+        self.tell("written", outcome=came, what=what, interrupt=kind)
+
+    def ended(self, came: str, **facts: Any) -> None:
         """Write the result of the end; for a run that never began, what is known about its claim."""
+        if self.interrupted:  # and the exception was skipped, once it was recorded
+            facts["what"] = self.interrupted
         if self.unbooked is not None:
             what, came = end_after(self.unbooked)
             facts["what"] = what

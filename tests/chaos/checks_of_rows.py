@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -83,6 +84,33 @@ def ends_are_remembered(history: History, final: Final) -> Iterator[str]:
                 yield f"fence {fence} of {task} counts as finished, and its run never ended"
 
 
+def losses_are_true(history: History, final: Final) -> Iterator[str]:
+    """Expect that a claim whose task a person has released, or whose end was told as lost, is among the unfinished."""
+    for runs in history.of_tasks().values():
+        for run in runs:
+            row = final.rows.get(run.task)
+            if row is None or run.fence in row.unfinished or len(row.unfinished) >= REMEMBERED_FENCES:
+                continue
+            if run.released < math.inf:
+                yield f"{run} was released by a person, and counts as finished"
+            if run.end and run.end.outcome == "lost":
+                yield f"the {run.end.what} of {run} was told as lost, and counts as finished"
+
+
+def locks_of_nobody_are_announced(history: History, final: Final) -> Iterator[str]:
+    """Expect that a claim that nobody had is one of those whose error said so, or whose worker died meanwhile.
+
+    A claim that was refused may be applied later, if a copy of it is still on its way.
+    """
+    by_task = history.of_tasks()
+    possible = Counter(run.task for run in history.runs if run.outcome == "refused")
+    possible += Counter(run.task for run in history.runs if run.outcome == "unknown" and run.announced)
+    for task, row in final.rows.items():
+        nobodys = set(row.unfinished) - {run.fence for run in by_task.get(task, [])}
+        if len(nobodys) > possible[task]:
+            yield f"the fences {sorted(nobodys)} of {task} are of nobody, and {possible[task]} claims may have left one"
+
+
 def the_index_is_exact(_: History, final: Final) -> Iterator[str]:
     """Expect that the index has exactly what the rows say, under the keys of their states, with times in order."""
     rows = Counter(row.entry for row in final.rows.values())
@@ -134,6 +162,8 @@ CHECKS = (
     nothing_is_ignored_without_a_reason,
     counts_are_within_bounds,
     ends_are_remembered,
+    losses_are_true,
+    locks_of_nobody_are_announced,
     the_index_is_exact,
     queries_agree_with_the_rows,
     chunks_are_bounded,

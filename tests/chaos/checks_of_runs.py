@@ -27,6 +27,8 @@ def fences_are_unique(history: History) -> Iterator[str]:
 def one_owner_at_a_time(history: History) -> Iterator[str]:
     """Expect that nobody held a lock, by the own clock, when a later claim was known to have been taken."""
     for run, taken, taker in with_takers(history):
+        if run.released < math.inf or history.doubtful[run.task] > 0:
+            continue  # its worker was taken for dead: it still believes that it holds the task, as it was told
         for at, held in run.effects:
             if held and at > taken:
                 yield f"{run} still held its lock {at - taken:.3f} s after {taker} had taken the task"
@@ -39,6 +41,21 @@ def losers_write_nothing(history: History) -> Iterator[str]:
             if write.outcome == "ok" and write.invoked > taken:
                 late = write.invoked - taken
                 yield f"the {write.what} of {run}, sent {late:.3f} s after {taker} had taken the task, was acknowledged"
+
+
+def released_runs_record_nothing(history: History) -> Iterator[str]:
+    """Expect that no end of a run is acknowledged that a person released, nor a write that was sent after that."""
+    for run in history.runs:
+        for write in run.writes:
+            if write.outcome == "ok" and (
+                write.invoked > run.released or (write is run.end and run.released < math.inf)
+            ):
+                yield f"the {write.what} of {run} was acknowledged, and a person had released its task"
+
+
+def children_of_forks_write_nothing(history: History) -> Iterator[str]:
+    """Expect that every write is refused in a process that its parent forked inside of a block."""
+    yield from history.children
 
 
 def no_success_is_repeated(history: History) -> Iterator[str]:
@@ -113,6 +130,8 @@ CHECKS = (
     fences_are_unique,
     one_owner_at_a_time,
     losers_write_nothing,
+    released_runs_record_nothing,
+    children_of_forks_write_nothing,
     no_success_is_repeated,
     no_step_is_skipped,
     attempts_are_counted,

@@ -24,7 +24,8 @@ class Event:
     run: int
     """Which run of that process, from 1; 0 where it is about none."""
     kind: str
-    """claim, claimed, refused, seen, effect, write, written, crash, torn, create, created, reopen, ignore."""
+    """claim, claimed, refused, seen, effect, write, written, crash, torn, create, created, reopen, ignore, release,
+    released, kept, fork, child."""
     task: str
     facts: dict[str, Any]
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tests.chaos.crew import Crew
 from tests.chaos.settings import Settings
 
 __all__ = ["Blow", "Nemesis", "blows"]
+
+
+SEEN = 0.4
+"""Of how many that are killed or frozen a person frees the tasks."""
 
 
 @dataclass(frozen=True, order=True)
@@ -49,9 +53,12 @@ def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[fl
 class Nemesis:
     """Deals the blows of a run when their time has come, and counts those that hit."""
 
-    def __init__(self, settings: Settings, crew: Crew) -> None:
+    def __init__(self, settings: Settings, crew: Crew, found: Callable[[int], object]) -> None:
+        """`found` is called with the process id of some of those that were killed or frozen: a person has seen it."""
         self.counts: Counter[str] = Counter()
         self._crew = crew
+        self._found = found
+        self._draw = settings.drawn("people")
         self._left = blows(settings)
         self._frozen = set[int]()
 
@@ -64,6 +71,7 @@ class Nemesis:
         """Deal every blow that is due after so many seconds."""
         while self._left and self._left[0].at <= passed:
             blow = self._left.pop(0)
+            pid = self._crew.processes[blow.worker].pid
             match blow.kind:
                 case "kill":
                     self.counts["kill"] += 1
@@ -79,3 +87,5 @@ class Nemesis:
                     self.counts["wake"] += 1
                     self._frozen.remove(blow.worker)
                     self._crew.wake(blow.worker)
+            if blow.kind != "wake" and self._draw.random() < SEEN:
+                self._found(pid)

@@ -9,7 +9,15 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
 from tests.chaos.faults import CODES
 
-__all__ = ["Boom", "end_after", "is_of_the_network", "of_write", "outcome"]
+__all__ = [
+    "Boom",
+    "end_after",
+    "end_of_interrupted",
+    "is_announced",
+    "is_of_the_network",
+    "of_write",
+    "outcome",
+]
 
 UNRECORDED = "could not record"
 """What the library notes on an exception of the block that it could not put on record."""
@@ -17,6 +25,8 @@ UNSURE = "may have been applied"
 """What it notes on the error of a transaction of which nobody knows whether it was applied."""
 KEPT = "had recorded the success"
 """What it notes on an error that leaves a block whose success a transaction has recorded."""
+LOCKED = ("may still be locked",)
+"""What it notes on the error of a claim after which the task may be locked, with no worker on it."""
 CANCELLED = "TransactionCanceledException"
 PASSING = {"TransactionConflict", "ThrottlingError"}
 """Why a transaction may be cancelled here; that a lock is lost is another error, and the ledger has no conditions."""
@@ -59,6 +69,18 @@ def end_after(error: PynamoDBException) -> tuple[str, str]:
     if not _notes(error, UNRECORDED):
         return "fail", "ok"
     return "succeed" if _notes(error, UNSURE) else "fail", "unknown"
+
+
+def end_of_interrupted(error: BaseException, what: str, *, logged: bool) -> tuple[str, str]:
+    """Return how a run ended from which an exception out of nowhere left, and the outcome of that."""
+    if _notes(error, KEPT):
+        return "succeed", "ok"
+    return what, "unknown" if logged or _notes(error, UNRECORDED) else "ok"
+
+
+def is_announced(error: BaseException) -> bool:
+    """Return whether the error of a claim says that the task may be locked, with no worker on it."""
+    return any(_notes(error, told) for told in LOCKED)
 
 
 def is_of_the_network(error: PynamoDBException) -> bool:

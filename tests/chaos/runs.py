@@ -40,6 +40,8 @@ class Run:
     outcome: str = "unknown"
     """Of the claim: ok, refused, lost (taken, but over before the block began), unknown."""
     why: str = ""
+    announced: bool = True
+    """Whether the task may be locked with no worker on it: the error said so, or the worker died before it was told."""
     fence: int = 0
     attempt: int = 0
     claimed: float = math.inf
@@ -52,6 +54,8 @@ class Run:
     effects: list[tuple[float, bool]] = field(default_factory=list)
     """When the block did something, and whether its lock was not over by its own clock."""
     writes: list[Write] = field(default_factory=list)
+    released: float = math.inf
+    """When it was known that a person had released its task."""
 
     def __str__(self) -> str:
         return f"{self.step} of {self.task} by {self.worker}/{self.number} (fence {self.fence})"
@@ -92,7 +96,13 @@ class History:
     asked: set[str] = field(default_factory=set)
     """Tasks whose creation was sent."""
     orders: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """By task, what a person ordered: reopen, ignore."""
+    """By task, what a person ordered: reopen, ignore, release."""
+    releases: dict[tuple[str, int], float] = field(default_factory=dict)
+    """By task and fence, when it was known that this claim had been released by a person."""
+    doubtful: Counter[str] = field(default_factory=Counter)
+    """By task, of how many releases nobody knows which claim they have released, if any."""
+    children: list[str] = field(default_factory=list)
+    """Children of forks that have written something."""
     crashes: list[str] = field(default_factory=list)
     """Errors that no block and no refusal explains."""
     torn: list[str] = field(default_factory=list)
@@ -108,8 +118,12 @@ class History:
                     history.asked.add(event.task)
                 case "created":
                     history.created.add(event.task)
-                case "reopen" | "ignore":
-                    history.orders[event.task].add(event.kind)
+                case "reopen" | "ignore" | "release" | "kept" | "released":
+                    history._add_order(event)
+                case "child" if event.facts["wrote"]:
+                    history.children.append(f"{event}")
+                case "child" | "fork":
+                    pass
                 case "crash":
                     history.crashes.append(f"{event}")
                 case "torn":
@@ -120,7 +134,19 @@ class History:
                     history.runs.append(run)
                 case _:
                     _fold(runs[event.worker, event.run], event)
-        return history
+        return history._with_releases()
+
+    def _with_releases(self) -> History:
+        for run in self.runs:
+            run.released = self.releases.get((run.task, run.fence), math.inf)
+        return self
+
+    def _add_order(self, event: Event) -> None:
+        if event.kind in {"release", "released", "kept"}:
+            self.doubtful[event.task] += 1 if event.kind == "release" else -1
+        if event.kind == "released":
+            self.releases[event.task, event.facts["fence"]] = event.time
+        self.orders[event.task].add(event.kind)
 
     def of_tasks(self) -> dict[str, list[Run]]:
         """Return the runs whose claim was acknowledged, by task, in the order of their fences."""
@@ -143,6 +169,7 @@ def _fold(run: Run, event: Event) -> None:
             run.fence, run.attempt = facts["fence"], facts["attempt"]
         case "refused":
             run.outcome, run.why = facts["outcome"], facts.get("why", "")
+            run.announced = facts.get("announced", True)
         case "seen":
             run.seen, run.whole, run.looked = [(f, n) for f, n in facts["seen"]], facts["whole"], True
         case "effect":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from tests.chaos import forks
+from tests.chaos.interrupts import Interrupt
 from tests.chaos.settings import Settings
 
 __all__ = ["Deed", "Script", "healthy", "script"]
@@ -12,6 +14,8 @@ __all__ = ["Deed", "Script", "healthy", "script"]
 _ENDINGS = {"succeed": 75, "boom": 12, "later": 6, "give_up": 2, "interrupt": 3, "exit": 2}
 _SIZES = {(10, 200): 845, (2_000, 60_000): 150, (550_000, 700_000): 5}
 """Bytes of text: in the row, in one overflow chunk, and in several."""
+INTERRUPTED, FORKED = 0.25, 0.08
+"""How many runs in one are interrupted by an exception out of nowhere, unless they have ended before; how many fork."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +23,9 @@ class Deed:
     """One thing that a block does."""
 
     kind: str
-    """record, save, extend, commit, or rest."""
+    """record, save, extend, commit, fork, or rest."""
     amount: float = 0
-    """Bytes of a record's text; seconds of a rest, or of a lock's extension."""
+    """Bytes of a record's text; seconds of a rest, or of a lock's extension; what the child of a fork does."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Script:
     detailed: bool = True
     skip_error: bool = False
     heartbeat: bool = False
+    interrupt: Interrupt | None = None
 
 
 def script(settings: Settings, draw: random.Random) -> Script:
@@ -48,12 +53,15 @@ def script(settings: Settings, draw: random.Random) -> Script:
     if draw.random() < settings.long_runs / 100:
         longer = settings.lock_seconds + settings.margin_seconds + draw.uniform(0.3, 3)
         deeds.insert(draw.randrange(len(deeds) + 1), Deed("rest", longer))
+    if draw.random() < FORKED:
+        deeds.insert(draw.randrange(len(deeds) + 1), Deed("fork", draw.randrange(len(forks.KINDS))))
     return Script(
         tuple(deeds),
         ending,
         detailed=draw.random() < 0.8,
         skip_error=draw.random() < 0.2,
         heartbeat=draw.random() < 0.3,
+        interrupt=Interrupt.drawn(draw) if draw.random() < INTERRUPTED else None,
     )
 
 

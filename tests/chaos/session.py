@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tests.chaos.faults import Faults, Wire
 from tests.chaos.final import Final
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.outcomes import outcome
+from tests.chaos.people import release_all_of
 from tests.chaos.pipeline import close, parcels
 from tests.chaos.runs import History
 from tests.chaos.settings import Settings
@@ -58,8 +60,9 @@ def run(endpoint: str, settings: Settings) -> Outcome:
         folder = Path(name)
         wire.rule = faults = Faults(settings)
         with crew(settings, wire.endpoint, folder) as workers:
-            nemesis = Nemesis(settings, workers)
-            _chaos(wire, faults, workers, nemesis)
+            with _person(wire, settings, folder) as found:
+                nemesis = Nemesis(settings, workers, found)
+                _chaos(wire, faults, workers, nemesis)
             calm = _calm(endpoint, wire, workers)
         events = read(folder)
         history, final = History.of(events), snapshot(endpoint, settings)
@@ -112,6 +115,16 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
             workers.end()
         finally:
             faults.stop()
+    log.close()
+    close(order)
+
+
+@contextmanager
+def _person(wire: Wire, settings: Settings, folder: Path) -> Iterator[Callable[[int], object]]:
+    """Yield what a person does who finds a worker dead, or takes it for dead; each takes a while."""
+    order, log, numbers = parcels(wire.endpoint, settings), Log(folder, "person"), itertools.count(1)
+    with ThreadPoolExecutor(1) as person:
+        yield lambda pid: person.submit(release_all_of, log, next(numbers), order, pid)
     log.close()
     close(order)
 

@@ -16,6 +16,7 @@ __all__ = ["lines", "traces"]
 MOST_TOLD = 20
 """Violations that are told in full."""
 MOST_TRACES = 3
+ORDERS = {"reopen", "ignore", "release", "released"}
 
 
 def lines(outcome: Outcome) -> Iterator[str]:
@@ -26,7 +27,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     saves = Counter(f"{w.what} {w.outcome}" for run in runs for w in run.writes if w is not run.end)
     ended = Counter("succeeded" if row.code == END else "ignored" if row.code in IGNORED else "left" for row in rows)
     effects = Counter("under the lock" if held else "after its end" for run in runs for _, held in run.effects)
-    lives = {event.worker for event in outcome.events if event.worker != "creator"}
+    lives = {event.worker for event in outcome.events if event.worker not in {"creator", "person"}}
     skews = sorted(settings.skew_of(life).total_seconds() for life in lives) or [0.0]
     yield f"seed {settings.seed}: {outcome.requests} requests, {len(outcome.events)} events"
     yield f"{settings.workers} workers with {len(lives)} lives; clocks wrong by {skews[0]:+.2f} to {skews[-1]:+.2f} s"
@@ -40,8 +41,13 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"ends: {_told(ends)}"
     yield f"other writes: {_told(saves)}"
     yield f"successes by a transaction: {_told(_booked(outcome))}"
-    orders = Counter(event.kind for event in outcome.events if event.kind in {"reopen", "ignore"})
+    orders = Counter(event.kind for event in outcome.events if event.kind in ORDERS)
     yield f"orders of a person: {_told(orders)}"
+    forks = Counter(event.facts["what"] for event in outcome.events if event.kind == "fork")
+    children = (event.facts for event in outcome.events if event.kind == "child")
+    tried = Counter(f"{facts['what']}: {facts.get('why', 'written')}" for facts in children)
+    yield f"forks: {_told(forks)}; writes that children tried: {_told(tried)}"
+    yield f"interrupted: {_told(_interrupted(outcome))}"
     yield f"overflow chunks of {len(outcome.final.chunks)} tasks; worked off in {outcome.calm:.1f} s"
     yield f"violations: {len(outcome.violations)}"
     for violation in outcome.violations[:MOST_TOLD]:
@@ -72,6 +78,15 @@ def _booked(outcome: Outcome) -> Counter[str]:
     for accounts in outcome.final.ledger.values():
         told["in the ledger"] += sum(len(marks) for account, marks in accounts.items() if account != PROGRESS)
     return told
+
+
+def _interrupted(outcome: Outcome) -> Counter[str]:
+    """Count the runs from which an exception out of nowhere left, by its class and what became of the run."""
+    ends = (event for event in outcome.events if "interrupt" in event.facts)
+    return Counter(
+        f"{event.facts['interrupt']} ({'claim' if event.kind == 'refused' else event.facts['outcome']})"
+        for event in ends
+    )
 
 
 def _told(counts: Counter[str]) -> str:

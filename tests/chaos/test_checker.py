@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import breaks, breaks_of_ledger, checks_of_data, checks_of_ledger, checks_of_rows, checks_of_runs
+from tests.chaos import (
+    breaks,
+    breaks_of_ledger,
+    breaks_of_people,
+    checks_of_data,
+    checks_of_ledger,
+    checks_of_rows,
+    checks_of_runs,
+)
 from tests.chaos.checker import violations
 from tests.chaos.events import Log, read
 from tests.chaos.faults import drawn
@@ -16,7 +24,8 @@ from tests.chaos.script import script
 from tests.chaos.settings import Settings
 from tests.chaos.story import Story, sound
 
-BREAKS = breaks.BREAKS | breaks_of_ledger.BREAKS
+PARTS = (breaks.BREAKS, breaks_of_ledger.BREAKS, breaks_of_people.BREAKS)
+BREAKS = [(promise, each) for part in PARTS for promise, many in part.items() for each in many]
 CHECKS = (*checks_of_runs.CHECKS, *checks_of_data.CHECKS, *checks_of_rows.CHECKS, *checks_of_ledger.CHECKS)
 
 
@@ -26,7 +35,7 @@ def test_a_history_without_a_fault_breaks_no_promise() -> None:
     assert violations(story.history, story.final) == []
 
 
-@pytest.mark.parametrize(("promise", "broken"), [(promise, each) for promise, many in BREAKS.items() for each in many])
+@pytest.mark.parametrize(("promise", "broken"), BREAKS)
 def test_a_broken_promise_is_found(promise: str, broken: Callable[[Story], None]) -> None:
     story = sound()
 
@@ -36,7 +45,7 @@ def test_a_broken_promise_is_found(promise: str, broken: Callable[[Story], None]
 
 
 def test_every_check_is_tried_on_a_history_that_it_refuses() -> None:
-    assert {check.__name__.replace("_", " ") for check in CHECKS} == BREAKS.keys()
+    assert {check.__name__.replace("_", " ") for check in CHECKS} == {promise for promise, _ in BREAKS}
 
 
 def test_a_success_without_an_answer_may_be_on_record_or_not() -> None:
@@ -57,6 +66,40 @@ def test_a_claim_without_an_answer_may_have_been_given_back() -> None:
 
     story.tell(9, "claim", step="deliver")
     story.history = story.history.of(story.events)
+
+    assert violations(story.history, story.final) == []
+
+
+def test_a_claim_whose_error_says_so_may_have_left_a_lock() -> None:
+    story = sound()
+    story.tell(9, "claim", step="deliver")
+    story.tell(9, "refused", outcome="unknown", announced=True)
+    story.history = story.history.of(story.events)
+    story.change(fence=6, unfinished=[1, 6])
+
+    assert violations(story.history, story.final) == []
+
+
+def test_a_released_worker_may_believe_that_it_holds_its_task() -> None:
+    story = sound()
+    story.run(1).effects.append((story.run(2).claimed + 1, True))
+    assert violations(story.history, story.final)
+
+    story.tell(9, "release", step="collect")
+    story.tell(9, "released", fence=1)
+    effects = story.run(1).effects
+    story.history = story.history.of(story.events)
+    story.run(1).effects = effects
+
+    assert violations(story.history, story.final) == []
+
+
+def test_nobody_knows_which_claim_a_release_without_an_answer_has_released() -> None:
+    story = sound()
+    story.run(1).effects.append((story.run(2).claimed + 1, True))
+    assert violations(story.history, story.final)
+
+    story.history.doubtful["parcel-0"] += 1
 
     assert violations(story.history, story.final) == []
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import TypeVar
 
 import pytest
-from botocore.exceptions import ClientError, ConnectionClosedError, ParamValidationError, ReadTimeoutError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    HTTPClientError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
 from pynamodb.exceptions import CancellationReason, TransactWriteError, UpdateError, VerboseClientError
 
 from pynamodb_tracker import LockLostError, TaskLockedError, ValueNotStorableError
-from tests.chaos.outcomes import KEPT, UNRECORDED, UNSURE, Boom, end_after, of_write, outcome
+from tests.chaos.interrupts import OutOfTime, comes_from_nowhere
+from tests.chaos.outcomes import KEPT, UNRECORDED, UNSURE, Boom, end_after, end_of_interrupted, of_write, outcome
 
 E = TypeVar("E", bound=Exception)
 
@@ -91,3 +98,30 @@ def test_a_transaction_was_not_applied_unless_its_error_says_so(what: str, error
 )
 def test_the_notes_say_how_a_run_ended_whose_transaction_failed(notes: list[str], expected: tuple[str, str]) -> None:
     assert end_after(noted(unheard(), *notes)) == expected
+
+
+def from_nowhere(*notes: str) -> OutOfTime:
+    return noted(OutOfTime(), *notes)
+
+
+@pytest.mark.parametrize(
+    ("error", "logged", "expected"),
+    [
+        (from_nowhere(), False, ("succeed", "ok")),
+        (from_nowhere(UNRECORDED), False, ("succeed", "unknown")),
+        (from_nowhere(), True, ("succeed", "unknown")),
+        (from_nowhere(KEPT), True, ("succeed", "ok")),
+    ],
+    ids=["no note", "a note", "a line in the log", "recorded before"],
+)
+def test_an_interrupted_end_is_on_record_unless_a_note_or_the_log_says_otherwise(
+    error: OutOfTime, *, logged: bool, expected: tuple[str, str]
+) -> None:
+    assert end_of_interrupted(error, "succeed", logged=logged) == expected
+
+
+def test_what_a_library_made_of_an_exception_from_nowhere_comes_from_nowhere() -> None:
+    error = UpdateError("no answer", HTTPClientError(error=OutOfTime()))
+    assert not comes_from_nowhere(error)
+    error.__cause__ = OutOfTime()
+    assert comes_from_nowhere(error)

@@ -21,8 +21,10 @@ from pynamodb_tracker.transitions import lock as lock_module
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
+from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
+from tests.chaos.people import release
 from tests.chaos.pipeline import STEPS, parcels
 from tests.chaos.records import is_whole
 from tests.chaos.script import healthy, script
@@ -40,8 +42,10 @@ KEPT = 4
 """How many of them it tries before it asks again."""
 BATCHES = 0.05
 """How many actions in one are a batch."""
-ORDERS = 0.02
+ORDERS = 0.03
 """How many actions in one are a person's order."""
+RELEASES = 0.3
+"""How many of these free a task although its worker may be at it."""
 
 
 class SkewedClock(clock.Clock):
@@ -69,6 +73,7 @@ class Worker:
         self.todo: dict[str, list[str]] = {}
         """By step, what the index said when this worker looked last: by now others may have taken some of it."""
         self.ending = threading.Event()
+        self.interrupts = Interrupts()
 
     def work(self) -> None:
         """Run one script after the other until nobody holds the other end of standard input any more."""
@@ -100,7 +105,7 @@ class Worker:
             self.ending.wait(draw.uniform(0.02, 0.1))
             return
         plan = healthy(draw) if self.calm else script(self.settings, draw)
-        Block(self.log, number, step, task_id, plan, self.ledger).run()
+        Block(self.log, number, step, task_id, plan, self.ledger).run(self.interrupts)
 
     def _pick(self, step: Any, draw: random.Random) -> str | None:
         """Return a task that the index says is to be done, or, now and then, one that is not, or not yet."""
@@ -128,8 +133,13 @@ class Worker:
         return [task.task_id for task in found]
 
     def _order(self, number: int, step: Any, draw: random.Random) -> None:
-        """Do what a person does: reopen what was set aside, or set something aside."""
-        if draw.random() < 0.7:
+        """Do what a person does: reopen what was set aside, set something aside, or free what somebody works on."""
+        order = draw.random()
+        if order < RELEASES:
+            held = [task.task_id for task in step.in_progress.query(limit=LOOKED_AT)]
+            if held:
+                release(self.log, number, step, draw.choice(held))
+        elif order < RELEASES + 0.5:
             given_up = [task.task_id for task in step.ignored.query(limit=LOOKED_AT)]
             if given_up:
                 task_id = draw.choice(given_up)
@@ -147,7 +157,7 @@ class Worker:
 
 def start(settings: Settings, endpoint: str, folder: str, name: str, calm: str) -> None:
     """Be that worker until it is told to end."""
-    logging.disable()
+    logging.getLogger().addHandler(logging.NullHandler())
     if settings.without:
         from tests.chaos.guards import remove_guard  # noqa: PLC0415 - pytest with it, which other workers do without
 

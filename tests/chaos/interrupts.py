@@ -1,0 +1,136 @@
+"""Exceptions out of nowhere: raised in the main thread of a worker at a random moment of a run, once at most."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+__all__ = ["KINDS", "Interrupt", "Interrupts", "OutOfTime", "comes_from_nowhere"]
+
+LATEST = 0.4
+"""Seconds after the begin of a run at which it is interrupted at the latest; most have ended before."""
+
+
+class OutOfTime(Exception):  # noqa: N818 - what users raise in their handlers of signals has any name
+    """A time limit, as job queues raise it in the handler of a signal, or from another thread."""
+
+
+class Pressed(KeyboardInterrupt):
+    """Ctrl-C."""
+
+
+class Told(SystemExit):
+    """What a handler of SIGTERM raises."""
+
+
+class OutOfTimeFromAfar(OutOfTime):
+    """A time limit that another thread raises in this one."""
+
+
+KINDS: dict[str, type[BaseException]] = {
+    "ctrl_c": Pressed,
+    "system_exit": Told,
+    "time_limit": OutOfTime,
+    "asynchronous": OutOfTimeFromAfar,
+}
+
+
+def comes_from_nowhere(error: BaseException | None) -> bool:
+    """Return whether this is such an exception, or what a library has made of one."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, (Pressed, Told, OutOfTime)):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+class ErrorsLogged(logging.Handler):
+    """The tasks about which the library has logged an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.tasks: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the task that an error is about."""
+        self.tasks.add(getattr(record, "task_id", ""))
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """What is raised, and when."""
+
+    kind: str
+    after: float
+    """Seconds from the begin of the run."""
+
+    @classmethod
+    def drawn(cls, draw: random.Random) -> Interrupt:
+        """Draw one; half of them strike early, where a claim is."""
+        return cls(draw.choice(list(KINDS)), draw.uniform(0, LATEST if draw.random() < 0.5 else 0.03))
+
+
+class Interrupts:
+    """Raises what is asked for in the main thread, whose runs are entered by `during`."""
+
+    def __init__(self) -> None:
+        self._main = threading.get_ident()
+        self._guard = threading.Lock()
+        self._armed: type[BaseException] | None = None
+        self.struck_at: float | None = None
+        """When the last run was interrupted; None if it was not."""
+        self._errors = ErrorsLogged()
+        logging.getLogger("pynamodb_tracker").addHandler(self._errors)
+        signal.signal(signal.SIGUSR1, self._raise)
+
+    @contextmanager
+    def during(self, interrupt: Interrupt | None) -> Iterator[None]:
+        """Interrupt this block, unless it ends before."""
+        self.struck_at = None
+        self._errors.tasks.clear()
+        if interrupt is None:
+            yield
+            return
+        self._armed = KINDS[interrupt.kind]
+        timer = threading.Timer(interrupt.after, self._strike)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.disarm()
+
+    def was_logged(self, task_id: str) -> bool:
+        """Return whether an error about a task was logged since the begin of the last run."""
+        return task_id in self._errors.tasks
+
+    def disarm(self) -> None:
+        """Raise nothing more, what was raised and not delivered yet included."""
+        with self._guard:
+            self._armed = None
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._main), None)
+
+    def _strike(self) -> None:
+        with self._guard:
+            kind = self._armed
+            if kind is OutOfTimeFromAfar:
+                self._armed, self.struck_at = None, time.monotonic()
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._main), ctypes.py_object(kind))
+            elif kind is not None:
+                signal.pthread_kill(self._main, signal.SIGUSR1)
+
+    def _raise(self, *_: object) -> None:
+        kind, self._armed = self._armed, None
+        if kind is not None:
+            self.struck_at = time.monotonic()
+            raise kind

@@ -1,0 +1,44 @@
+"""What a person does: reopen what was set aside, set something aside, free the task of a worker taken for dead."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from pynamodb_tracker import TaskNotStartableError
+from tests.chaos.events import Log
+from tests.chaos.outcomes import outcome
+from tests.chaos.pipeline import STEPS
+
+__all__ = ["release", "release_all_of"]
+
+
+def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | None = None) -> None:
+    """Release a task, and write to the history which claim that was, as far as it is known."""
+    who = f"{log.worker}/{number}"
+    log.tell("release", task_id, number, step=step.name)
+    try:
+        task = step.release(task_id, reason="its worker seems to be dead", worker=worker, by=who)
+    except TaskNotStartableError:
+        log.tell("kept", task_id, number)
+        raise
+    mine = [entry for entry in task.errors if entry.worker == who]
+    if not mine:
+        log.tell("kept", task_id, number)
+    elif task.errors[-1] == mine[-1] and task.state == step.pending:  # otherwise it was claimed again since
+        log.tell("released", task_id, number, fence=task.fence)
+
+
+def release_all_of(log: Log, number: int, order: Any, pid: int) -> None:
+    """Release what a worker holds that a person has found dead, or frozen."""
+    for rule in STEPS:
+        step = getattr(order, rule.name)
+        try:
+            for task in step.in_progress.query(with_data=False):
+                if task.worker.endswith(f":{pid}"):
+                    release(log, number, step, task.task_id, worker=task.worker)
+        except TaskNotStartableError:
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            if outcome(error) != "unknown":
+                log.tell("crash", "", number, trace="".join(traceback.format_exception(error))[-2000:])
