@@ -50,17 +50,21 @@ def told(script: str) -> Any:
 
 @pytest.fixture(scope="module")
 def runs() -> list[dict[str, float]]:
-    told(MEASURE)  # writes what Python compiles, once
-    return [told(MEASURE) for _ in range(RUNS)]
+    return [told(MEASURE)]  # it writes what Python compiles, once
 
 
 @pytest.mark.parametrize(("what", "most"), [("tracker", MOST_MS), ("aws_lambda", MOST_MS_FOR_LAMBDA)])
 def test_the_import_takes_some_milliseconds_more_than_that_of_pynamodb(
     runs: list[dict[str, float]], what: str, most: float
 ) -> None:
-    # A machine that is busy for all of the runs is slow for all imports.
-    bound = max(most, most / MOST_MS * MOST_SHARE * least(runs, "pynamodb"))
-    assert least(runs, what) <= bound, f"beside {least(runs, 'pynamodb'):.1f} ms for PynamoDB"
+    while len(runs) < RUNS and least(runs, what) > bound(runs, most):
+        runs.append(told(MEASURE))
+    assert least(runs, what) <= bound(runs, most), f"beside {least(runs, 'pynamodb'):.1f} ms for PynamoDB"
+
+
+def bound(runs: list[dict[str, float]], most: float) -> float:
+    """Return what is allowed: a machine that is busy for all of the runs is slow for all imports."""
+    return max(most, most / MOST_MS * MOST_SHARE * least(runs, "pynamodb"))
 
 
 def least(runs: list[dict[str, float]], what: str) -> float:

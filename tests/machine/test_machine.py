@@ -45,7 +45,7 @@ def test_any_sequence_of_operations_agrees_with_the_model_on_moto() -> None:
         stack.enter_context(local_table(AppTask))
         given = stack.enter_context(world(AppTask))
         run_state_machine_as_test(
-            machine_in(given), settings=settings(SETTINGS, max_examples=30, stateful_step_count=40)
+            machine_in(given), settings=settings(SETTINGS, max_examples=10, stateful_step_count=40)
         )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest import mock
 
+import botocore.session
+import pynamodb.connection.base
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
@@ -15,9 +18,20 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.support.rows import client, keys
 
-__all__ = ["DynamoDBLocal", "Engine", "Moto"]
+__all__ = ["DynamoDBLocal", "Engine", "Moto", "shared_session", "sharing_a_session"]
 
 _MOST_WRITES = 25
+
+
+@functools.cache
+def shared_session() -> botocore.session.Session:
+    """Return one botocore session: loading its descriptions of AWS takes longer than most tests."""
+    return botocore.session.get_session()  # made after the import of moto, whose handlers it gets
+
+
+def sharing_a_session() -> AbstractContextManager[object]:
+    """Have every client of this process built from that session."""
+    return mock.patch.object(pynamodb.connection.base, "get_session", shared_session)
 
 
 class Engine(ABC):
@@ -38,7 +52,7 @@ class Moto(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
         """Have the tables in memory."""
-        with local_table(*tables), ExitStack() as stack:
+        with sharing_a_session(), local_table(*tables), ExitStack() as stack:
             for table in tables:
                 stack.callback(_close, table)
             yield cls(tables)
@@ -57,7 +71,7 @@ class DynamoDBLocal(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]], endpoint: str) -> Iterator[Engine]:
         """Create the tables, under unique names."""
-        with ExitStack() as stack:
+        with sharing_a_session(), ExitStack() as stack:
             for table in tables:
                 name = f"{table.Meta.table_name}-{uuid.uuid4().hex}"
                 stack.enter_context(mock.patch.multiple(table.Meta, host=endpoint, table_name=name))
