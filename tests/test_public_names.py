@@ -44,10 +44,20 @@ def test_the_public_names_are_exactly_these() -> None:
 
 
 def test_the_public_names_for_lambda_are_exactly_these() -> None:
-    names = ["LambdaContext", "Replies", "Reply", "TriggerName", "UnreadableEventError", "handles", "retry_handler"]
+    names = [
+        "LambdaContext",
+        "Replies",
+        "Reply",
+        "Result",
+        "ResultStatus",
+        "TriggerName",
+        "UnreadableEventError",
+        "handles",
+        "retry_handler",
+    ]
 
     assert sorted(aws_lambda.__all__) == names
-    objects = [getattr(aws_lambda, name) for name in names if name not in {"Reply", "TriggerName"}]
+    objects = [getattr(aws_lambda, name) for name in names if name not in {"Reply", "ResultStatus", "TriggerName"}]
     assert [each for each in objects if not inspect.getdoc(each)] == []
     assert issubclass(aws_lambda.UnreadableEventError, exceptions.TrackerError)
 

@@ -2,7 +2,18 @@
 
 from pynamodb_tracker.aws_lambda.handler import handles
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext
+from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
 from pynamodb_tracker.aws_lambda.retry import retry_handler
 from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName, UnreadableEventError
 
-__all__ = ["LambdaContext", "Replies", "Reply", "TriggerName", "UnreadableEventError", "handles", "retry_handler"]
+__all__ = [
+    "LambdaContext",
+    "Replies",
+    "Reply",
+    "Result",
+    "ResultStatus",
+    "TriggerName",
+    "UnreadableEventError",
+    "handles",
+    "retry_handler",
+]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TrackerError
@@ -20,13 +22,16 @@ from pynamodb_tracker.step.bound import BoundStep
 
 T = TypeVar("T", bound=TaskRow)
 
+Same = str | Sequence[str] | Callable[[Any], object]
+"""What tells a repeated delivery from another payload for the same task: paths, or a function of the payload."""
+
 _TOO_LATE = timedelta(seconds=1)
 """With less time left, no further record is started: it would only use up an attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRunner(Generic[T]):
-    """Runs the step for a record: finds its task, calls the function, and chooses the answer to a direct caller."""
+    """Runs the step for a record: finds its task, calls the function, and chooses the answer to a caller."""
 
     step: BoundStep[T]
     function: Callable[[ExecutionContext[T], Any], Any]
@@ -34,14 +39,18 @@ class RecordRunner(Generic[T]):
     payload: Callable[[Any], Any] | None
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]]
     replies: Replies
-    answer: Callable[[T], Any] | None
+    same: Same | None
+    store_answer: bool
+    answer: Callable[[Result[T]], Any] | None
     then: Queue | None
     threads: int
 
     def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> InvocationAttempt:
         """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
         payload = triggers.call_on(record.content, "payload", self.payload or trigger.payload)
-        attempt = InvocationAttempt(self.step, triggers.read_task_id(self.task_id, payload), invocation)
+        task_id = triggers.read_task_id(self.task_id, payload)
+        same = None if self.same is None else _read_same(self.same, payload)
+        attempt = InvocationAttempt(self.step, task_id, invocation, same=same, store_answer=self.store_answer)
         attempt.run(self.function, payload)
         if attempt.reason == "not_found" and self.create_if_missing:
             attempt.create_task(self._attributes_of(payload))
@@ -57,16 +66,32 @@ class RecordRunner(Generic[T]):
         attributes: Mapping[str, Any] = triggers.call_on(payload, "create_if_missing", self.create_if_missing)
         return attributes
 
-    def answer_to(self, attempt: InvocationAttempt) -> Any:
-        """Return what a direct caller gets; of an attempt that did not succeed, nothing that it assigned."""
-        task = attempt.task
-        if attempt.ctx is None or attempt.outcome == "succeeded":
-            if self.answer is not None and task is not None:
-                return self.answer(task)
-            if attempt.value is not None:
-                return attempt.value
+    def answer_to(self, result: Result[T]) -> Any:
+        """Return what a caller gets: what `answer` returns, or else the value of a success, or else the state."""
+        if self.answer is not None:
+            return self.answer(result)
+        if result.value is not None:
+            return result.value
+        task: Any = result.task
         state = None if task is None else str(task.state)
-        return {"task_id": attempt.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
+        return {"task_id": result.task_id, "use_case_id": self.step.model.tracker.use_case.name, "state": state}
+
+    def response_to(self, event: Any, result: Result[T]) -> dict[str, Any]:
+        """Return what an HTTP client gets; without `answer`, nothing of a task that has not succeeded."""
+        if self.answer is None and result.status != "succeeded":
+            return http.response(event, result, {"task_id": result.task_id, "error": result.status})
+        return http.response(event, result, self.answer_to(result))
+
+
+def _read_same(where: Same, payload: object) -> object:
+    """Return what tells a payload from another one for the same task; UnreadableEventError if it has none of that."""
+    if callable(where):
+        same = triggers.call_on(payload, "same", where)
+        if same is None:
+            raise UnreadableEventError(f"same returned None for {triggers.shape_of(payload)}")
+        return same
+    paths = (where,) if isinstance(where, str) else where
+    return {path: triggers.value_at(path, payload) for path in paths}
 
 
 class Delivery:
@@ -100,9 +125,14 @@ class Delivery:
             return {"batchItemFailures": self._run_batch(records), **triggers.state_of_window(event)}
         for record in records:
             self._run(record)
+        if self._trigger is triggers.HTTP and not self._attempts:
+            return self._runner.response_to(event, Result(status="unreadable", error=self._errors[0]))
         if self._errors:  # the trigger takes no answer about single records
             raise self._errors[0]
-        answers = [self._runner.answer_to(attempt) for attempt in self._attempts]
+        results = [attempt.result for attempt in self._attempts]
+        if self._trigger is triggers.HTTP:
+            return self._runner.response_to(event, results[0])
+        answers = [self._runner.answer_to(result) for result in results]
         return answers[0] if len(answers) == 1 else answers
 
     def _run_batch(self, records: list[Record]) -> list[dict[str, Any]]:

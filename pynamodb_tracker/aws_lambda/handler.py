@@ -2,15 +2,16 @@
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast, overload
 
-from pynamodb_tracker.arguments import check_parameters, check_threads, shown
+from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner
+from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner, Same
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationLog, LambdaContext, prepare_in_lambda
 from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
 from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -58,7 +59,9 @@ def handles(
     payload: Callable[[Any], Any] | None = None,
     create_if_missing: bool | Callable[[Any], Mapping[str, Any]] = False,
     replies: Replies | None = None,
-    answer: Callable[[T], Any] | None = None,
+    same: Same | None = None,
+    store_answer: bool = False,
+    answer: Callable[[Result[T]], Any] | None = None,
     then: str | None = None,
     threads: int = 1,
     metrics: bool | str = False,
@@ -73,7 +76,13 @@ def handles(
     event if it has no records; by default, the payload is the whole of it, for S3 an event with that record alone, and
     for messages, Kinesis and Kafka their content, read as JSON.
     `create_if_missing` creates a task on its first event, pending for this step; a function of the payload returns
-    its attributes. `replies` decide what is an error to the caller, and `answer` what a direct caller gets of the task.
+    its attributes. `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a
+    repeated event from another payload for the same task, which is refused with PayloadMismatchError.
+    A direct or HTTP caller gets what the function returns. With `store_answer`, that is stored with the success as JSON
+    of at most 262,144 bytes, and a repeated event gets it, too; without, that gets the id and the state of the task.
+    `answer`, a function of a Result, is called for every result that is not an error, and returns what the caller gets.
+    An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
+    the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.
     `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
     again if the event is redelivered; if that fails, the record has failed. A FIFO queue keeps the message group.
     `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
@@ -95,6 +104,8 @@ def handles(
             payload=payload,
             create_if_missing=create_if_missing,
             replies=Replies() if replies is None else replies,
+            same=same,
+            store_answer=store_answer,
             answer=answer,
             then=queue,
             threads=threads,
@@ -130,7 +141,7 @@ def _check(runner: RecordRunner[Any]) -> None:
     _check_is_no_handler(runner.function)
     check_threads(runner.threads)
     where: object = runner.task_id
-    if not (callable(where) or (isinstance(where, str) and all(where.split(".")))):
+    if not (callable(where) or _is_path(where)):
         raise TypeError(
             'task_id is keys with dots between them, such as "detail.order_id", or a function of the payload, '
             f"not {shown(where)}"
@@ -140,11 +151,23 @@ def _check(runner: RecordRunner[Any]) -> None:
             "create_if_missing is True, False, or a function of the payload that returns attributes, "
             f"not {shown(runner.create_if_missing)}"
         )
+    paths: object = (runner.same,) if isinstance(runner.same, str) else runner.same
+    is_paths = isinstance(paths, Sequence) and bool(paths)
+    if not (paths is None or callable(paths) or (is_paths and all(map(_is_path, cast("Sequence[object]", paths))))):
+        raise TypeError(
+            'same is a path, such as "detail.amount", several of them, or a function of the payload, '
+            f"not {shown(runner.same)}"
+        )
+    check_flags(store_answer=runner.store_answer)
     if not isinstance(runner.replies, Replies):
         raise TypeError(f"replies are Replies(...), not {shown(runner.replies)}")
     for name, function in {"payload": runner.payload, "answer": runner.answer}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} is a function, not {shown(function)}")
+
+
+def _is_path(where: object) -> bool:
+    return isinstance(where, str) and all(where.split("."))
 
 
 def _check_is_no_handler(function: Callable[..., Any]) -> None:

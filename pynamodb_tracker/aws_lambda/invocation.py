@@ -19,10 +19,13 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
+from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.step.bound import BoundStep
 
 log = logging.getLogger("pynamodb_tracker")
@@ -38,6 +41,7 @@ _REASONS: dict[type[TaskNotStartableError], Reason] = {
     exceptions.TaskLockedError: "locked",
     exceptions.TaskNotReadyError: "not_ready",
     exceptions.TaskNotFoundError: "not_found",
+    exceptions.PayloadMismatchError: "mismatch",
     exceptions.TaskIgnoredError: "ignored",
 }
 
@@ -46,9 +50,13 @@ _LEVELS: dict[Reason | None, int] = {
     "locked": logging.INFO,
     "not_ready": logging.INFO,
     "not_found": logging.WARNING,
+    "mismatch": logging.WARNING,
     "ignored": logging.WARNING,
 }
 """The level of the log for each reason why a task was not started; for any other it is ERROR."""
+
+_LOOK_AGAIN = timedelta(seconds=5)
+"""When a caller is advised to try again, at the latest, if another worker has the task."""
 
 _COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
 _MILLISECOND = timedelta(milliseconds=1)
@@ -122,7 +130,16 @@ def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None) -> None:
 class InvocationAttempt(TaskAttempt[Any]):
     """An attempt at a task within an invocation."""
 
-    def __init__(self, step: BoundStep[Any], task_id: str, invocation: Invocation) -> None:
+    def __init__(
+        self,
+        step: BoundStep[Any],
+        task_id: str,
+        invocation: Invocation,
+        *,
+        same: object = None,
+        store_answer: bool = False,
+    ) -> None:
+        """Start the task with `same`; with `store_answer`, what the function returns is stored with the success."""
         super().__init__(step._definition.codes, task_id)
         self.step = step
         self.duration = timedelta(0)
@@ -130,6 +147,8 @@ class InvocationAttempt(TaskAttempt[Any]):
         self.unsent: Exception | None = None
         """Why the message to the queue of the next step was not sent."""
         self._invocation = invocation
+        self._same = same
+        self._stores_answer = store_answer
         self._begun = clock.now()
 
     def run(self, function: Callable[..., object], *arguments: object) -> None:
@@ -138,12 +157,13 @@ class InvocationAttempt(TaskAttempt[Any]):
         Only KeyboardInterrupt leaves: after SystemExit, other records of the event are still to be run.
         """
 
-        def call(ctx: ExecutionContext[Any]) -> object:
+        def work(ctx: ExecutionContext[Any]) -> object:
             ctx.invocation = self._invocation.context
             return function(ctx, *arguments)
 
+        start = partial(self.step.start, lock_for=self._invocation.lock_for, same=self._same)
         with suppress(SystemExit):
-            self.execute(partial(self.step.start, lock_for=self._invocation.lock_for), call)
+            self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
         self.duration = clock.now() - self._begun
         if self.ctx is not None or self.is_broken:  # a table that does not answer takes as long the next time
             self._invocation.note_duration(self.duration)
@@ -198,6 +218,37 @@ class InvocationAttempt(TaskAttempt[Any]):
             if isinstance(self.error, kind):
                 return reason
         return None
+
+    @property
+    def result(self) -> Result[Any]:
+        """What became of the task for its caller, with nothing that an attempt assigned which did not succeed."""
+        repeated, status, task, value = self.reason == "succeeded", self.reason, self.task, None
+        if self.outcome == "succeeded":
+            status, value = "succeeded", self.value
+        elif repeated:
+            value = self.step.answer(task)
+        elif self.ctx is not None:
+            task = as_stored(task)
+        return Result(
+            status=status or "failed",
+            repeated=repeated,
+            task_id=self.task_id,
+            task=task,
+            value=value,
+            error=self.error,
+            retry_after=self._retry_after(task),
+        )
+
+    def _retry_after(self, task: Any) -> timedelta | None:
+        """Return when another try makes sense: a locked task may be done long before its lock expires."""
+        if task is None or self.reason not in ("locked", "not_ready", "failed"):
+            return None
+        wait = _LOOK_AGAIN
+        if task.status in (self.codes.pending, self.codes.failed):
+            wait = task.due_time - clock.now()
+        elif self.reason == "locked":
+            wait = min(task.lock_expire_time - clock.now(), _LOOK_AGAIN)
+        return max(wait, timedelta(0))
 
     @property
     def set_aside(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from urllib.parse import unquote_plus
 
 from pynamodb_tracker.arguments import check_task_id, shown
+from pynamodb_tracker.aws_lambda.http import is_request, read_request
 from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.exceptions import TrackerError
 
@@ -47,7 +48,7 @@ class Record:
 
 def read_task_id(where: TaskId, payload: object) -> str:
     """Return the task id that a payload has there; UnreadableEventError if it has none."""
-    found = call_on(payload, "task_id", where) if callable(where) else _value_at(where, payload)
+    found = call_on(payload, "task_id", where) if callable(where) else value_at(where, payload)
     if isinstance(where, str) and isinstance(found, str) and f".{where}".endswith(_URL_ENCODED):
         found = unquote_plus(found)
     try:
@@ -73,7 +74,8 @@ def call_on(value: object, name: str, function: Callable[[Any], Any]) -> Any:
         ) from error
 
 
-def _value_at(path: str, payload: object) -> object:
+def value_at(path: str, payload: object) -> object:
+    """Return what a payload has at a path of keys and indexes; UnreadableEventError if it has nothing there."""
     found = payload
     for key in path.split("."):
         if isinstance(found, Mapping) and key in found:
@@ -120,8 +122,9 @@ def kafka_value(record: Mapping[str, Any]) -> Any:
     return None if value is None else json.loads(base64.b64decode(value, validate=True))
 
 
-TriggerName = Literal["direct", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
-"""direct: a caller waits for the answer, such as a state machine of Step Functions. async: Lambda retries twice, and
+TriggerName = Literal["direct", "http", "async", "eventbridge", "s3", "sns", "sqs", "kinesis", "dynamodb", "kafka"]
+"""direct: a caller waits for the answer, such as a state machine of Step Functions. http: a client of API Gateway, of a
+function URL or of a load balancer waits for a response. async: Lambda retries twice, and
 then sends the event to a dead-letter queue or a destination; so it does for eventbridge, s3 and sns. sqs, kinesis,
 dynamodb (streams of tables) and kafka (Amazon MSK and self-managed clusters) deliver batches of records."""
 
@@ -133,7 +136,7 @@ BatchReply = Literal["report", "raise"]
 """report: a batch is answered with the records that failed, and only these are redelivered, which needs
 ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
 
-Reason = Literal["succeeded", "locked", "not_ready", "not_found", "ignored", "failed"]
+Reason = Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "failed"]
 """Why a task did not succeed in this invocation; the names of the fields of Replies."""
 
 
@@ -149,6 +152,8 @@ class Replies:
     """The task is not due yet, or an earlier step of it has not succeeded."""
     not_found: Reply | None = None
     """There is no such task."""
+    mismatch: Reply | None = None
+    """The task was started with another payload before; see `same`."""
     ignored: Reply | None = None
     """The task is ignored: it was before, or this attempt was its last one."""
     failed: Reply | None = None
@@ -183,11 +188,16 @@ _TO_CALLERS = Replies(
     locked="error",
     not_ready="error",
     not_found="error",
+    mismatch="error",
     ignored="error",
     failed="error",
     batch="report",
 )
 """For a caller that sees the error and decides what to do."""
+_TO_CLIENTS = Replies(
+    succeeded="done", locked="done", not_ready="done", not_found="done", mismatch="done", ignored="done", failed="done"
+).over(_TO_CALLERS)
+"""For a client that gets each of them as a status code; an error of the function is a server error without a body."""
 _TO_RETRIES = Replies(ignored="done").over(_TO_CALLERS)
 """For a trigger that delivers again after an error, which is no use for an ignored task."""
 
@@ -214,7 +224,7 @@ class Trigger:
     def records(self, event: object) -> list[Record]:
         """Return the records of an event; UnreadableEventError if this trigger has no such events."""
         if not self.sources:
-            if self is _EVENTBRIDGE and not _is_of_eventbridge(event):
+            if (self is _EVENTBRIDGE and not _is_of_eventbridge(event)) or (self is HTTP and not is_request(event)):
                 raise self._refusal(event)
             return [self.read(event)]
         found = _records_in(event)
@@ -257,6 +267,7 @@ def _kafka_record(record: Mapping[str, Any]) -> Record:
 
 _DIRECT = Trigger("direct", _TO_CALLERS)
 _EVENTBRIDGE = Trigger("eventbridge", _TO_RETRIES)
+HTTP = Trigger("http", _TO_CLIENTS, read_request)
 _WITH_RECORDS = (
     Trigger("s3", _TO_RETRIES, whole_record, ("aws:s3",), _s3_record),
     Trigger("sns", _TO_RETRIES, notification_message, ("aws:sns",), _sns_record),
@@ -272,7 +283,9 @@ _WITH_RECORDS = (
         is_batch=True,
     ),
 )
-_ALL = {trigger.name: trigger for trigger in (_DIRECT, Trigger("async", _TO_RETRIES), _EVENTBRIDGE, *_WITH_RECORDS)}
+_ALL = {
+    trigger.name: trigger for trigger in (_DIRECT, HTTP, Trigger("async", _TO_RETRIES), _EVENTBRIDGE, *_WITH_RECORDS)
+}
 
 
 def trigger_named(name: TriggerName) -> Trigger:
@@ -291,7 +304,7 @@ def trigger_of(event: object) -> Trigger:
         for trigger in _WITH_RECORDS:
             if found.sources <= {*trigger.sources}:
                 return trigger
-    return _DIRECT
+    return HTTP if is_request(event) else _DIRECT
 
 
 def state_of_window(event: object) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
 from pynamodb.constants import STRING
@@ -15,9 +15,11 @@ from pynamodb_tracker.dynamodb.limits import MAX_ITEM_BYTES, check, item_size, v
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
 from pynamodb_tracker.model.serialization import rewritten, same, serialized
+
+T = TypeVar("T", bound=TaskRow)
 
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's attributes that changed, by name, each with its stored form; None means to remove it."""
@@ -75,6 +77,14 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
     if "data" in changes:
         _, value = changes["data"]
         state.data_text = None if value is None else value[STRING]
+
+
+def as_stored(row: T) -> T:
+    """Return a copy of a row without what was assigned to it and not saved."""
+    copy = load(type(row), row._row_state.stored)
+    values = row.attribute_values
+    copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
+    return copy
 
 
 def close(row: TaskRow) -> None:

@@ -59,7 +59,7 @@ def test_what_is_handled_is_by_a_function_that_is_done_when_it_returns(function:
 
 
 def test_a_trigger_is_one_of_those_that_are_known() -> None:
-    with pytest.raises(ValueError, match=r"trigger is one of 'direct', 'async', 'eventbridge', .*, not 'mqtt'"):
+    with pytest.raises(ValueError, match=r"trigger is one of 'direct', 'http', 'async', 'eventbridge', .*, not 'mqtt'"):
         handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]  # that is the point
 
 

@@ -19,7 +19,7 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
-from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
+from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
@@ -29,6 +29,10 @@ DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
 direct = handles(Order.ship, task_id="order_id")(ship)
 asynchronous = handles(Order.ship, task_id="order_id", trigger="async")(ship)
 by_bus = handles(Order.ship, task_id="detail.order_id")(lambda ctx, event: ship(ctx, event["detail"]))
+
+
+def label_in(result: Result[Order]) -> str | None:
+    return result.task.label if result.task else None
 
 
 def ready(task_id: str = "o-1") -> None:
@@ -78,7 +82,7 @@ def test_what_the_function_returns_is_the_answer(context: Context) -> None:
 
 def test_an_answer_of_the_task_is_the_same_whether_it_succeeded_now_or_before(context: Context) -> None:
     ready()
-    handler = handles(Order.ship, task_id="order_id", answer=lambda task: {"label": task.label})(ship)
+    handler = handles(Order.ship, task_id="order_id", answer=lambda result: {"label": label_in(result)})(ship)
 
     answers = [handler(bare("o-1"), context) for _ in range(2)]
 
@@ -223,7 +227,7 @@ def test_a_failure_may_be_left_to_the_scheduled_retry(context: Context) -> None:
 
 
 def test_an_answer_to_what_is_not_there_has_no_state(context: Context) -> None:
-    handler = handles(Order.ship, task_id="order_id", replies=Replies(not_found="done"), answer=str)(ship)
+    handler = handles(Order.ship, task_id="order_id", replies=Replies(not_found="done"))(ship)
 
     assert handler(bare("o-1"), context) == {**DONE, "state": None}
 
@@ -405,15 +409,19 @@ def test_what_the_function_returned_is_no_answer_where_that_could_not_be_recorde
     assert handler(bare("o-1"), context) == {**DONE, "state": "ship failed"}
 
 
+def seen(result: Result[Order]) -> tuple[object, ...]:
+    return result.status, label_in(result), result.task and result.task.state
+
+
 def test_an_answer_has_nothing_that_a_failed_attempt_assigned(context: Context) -> None:
     ready()
 
-    @handles(Order.ship, task_id="order_id", replies=Replies(failed="done"), answer=lambda task: task.label)
+    @handles(Order.ship, task_id="order_id", replies=Replies(failed="done"), answer=seen)
     def handler(ctx: ExecutionContext[Order], _event: object) -> None:
         ctx.task.label = "L-1"
         raise Broken
 
-    assert handler(bare("o-1"), context) == {**DONE, "state": "ship failed"}
+    assert handler(bare("o-1"), context) == ("failed", None, Order.ship.failed)
 
 
 def test_a_state_machine_that_hands_on_an_event_of_a_bus_listens_if_the_handler_says_so(context: Context) -> None:

@@ -196,7 +196,7 @@ def lambda_handlers(context: LambdaContext) -> None:
         trigger="sqs",
         create_if_missing=lambda event: {"amount": event["amount"]},
         replies=Replies(locked="done"),
-        answer=lambda order: order.amount,
+        answer=lambda result: result.task and result.task.amount,
         metrics="Shop",
     )(ship)
     handler({"order_id": "o-1"}, context)

@@ -1,0 +1,106 @@
+"""HTTP requests as API Gateway, function URLs and load balancers deliver them, and their responses.
+
+API Gateway has two formats, 1.0 for REST APIs and 2.0 for HTTP APIs; function URLs send 2.0. A load balancer's is like
+1.0. One form of response suits them all:
+https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-lambda-proxy-integrations.html
+https://docs.aws.amazon.com/lambda/latest/dg/urls-invocation.html
+https://docs.aws.amazon.com/elasticloadbalancing/latest/application/lambda-functions.html
+"""
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
+
+_CODES: Mapping[ResultStatus, int] = {
+    "succeeded": 200,
+    "unreadable": 400,
+    "not_found": 404,
+    "locked": 409,
+    "not_ready": 409,
+    "ignored": 422,
+    "mismatch": 422,
+    "failed": 500,
+}
+"""The status code of each result; the answer may have another one, as `statusCode`."""
+
+
+class Headers(dict[str, str]):
+    """The headers of a request, by their names in lower case; they are found by any case."""
+
+    def __getitem__(self, name: str) -> str:
+        """Return the value of a header."""
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a header of that name."""
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a header, or the default."""
+        return super().get(name.lower(), default)
+
+
+def is_request(event: object) -> bool:
+    """Return whether an event is an HTTP request: a context of version 2.0, or of version 1.0 or a load balancer."""
+    if not isinstance(event, Mapping):
+        return False
+    context = event.get("requestContext")
+    return isinstance(context, Mapping) and ("http" in context or "httpMethod" in event)
+
+
+def read_request(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request with its body decoded, and read if it is JSON; a ValueError if it says JSON, and is not."""
+    headers = _headers_of(event)
+    return {**event, "headers": headers, "body": _body_of(event, headers), "isBase64Encoded": False}
+
+
+def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> dict[str, Any]:
+    """Return the response with that answer as JSON; an answer with a `statusCode` is the response itself."""
+    headers = {"content-type": "application/json"}
+    if result.retry_after is not None:
+        headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
+    given: Mapping[str, Any] = {"statusCode": _CODES[result.status], "body": answer}
+    body: object = json.dumps(answer, ensure_ascii=False, default=str)
+    if isinstance(answer, Mapping) and type(answer.get("statusCode")) is int:
+        given, body = answer, answer.get("body", "")
+        headers |= {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
+        if not isinstance(body, str):
+            body = json.dumps(body, ensure_ascii=False, default=str)
+    answered = {"isBase64Encoded": False, **given, "headers": headers, "body": body}
+    if "headers" not in event and "multiValueHeaders" in event:  # a load balancer that then reads only these
+        del answered["headers"]
+        answered["multiValueHeaders"] = {name: [value] for name, value in headers.items()} | (
+            given.get("multiValueHeaders") or {}
+        )
+    return answered
+
+
+def _headers_of(event: Mapping[str, Any]) -> Headers:
+    """Return the headers; a load balancer may send them with lists of values only."""
+    headers = event.get("headers")
+    if headers is None:
+        headers = {name: ",".join(values) for name, values in (event.get("multiValueHeaders") or {}).items()}
+    return Headers({name.lower(): value for name, value in headers.items()})
+
+
+def _body_of(event: Mapping[str, Any], headers: Headers) -> Any:
+    """Return the body: a value if it is JSON, otherwise text, or bytes that are no text; None if there is none."""
+    body = event.get("body")
+    if not body:
+        return None
+    if event.get("isBase64Encoded"):
+        body = base64.b64decode(body, validate=True)
+    try:
+        return json.loads(body)
+    except ValueError:
+        if "json" in headers.get("content-type", ""):
+            raise
+    try:
+        return body.decode() if isinstance(body, bytes) else body
+    except UnicodeDecodeError:
+        return body

@@ -1,0 +1,33 @@
+"""The result of an event for its caller: what became of the task, and what there is to answer."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, Literal, TypeVar
+
+from pynamodb_tracker.model.row import TaskRow
+
+T = TypeVar("T", bound=TaskRow)
+
+ResultStatus = Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "failed", "unreadable"]
+"""What became of the task, now or before: the names of the fields of Replies. unreadable: an HTTP request has no task
+id, or no JSON in its body; there is no task then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(Generic[T]):
+    """What `answer` of `handles` gets, whatever became of the task."""
+
+    status: ResultStatus
+    """Whether the step has succeeded, in this invocation or before, or why not."""
+    repeated: bool = False
+    """Whether the step had succeeded before: the function was not called."""
+    task_id: str = ""
+    """The id; empty if the event is unreadable."""
+    task: T | None = None
+    """The row as it is stored; None if there is none, or it was not read."""
+    value: Any = None
+    """What the function returned; if the step had succeeded before, the answer that `store_answer` has stored."""
+    error: BaseException | None = None
+    """Why it has not succeeded; its message is not meant for a caller."""
+    retry_after: timedelta | None = None
+    """When another try makes sense; None if nothing is known, or no further try helps."""

@@ -1,0 +1,253 @@
+"""Callers that want an answer: the same for a repeated event, and none for another payload of the same task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    ExecutionContext,
+    PayloadMismatchError,
+    TaskIgnoredError,
+    TrackerError,
+    ValueNotStorableError,
+)
+from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
+from tests.aws_lambda.events import bare, eventbridge, names, sqs
+from tests.aws_lambda.shop import Broken, Context, Order
+
+LABEL = {"label": "L-1"}
+
+
+def ready(task_id: str = "o-1") -> None:
+    Order.create(task_id, state=Order.ship.pending)
+
+
+def work(_ctx: object, event: Any) -> dict[str, str]:
+    if event.get("broken"):
+        raise Broken(event["broken"])
+    return LABEL
+
+
+storing = handles(Order.ship, task_id="order_id", store_answer=True)(work)
+comparing = handles(Order.ship, task_id="order_id", same=("size", "items.0"), store_answer=True)(work)
+
+
+@pytest.mark.parametrize("trigger", ["direct", "async"])
+def test_a_repeated_event_gets_the_answer_of_the_first(trigger: Any, context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", store_answer=True, trigger=trigger)(work)
+
+    first, again = [handler(bare("o-1"), context) for _ in range(2)]
+    Order.deliver.run("o-1", lambda _: None)
+
+    assert first == again == handler(bare("o-1"), context) == LABEL
+
+
+def test_a_state_machine_reads_the_same_path_after_a_retry_that_was_not_needed(context: Context) -> None:
+    ready()
+    result_selector = {"label.$": "$.label"}
+
+    answers = [json.loads(json.dumps(storing(bare("o-1"), context))) for _ in range(2)]  # a timeout lost the first
+
+    assert [answer[result_selector["label.$"].removeprefix("$.")] for answer in answers] == ["L-1"] * 2
+
+
+def test_a_repeated_message_gets_the_answer_of_its_own_step(context: Context) -> None:
+    Order.create("o-1")
+    handlers = [
+        handles(step, task_id="order_id", store_answer=True)(lambda ctx, _event: f"{ctx.fence}")
+        for step in (Order.confirm, Order.ship, Order.deliver)
+    ]
+
+    answers = [handler(bare("o-1"), context) for handler in handlers]
+
+    assert answers == ["1", "2", "3"]
+    assert [handler(bare("o-1"), context) for handler in handlers] == answers
+
+
+def test_an_answer_that_another_caller_has_stored_is_returned_without_the_option(context: Context) -> None:
+    ready()
+    Order.ship.run("o-1", lambda _: LABEL, store_answer=True)
+
+    assert handles(Order.ship, task_id="order_id")(work)(bare("o-1"), context) == LABEL
+
+
+def test_records_of_a_batch_store_their_answers(context: Context) -> None:
+    for task_id in ("o-1", "o-2"):
+        ready(task_id)
+
+    assert names(storing(sqs(bare("o-1"), bare("o-2", broken="no ink")), context)) == ["m-2"]
+    assert (Order.ship.answer("o-1"), Order.ship.answer("o-2")) == (LABEL, None)
+
+
+def test_a_function_that_stores_its_answer_itself_is_answered_with_that(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id", store_answer=True)
+    def handler(ctx: ExecutionContext[Order], _event: object) -> str:
+        ctx.store_answer("stored")
+        with ctx.transaction(succeed=True):
+            pass
+        return "returned"
+
+    assert [handler(bare("o-1"), context) for _ in range(2)] == ["stored"] * 2
+
+
+def test_a_transaction_without_the_answer_fails_the_attempt_and_applies_nothing(context: Context) -> None:
+    ready()
+
+    @handles(Order.ship, task_id="order_id", store_answer=True)
+    def handler(ctx: ExecutionContext[Order], _event: object) -> str:
+        with ctx.transaction(succeed=True):
+            pass
+        return "too late"
+
+    with pytest.raises(TrackerError, match=r"call ctx\.store_answer"):
+        handler(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.failed
+
+
+def test_an_answer_that_is_no_json_fails_the_attempt_before_its_success_is_recorded(context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", store_answer=True)(lambda ctx, _event: {"at": ctx.task.due_time})
+
+    with pytest.raises(ValueNotStorableError, match="the answer"):
+        handler(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.failed
+
+
+def test_without_a_value_both_answers_are_the_state(context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", store_answer=True)(lambda _ctx, _event: None)
+
+    assert handler(bare("o-1"), context) == handler(bare("o-1"), context)
+    assert handler(bare("o-1"), context)["state"] == "deliver pending"
+
+
+def locked() -> None:
+    ready()
+    Order.ship.start("o-1").__enter__()
+
+
+def ignored() -> None:
+    ready()
+    Order.ship.ignore("o-1", reason="cancelled")
+
+
+def mismatched() -> None:
+    ready()
+    Order.ship.run("o-1", lambda _: None, same="other")
+
+
+def missing() -> None:
+    pass
+
+
+ALL_DONE = Replies(locked="done", not_ready="done", not_found="done", mismatch="done", ignored="done", failed="done")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "event", "status"),
+    [
+        (ready, bare("o-1"), "succeeded"),
+        (lambda: Order.create("o-1", state=Order.deliver.pending), bare("o-1"), "succeeded"),
+        (lambda: Order.create("o-1"), bare("o-1"), "not_ready"),
+        (locked, bare("o-1"), "locked"),
+        (ignored, bare("o-1"), "ignored"),
+        (mismatched, bare("o-1"), "mismatch"),
+        (missing, bare("o-1"), "not_found"),
+        (ready, bare("o-1", broken="no ink"), "failed"),
+    ],
+)
+@pytest.mark.usefixtures("clock")
+def test_answer_is_called_for_every_result_and_gives_all_of_them_one_shape(
+    prepare: Callable[[], object], event: Any, status: str, context: Context
+) -> None:
+    prepare()
+
+    def told(result: Result[Order]) -> dict[str, object]:
+        state = result.task and str(result.task.state)
+        return {"id": result.task_id, "status": result.status, "state": state, "error": type(result.error).__name__}
+
+    handler = handles(Order.ship, task_id="order_id", replies=ALL_DONE, answer=told, same=lambda _: "this")(work)
+    answer = handler(event, context)
+
+    task = Order.get_task("o-1") if status != "not_found" else None
+    assert (answer["id"], answer["status"], answer["state"]) == ("o-1", status, task and str(task.state))
+
+
+def test_an_error_for_the_caller_is_raised_without_an_answer(context: Context) -> None:
+    ignored()
+    answers: list[object] = []
+
+    with pytest.raises(TaskIgnoredError):
+        handles(Order.ship, task_id="order_id", answer=answers.append)(work)(bare("o-1"), context)
+    assert answers == []
+
+
+def test_another_payload_of_the_same_task_is_never_answered_with_done(context: Context) -> None:
+    ready()
+    first = bare("o-1", size="XL", items=["a", "b"], note="please")
+    assert comparing(first, context) == LABEL
+
+    assert comparing({**first, "note": "quick", "items": ["a"]}, context) == LABEL
+    for other in ({"size": "S"}, {"items": ["b"]}):
+        with pytest.raises(PayloadMismatchError):
+            comparing({**first, **other}, context)
+
+
+def test_a_batch_redelivers_a_message_with_another_payload(context: Context) -> None:
+    ready()
+    handler = handles(Order.ship, task_id="order_id", same=lambda message: message)(work)
+
+    assert names(handler(sqs(bare("o-1", size="S"), bare("o-1", size="XL"), bare("o-1", size="S")), context)) == ["m-2"]
+
+
+def test_a_missing_task_is_created_and_keeps_the_payload_of_its_first_event(context: Context) -> None:
+    handler = handles(
+        Order.ship, task_id="detail.order_id", same="detail", create_if_missing=True, trigger="eventbridge"
+    )(lambda _ctx, _event: None)
+
+    handler(eventbridge("o-1", size="XL"), context)
+    handler(eventbridge("o-1", size="XL"), context)
+    with pytest.raises(PayloadMismatchError):
+        handler(eventbridge("o-1", size="S"), context)
+
+
+@pytest.mark.parametrize(
+    ("same", "why"),
+    [
+        ("size", "there is no key 'size'"),
+        (lambda event: event["size"], "same raised KeyError"),
+        (lambda _: None, "same returned None for an object"),
+    ],
+)
+def test_a_payload_without_what_is_compared_is_refused(same: Any, why: str, context: Context) -> None:
+    ready()
+
+    with pytest.raises(UnreadableEventError, match=why):
+        handles(Order.ship, task_id="order_id", same=same)(work)(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_what_cannot_be_compared_is_an_error_of_the_function(context: Context) -> None:
+    ready()
+
+    with pytest.raises(TypeError, match="same is a object"):
+        handles(Order.ship, task_id="order_id", same=lambda _: object())(work)(bare("o-1"), context)
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@pytest.mark.parametrize("same", [5, "", "a..b", (), ("a", 5), b"a", {"a": "b"}], ids=str)
+def test_same_takes_paths_or_a_function(same: Any) -> None:
+    with pytest.raises(TypeError, match="same is a path"):
+        handles(Order.ship, task_id="order_id", same=same)(work)
+
+
+def test_store_answer_is_a_flag() -> None:
+    with pytest.raises(TypeError, match="store_answer must be True or False"):
+        handles(Order.ship, task_id="order_id", store_answer="yes")(work)  # type: ignore[arg-type]
