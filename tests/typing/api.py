@@ -37,7 +37,9 @@ class AppTask(Task):
 
 
 class Order(AppTask):
-    use_case_id = UseCase("order", status_shards=4, keep_for=timedelta(days=90))
+    use_case_id = UseCase(
+        "order", status_shards=4, read_shards=8, keep_for=timedelta(days=90), keep_ignored_for=timedelta(days=365)
+    )
 
     confirm_payment = Step(10)
     ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda n: timedelta(minutes=n))
