@@ -280,7 +280,12 @@ class Machine(RuleBasedStateMachine):
             assert mine
             self.rows[run.task_id].data = self.values
 
-    @rule(task_id=st.sampled_from(TASKS), wrong=wrong_step, order=st.sampled_from(["reopen", "ignore"]), fault=faults)
+    @rule(
+        task_id=st.sampled_from(TASKS),
+        wrong=wrong_step,
+        order=st.sampled_from(["reopen", "ignore", "revoke"]),
+        fault=faults,
+    )
     def order(self, task_id: str, wrong: bool, order: str, fault: str) -> None:  # noqa: FBT001 - drawn by name
         getattr(self, order)(task_id, self.step_of(task_id, wrong=wrong), fault)
 
@@ -316,6 +321,22 @@ class Machine(RuleBasedStateMachine):
             assert row is not None
             if row.code != step + 3:
                 self.move(row, step + 3)
+                row.holder = None
+
+    def revoke(self, task_id: str, step: int, fault: str) -> None:
+        """Release by command, whether the worker has died or not."""
+        row = self.rows.get(task_id)
+        allowed = row is not None and row.code in (step, step + 1, step + 2)
+        self.bad_network(fault, "revoke")
+        try:
+            self.steps(step).release(task_id, reason="a person said so")
+        except TaskNotStartableError:
+            assert not allowed
+        else:
+            assert allowed
+            assert row is not None
+            if row.code == step + 1:
+                self.move(row, step)
                 row.holder = None
 
     @rule(seconds=st.sampled_from([0.000001, 1, 3, 11, 29, 33, 100]))
