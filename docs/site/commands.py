@@ -11,6 +11,7 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 from pynamodb_tracker.cli import app
+from pynamodb_tracker.cli.options import usage_of
 
 MARK = "<!-- the commands -->"
 """Marks the place in a page."""
@@ -42,8 +43,7 @@ def _sections() -> Iterator[str]:
 
 
 def _argument(argument: Any) -> str:
-    name = f"{argument.metavar}{'...' if argument.nargs != 1 else ''}"
-    return name if argument.required else f"[{name}]"
+    return usage_of(argument)
 
 
 def _metavar(option: Any) -> str:
@@ -52,9 +52,7 @@ def _metavar(option: Any) -> str:
 
 
 def _help(parameter: Any) -> str:
-    """Return the help text of a parameter, and its default."""
+    """Return the help text of a parameter, and its default, unless the text says it."""
     text, default = parameter.help.replace("|", r"\|"), parameter.default
-    if isinstance(parameter.show_default, str):
-        default = parameter.show_default
-    has_none = default is None or default is False or parameter.required
+    has_none = default is None or default is False or callable(default) or parameter.required
     return text if has_none else f"{text} Default: {default}."

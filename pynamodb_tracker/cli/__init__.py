@@ -5,12 +5,14 @@ from collections.abc import Callable
 from importlib import metadata
 from inspect import cleandoc
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from pynamodb_tracker.cli.commands import inspect, manage, run, set_up, status, transfer, worker
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
+from pynamodb_tracker.cli.options import usage_of
 
 __all__ = ["app"]
 
@@ -35,6 +37,40 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 
 
+class _Command(TyperCommand):
+    """A command whose help says what to write, without the types of Python."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the arguments and options."""
+        return _without_types(super().get_params(ctx))
+
+    def collect_usage_pieces(self, _ctx: Any) -> list[str]:
+        """Return the parts of the usage line."""
+        return ["[OPTIONS]", *(usage_of(each) for each in self.params if each.param_type_name == "argument")]
+
+
+class _Group(TyperGroup):
+    """The commands, and the options of their own."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the options."""
+        return _without_types(super().get_params(ctx))
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """Let help print no type for a flag, which takes no value, nor for an argument, whose name says what it is."""
+    for each in parameters:
+        if each.param_type_name == "argument":
+            vars(each)["display_type_rich"] = _no_type
+        elif each.is_flag:
+            each.metavar = ""
+    return parameters
+
+
+def _no_type(ctx: object) -> None:
+    """Return nothing: no type is printed."""
+
+
 def _help_of(docstring: str) -> str:
     """Return a docstring with one line per paragraph, which the terminal breaks to its own width."""
     return "\n\n".join(" ".join(each.split()) for each in cleandoc(docstring).split("\n\n"))
@@ -43,7 +79,7 @@ def _help_of(docstring: str) -> str:
 app = typer.Typer(
     name="pynamodb-tracker",
     no_args_is_help=True,
-    add_completion=False,
+    cls=_Group,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 for success; 1 if something failed, was refused or was found; 2 if the command cannot run, "
@@ -73,4 +109,4 @@ def tracker(
 
 for _group, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_group, help=_help_of(_command.__doc__ or ""))(_command)
+        app.command(_name, rich_help_panel=_group, cls=_Command, help=_help_of(_command.__doc__ or ""))(_command)

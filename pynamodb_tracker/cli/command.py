@@ -19,7 +19,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
-from pynamodb_tracker.arguments import check_function, did_you_mean
+from pynamodb_tracker.arguments import check_function, did_you_mean, function_name, is_same_function
 from pynamodb_tracker.cli.interrupts import discard
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.exceptions import TrackerError
@@ -124,6 +124,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(cause).split())
 
 
+def for_people(error: BaseException) -> str:
+    """Return the message of an error on one line, without the advice that is for programmers."""
+    return one_line(error).partition("; start takes ")[0]
+
+
 # Classes and functions of the user's modules.
 
 
@@ -173,6 +178,39 @@ def load_function(name: str) -> Callable[..., Any]:
         signature.bind(object())
     except TypeError as error:
         raise CannotRunError(f"{name} is called with the context only, but takes {signature}: {error}") from error
+    return function
+
+
+def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Return the name of a function, if the first word is one, and the ids of tasks."""
+    first = words[0] if words else ""
+    is_name = _is_module_name(first) and step.function is None  # half of one: the error says what to write
+    is_name = is_name or (first.count(":") == 1 and all(map(_is_module_name, first.split(":"))))
+    return (first, words[1:]) if is_name else (None, words)
+
+
+def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODULE:FUNCTION") -> Callable[..., Any]:
+    """Return the function that is named, or the one that is bound to the step; if both are there, they are the same.
+
+    `written` is how a command takes the name of a function.
+    """
+    bound, full_name = step.function, f"{step.model.__name__}.{step.name}"
+    if name is None:
+        if bound is None:
+            raise CannotRunError(
+                f"no function is bound to {full_name}: name one, {written}, or bind one with @{full_name}.does "
+                "in a module that --app imports"
+            )
+        return bound
+    try:
+        function = load_function(name)
+    except CannotRunError as error:
+        hint = (
+            "" if bound is None else f"; {full_name} has a function, so no other is needed: pass ids like this on stdin"
+        )
+        raise CannotRunError(f"{error}{hint}") from error
+    if not (bound is None or is_same_function(bound, function)):
+        raise CannotRunError(f"{full_name} does {function_name(bound)}, not {name}: leave the function out")
     return function
 
 
@@ -234,7 +272,7 @@ def table_class(app: str) -> Iterator[type[Task]]:
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     """Yield the use case that `--app` and `--use-case` name; an error is reported, and ends the command."""
     with exit_on_error():
-        models = _use_cases(app, name)
+        models = known_use_cases(app, name)
         if len(models) > 1:
             options = ", ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
             raise CannotRunError(f"{app} is a table with {len(models)} use cases: add one of {options}")
@@ -246,12 +284,12 @@ def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
 def use_cases(app: str, name: str | None) -> Iterator[list[type[Task]]]:
     """Yield the use case that is named, or all of a table, for a command that also works on a whole table."""
     with exit_on_error():
-        models = _use_cases(app, name)
+        models = known_use_cases(app, name)
     with exit_on_error(models[0]):
         yield models
 
 
-def _use_cases(app: str, name: str | None) -> list[type[Task]]:
+def known_use_cases(app: str, name: str | None) -> list[type[Task]]:
     """Return the use case that is named, or all of the table that are imported."""
     model = load_class(app)
     if name is None and isinstance(vars(model).get("use_case_id"), UseCase):

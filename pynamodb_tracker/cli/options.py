@@ -11,6 +11,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.cli import completion
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
@@ -78,6 +79,14 @@ def number(text: str) -> int:
     return found
 
 
+def usage_of(argument: Any) -> str:
+    """Return an argument as a usage line has it: `STEP`, `[STEP]`, `TASK...` or `[TASK...]`."""
+    name: str = argument.metavar
+    if argument.nargs != 1:
+        name = f"{name[:-1]}...]" if name.startswith("[") and name.endswith("]") else f"{name}..."
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
 def person() -> str:
     """Return who runs the command, as `user@host`."""
     try:
@@ -103,7 +112,12 @@ App = Annotated[
 ]
 UseCase = Annotated[
     str | None,
-    typer.Option("--use-case", metavar="NAME", help="The use case, if --app names a table that has several."),
+    typer.Option(
+        "--use-case",
+        metavar="NAME",
+        autocompletion=completion.use_cases,
+        help="The use case, if --app names a table that has several.",
+    ),
 ]
 Json = Annotated[bool, flag("--json", "Print JSON instead of text.")]
 Since = Annotated[
@@ -124,11 +138,22 @@ Rate = Annotated[
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many tasks to work on at the same time.")]
 Heartbeat = Annotated[bool, flag("--heartbeat", "Keep extending a task's lock while its function runs.")]
-Step = Annotated[str, typer.Argument(metavar="STEP", help="The step, by its name in the class.")]
+Step = Annotated[
+    str, typer.Argument(metavar="STEP", autocompletion=completion.steps, help="The step, by its name in the class.")
+]
+StepOrAll = Annotated[
+    str | None,
+    typer.Argument(metavar="STEP", autocompletion=completion.steps, help="Only this step; all steps by default."),
+]
+State = Annotated[
+    str,
+    typer.Argument(metavar="STEP.STATUS", autocompletion=completion.states, help="The state, as in ship.failed."),
+]
 Targets = Annotated[
     list[str],
     typer.Argument(
         metavar="[STEP] TASK",
+        autocompletion=completion.steps,
         help="Task ids, after the step that they must be at, if you like; - reads ids from stdin.",
     ),
 ]

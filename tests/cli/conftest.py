@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.cli.shop import OtherTask, StoreTask
+from tests.cli.shop import BoundTask, OtherTask, StoreTask
 from tests.support.engines import Engine, Moto
 
 
@@ -26,7 +26,7 @@ def hangup() -> Iterator[None]:
 @pytest.fixture(scope="package")
 def engine() -> Iterator[Engine]:
     """Open the tables once."""
-    with Moto.of([StoreTask, OtherTask]) as engine:
+    with Moto.of([StoreTask, OtherTask, BoundTask]) as engine:
         yield engine
 
 

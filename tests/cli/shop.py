@@ -26,6 +26,8 @@ from pynamodb.attributes import (
 from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase
 
 __all__ = [
+    "Bound",
+    "BoundTask",
     "DeskTask",
     "EmptyTask",
     "Invoice",
@@ -113,6 +115,28 @@ class Parcel(DeskTask):
 
     pack = Step(10)
     send = Step(20)
+
+
+class BoundTask(Task):
+    """Has a step to which a function is bound."""
+
+    class Meta:
+        table_name = "bound"
+        region = "us-east-1"
+
+
+class Bound(BoundTask):
+    use_case_id = UseCase("bound")
+
+    pay = Step(10)
+    ship = Step(20)
+
+
+@Bound.pay.does
+def bind(ctx: ExecutionContext[Bound]) -> None:
+    if "bad" in ctx.task.task_id:
+        raise ConnectionError("the bank did not answer")
+    ctx.task.data["receipt"] = "bound"
 
 
 class EmptyTask(Task):

@@ -115,10 +115,16 @@ def test_a_step_is_named_with_its_use_case_or_without(app: str, arguments: list[
     assert (ended.code, ended.lines) == (0, ["Order.pay: 1 succeeded"])
 
 
+NOT_BOUND = (
+    "no function is bound to Order.pay: name one, pay=MODULE:FUNCTION, or bind one with @Order.pay.does in a module "
+    "that --app imports"
+)
+
+
 @pytest.mark.parametrize(
     ("app", "arguments", "words"),
     [
-        (STORE, ["pay"], "'pay' does not assign a function to a step: write pay=MODULE:FUNCTION"),
+        (STORE, ["pay"], NOT_BOUND),
         (STORE, ["pay="], "'pay=' does not assign a function to a step: write pay=MODULE:FUNCTION"),
         (STORE, [CHARGE], f"'{CHARGE}' does not assign a function to a step: write STEP={CHARGE}"),
         (STORE, [f"pya={CHARGE}"], "none of 2 use cases has a step 'pya'; did you mean 'pay'?"),
@@ -233,7 +239,7 @@ def test_each_option_is_that_of_a_worker(
 def test_help_tells_the_defaults_of_a_worker() -> None:
     declared = inspect.signature(Worker).parameters
     assert declared["grace"].default == declared["longest_pause"].default == timedelta(seconds=30)
-    assert run("worker", "--help").out.count("(30s)") == 2
+    assert run("worker", "--help").out.count("30s by default") == 2
 
 
 # Where it cannot run.

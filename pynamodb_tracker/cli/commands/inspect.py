@@ -22,8 +22,6 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import due_until
 from pynamodb_tracker.task.task import Task
 
-StepOrAll = Annotated[str | None, typer.Argument(metavar="STEP", help="Only this step; all steps by default.")]
-
 _LIMIT = 50
 """How many tasks `list` shows if nothing else is asked for."""
 
@@ -32,7 +30,7 @@ _LABEL = 12
 
 
 def list_tasks(
-    state: Annotated[str, typer.Argument(metavar="STEP.STATUS", help="The state, as in ship.failed.")],
+    state: opt.State,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -41,7 +39,7 @@ def list_tasks(
     newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
     limit: Annotated[
         int | None,
-        typer.Option(parser=opt.number, metavar="N", show_default=str(_LIMIT), help="Show at most this many tasks."),
+        typer.Option(parser=opt.number, metavar="N", help=f"Show at most this many tasks; {_LIMIT} by default."),
     ] = None,
     everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
     as_json: opt.Json = False,
@@ -71,7 +69,7 @@ def list_tasks(
 
 
 def errors(
-    step: StepOrAll = None,
+    step: opt.StepOrAll = None,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -115,7 +113,7 @@ def _group_row(group: tasks.ErrorGroup, *, with_step: bool) -> list[terminal.Cel
 
 
 def stuck(
-    step: StepOrAll = None,
+    step: opt.StepOrAll = None,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,

@@ -8,16 +8,22 @@ import typer
 
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, name_of, use_case
+from pynamodb_tracker.cli.command import (
+    CANNOT_RUN,
+    FOUND,
+    INTERRUPTED,
+    CannotRunError,
+    for_people,
+    ids_in,
+    name_of,
+    use_case,
+)
 from pynamodb_tracker.cli.targets import Targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import count, escaped, say, warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
-
-_FOR_PROGRAMS = "; start takes "
-"""Where advice begins that is for programmers."""
 
 _NAMED = 5
 """Tasks that a question names."""
@@ -27,8 +33,8 @@ By = Annotated[
     typer.Option(
         metavar="NAME",
         default_factory=opt.person,
-        show_default="you, as user@host",
-        help="Who decides; it is kept with the task's errors.",
+        show_default=False,
+        help="Who decides, you as user@host by default; it is kept with the task's errors.",
     ),
 ]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")]
@@ -39,9 +45,8 @@ def create(
     values: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=VALUE]",
+            metavar="NAME=VALUE",
             help="Attributes, written as in a CSV file; also state and due_time.",
-            show_default="",
         ),
     ] = None,
     *,
@@ -204,7 +209,7 @@ def _for_each(tasks: Sequence[str], change: Callable[[str], str]) -> None:
         try:
             say(f"{escaped(task_id)}: {change(task_id)}")
         except (TrackerError, ValueError) as error:
-            warn(str(error).partition(_FOR_PROGRAMS)[0])
+            warn(for_people(error))
             refused += 1
     if refused:
         raise typer.Exit(FOUND)

@@ -6,11 +6,10 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
 from itertools import islice
 from typing import Annotated, Any
 
@@ -19,30 +18,33 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Report, TaskAttempt, was_taken
-from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
+from pynamodb_tracker.cli.selection import NamedTasks, Pass, Selection
 from pynamodb_tracker.cli.tasks import ErrorGroups
 from pynamodb_tracker.cli.terminal import count, say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
-from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import State
-from pynamodb_tracker.task.task import Task
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
-Function = Annotated[
-    str, typer.Argument(metavar="MODULE:FUNCTION", help="The function to call for each task, with its context.")
+_IF_BOUND = "The function to call for each task, with its context, if none is bound to the step."
+Function = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help=_IF_BOUND)]
+FunctionAndTasks = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODULE:FUNCTION] [TASK]",
+        help=f"{_IF_BOUND} Then the tasks to run, all that are due by default; - reads ids from stdin.",
+    ),
 ]
 Limit = Annotated[int | None, typer.Option(parser=opt.number, metavar="N", help="Run at most this many tasks.")]
 
 
 def run(
     step: opt.Step,
-    function: Function,
+    words: FunctionAndTasks = None,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -56,7 +58,10 @@ def run(
     dry_run: DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Call a function for every task that is due in a step: pending, failed and abandoned tasks.
+    """Run the tasks that are named, or every task that is due in a step: pending, failed and abandoned tasks.
+
+    The function is the one that is bound to the step with @Order.ship.does; name it if none is bound. If the first id
+    looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
     Each task is run once. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
 
@@ -64,14 +69,25 @@ def run(
     """
     with command.use_case(name, use_case_name) as model:
         command.check_window(since, until)
-        selection = Selection(command.step_named(model, step), (), since, until, limit, error_like)
-        batch = WatchedBatch(selection, command.load_function(function), StopRequest(), threads, rate, heartbeat)
-        _print_due(selection, as_json=as_json) if dry_run else _run("run", batch, as_json=as_json)
+        of = command.step_named(model, step)
+        function_name, ids = command.function_and_tasks(of, words or [])
+        function = command.function_for(of, function_name)
+        selection: Selection | NamedTasks = Selection(of, (), since, until, limit, error_like)
+        if ids:
+            given = {"--since": since, "--until": until, "--error-like": error_like, "--limit": limit}
+            for option in [key for key, value in (given | {"--dry-run": dry_run or None}).items() if value is not None]:
+                raise typer.BadParameter("it selects among due tasks, and here tasks are named", param_hint=option)
+            selection = NamedTasks(of, list(dict.fromkeys(command.ids_in(ids))))
+        batch = WatchedBatch(selection, function, StopRequest(), threads, rate, heartbeat)
+        if dry_run and isinstance(selection, Selection):
+            _print_due(selection, as_json=as_json)
+        else:
+            _run("run", batch, as_json=as_json)
 
 
 def retry(
     step: opt.Step,
-    function: Function,
+    function: Function = None,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -98,7 +114,7 @@ def retry(
         command.check_window(since, until)
         of = command.step_named(model, step)
         selection = Selection(of, (of.failed,), since, until, limit, error_like, reopen_ignored)
-        batch = WatchedBatch(selection, command.load_function(function), StopRequest(), threads, rate, heartbeat)
+        batch = WatchedBatch(selection, command.function_for(of, function), StopRequest(), threads, rate, heartbeat)
         _print_due(selection, as_json=as_json) if dry_run else _run("retry", batch, as_json=as_json)
 
 
@@ -115,7 +131,7 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
 def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
     """Run a batch, print what became of it, and exit."""
     selection, ended = batch.selection, None
-    expected = None if selection.error_like else selection.count()
+    expected = selection.count() if selection.has_total else None
     with safe_stderr(batch.stop.event.set), terminal.progress(f"{verb} {selection.step.name}", expected) as shown:
         batch.progress = shown
         try:
@@ -140,82 +156,11 @@ _SHOWN_REFUSALS = 5
 """Refused tasks that the report names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The tasks of a step that a batch is about; with `ignored`, ignored ones are reopened and run, too."""
-
-    step: BoundStep[Any]
-    only: tuple[State[Any], ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    limit: int | None = None
-    error_like: str | None = None
-    ignored: bool = False
-
-    def due(self) -> list[str]:
-        """Return the ids of the tasks that would be run now."""
-        due = list(self.step.due_ids(**self._options(), limit=self.limit))
-        if self.ignored:
-            due += islice(self.ignored_ids(clock.now()), self.remaining(len(due)))
-        return due
-
-    def count(self) -> int:
-        """Return how many tasks there are at most: those that are not due yet are counted, too."""
-        states = [*(self.only or (self.step.pending, self.step.failed)), *([self.step.ignored] if self.ignored else [])]
-        number = self._count(states)
-        return number if self.limit is None else min(number, self.limit)
-
-    def _count(self, states: Iterable[State[Any]]) -> int:
-        return sum(state.count(since=self.since, until=self.until) for state in states)
-
-    def feed(self, threads: int) -> Feed:
-        """Return the ids of all tasks but the ignored ones, the oldest first."""
-        return self.step._definition.feed(**self._options(), threads=threads)
-
-    def remaining(self, done: int) -> int | None:
-        """Return how many more tasks the limit allows."""
-        return None if self.limit is None else max(self.limit - done, 0)
-
-    def ignored_ids(self, before: datetime) -> Iterator[str]:
-        """Yield tasks that were ignored before then, so that what this batch itself ignores is not run again."""
-        if self.since is not None and self.since >= before:
-            return iter(())
-        until = before if self.until is None else min(self.until, before)
-        return (
-            task.task_id
-            for task in self._matching(self.step.ignored.query(since=self.since, until=until, with_data=False))
-        )
-
-    def why_empty(self) -> str:
-        """Return why there was nothing to run: tasks that are not due yet, if any."""
-        states = self.only or (self.step.pending, self.step.failed)
-        limit = None if self.error_like else 1
-        due: list[datetime] = [
-            task.due_time
-            for state in states
-            for task in self._matching(state.query(since=self.since, until=self.until, limit=limit, with_data=False))
-        ]
-        waiting = len(due) if self.error_like else self._count(states)
-        reason = f"nothing to run at {self.step.name}"
-        if not waiting:
-            return f"{reason}: no matching task is due"
-        when = f" (the first one {terminal.between(min(due))})" if due else ""
-        such = f" with {self.error_like!r} in the error" if self.error_like else ""
-        return f"{reason}: {count(waiting)}{such} not due yet{when}; reopen makes failed tasks due at once"
-
-    def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        like = (self.error_like or "").casefold()
-        return (task for task in tasks if like in (task.last_error or "").casefold())
-
-    def _options(self) -> dict[str, Any]:
-        return {"only": self.only, "since": self.since, "until": self.until, "error_like": self.error_like}
-
-
 @dataclass(slots=True)
 class WatchedBatch:
     """A batch in progress: the outcomes of its tasks, why they failed, and which are running."""
 
-    selection: Selection
+    selection: Selection | NamedTasks
     function: Callable[[Any], object]
     stop: StopRequest
     threads: int = 4
@@ -234,32 +179,29 @@ class WatchedBatch:
 
     def run(self) -> None:
         """Run all of it; what the function prints goes to stderr, because stdout is for the report."""
-        step, began = self.selection.step, clock.now()
         with redirect_stdout(sys.stderr):
-            feed = self.selection.feed(self.threads)
-            self._run(feed, partial(step.start, heartbeat=self.heartbeat), feed.note_taken)
-            if self.selection.ignored and not self.stop:
-                # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
-                start = partial(step.start, also_from=(step.ignored,), heartbeat=self.heartbeat)
-                self._run(self.selection.ignored_ids(began), start, bool)
+            for each in self.selection.passes(self.threads, heartbeat=self.heartbeat):
+                self._run(each)
+                if self.stop:
+                    return
 
-    def _run(self, ids: Iterable[str], start: Callable[[str], Any], note_taken: Callable[[], object]) -> None:
+    def _run(self, tasks: Pass) -> None:
         def run_one(task_id: str) -> None:
             if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                 raise KeyboardInterrupt
             attempt: TaskAttempt[Any] = TaskAttempt(
                 self.selection.step._definition.codes, task_id, stopped=self.stop.event
             )
-            attempt.execute(start, self._call)
+            attempt.execute(tasks.start, self._call)
             if attempt.unexpected_error is not None:
                 raise attempt.unexpected_error
             if attempt.was_taken:
-                note_taken()
+                tasks.note_taken()
             self._note(attempt)
 
         in_threads(
             run_one,
-            islice(ids, self.selection.remaining(self.done)),
+            islice(tasks.ids, self.selection.remaining(self.done)),
             self.threads,
             rate=self.rate,
             stopped=self.stop.event,
@@ -267,9 +209,12 @@ class WatchedBatch:
 
     def _note(self, attempt: TaskAttempt[Any]) -> None:
         with self._guard:
-            attempt.add_to(self.report)
+            if self.selection.is_named and attempt.ctx is None and isinstance(attempt.error, Exception):
+                self.report.refused[attempt.task_id] = attempt.error
+            else:
+                attempt.add_to(self.report)
             self.released += attempt.outcome == "released"
-            self.taken += attempt.was_taken
+            self.taken += attempt.was_taken and not self.selection.is_named
             self.progress.show(self.done, self.numbers())
         if self.stop:
             raise KeyboardInterrupt
@@ -300,7 +245,8 @@ class WatchedBatch:
     @property
     def refused(self) -> dict[str, Exception]:
         """Why tasks were not run, or their outcome not recorded; without those that others had first."""
-        return {task_id: error for task_id, error in self.report.refused.items() if not was_taken(error)}
+        known = self.report.refused.items()
+        return {task_id: error for task_id, error in known if self.selection.is_named or not was_taken(error)}
 
     @property
     def done(self) -> int:
@@ -352,7 +298,7 @@ class WatchedBatch:
         for kind, number in kinds.most_common():
             say(f"{number:,} refused: {kind}")
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
-            say(terminal.escaped(f"  {task_id}: {command.one_line(error)}"))
+            say(terminal.escaped(f"  {task_id}: {command.for_people(error)}"))
         if self.released:
             are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
             say(f"{count(self.released)} released; {are} pending now: run takes {them}")

@@ -97,18 +97,19 @@ def demo(
         Path | None, typer.Option(metavar="FILE", help="Run on the real orders of this CSV file.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="Generate this many orders.", show_default=str(_COUNT))
+        int | None,
+        typer.Option(parser=opt.number, metavar="N", help=f"Generate this many orders; {_COUNT} by default."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the generated orders and the accidents.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draws the generated orders and the accidents.")] = 1,
     workers: Annotated[
-        int, typer.Option(min=1, max=64, help="How many work at the same time, on a server at least 2.")
+        int, typer.Option(min=1, max=64, metavar="N", help="How many work at the same time, on a server at least 2.")
     ] = _WORKERS,
     endpoint_url: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Run on this server, with worker processes, instead of in memory."),
     ] = None,
     table_name: Annotated[
-        str | None, typer.Option(help="The table to create on the server.", show_default="a new name")
+        str | None, typer.Option(metavar="NAME", help="The table to create on the server; a new one by default.")
     ] = None,
     keep: Annotated[bool, opt.flag("--keep", "Keep the table on the server.")] = False,
 ) -> None:

@@ -31,7 +31,7 @@ def status(
     watch: Annotated[bool, opt.flag("--watch", "Count again at an interval until Ctrl-C.")] = False,
     every: Annotated[
         timedelta | None,
-        typer.Option(parser=opt.duration, metavar="TIME", show_default="5s", help="The interval of --watch."),
+        typer.Option(parser=opt.duration, metavar="TIME", help="The interval of --watch; 5s by default."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:

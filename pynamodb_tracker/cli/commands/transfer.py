@@ -12,7 +12,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.cli import command, exact_json
+from pynamodb_tracker.cli import command, completion, exact_json
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, one_line
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
@@ -33,10 +33,14 @@ def load(
     state: Annotated[
         str | None,
         typer.Option(
-            metavar="STEP.STATUS", help="The state of tasks whose line has none.", show_default="first step, pending"
+            metavar="STEP.STATUS",
+            autocompletion=completion.states,
+            help="The state of tasks whose line has none; by default, pending of the first step.",
         ),
     ] = None,
-    form: Annotated[Format | None, typer.Option("--format", help="The format, if it cannot be guessed.")] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", metavar="csv|jsonl", help="The format, if it cannot be guessed.")
+    ] = None,
     keep_going: Annotated[bool, opt.flag("--keep-going", "Report each bad line, and load the others.")] = False,
     skip_existing: Annotated[
         bool, opt.flag("--skip-existing", "Leave existing tasks as they are, without an error.")
@@ -164,7 +168,10 @@ def _no_requests(model: type[Task]) -> Iterator[None]:
 
 def export(
     state: Annotated[
-        str | None, typer.Argument(metavar="STEP.STATUS", help="Only this state, as in ship.failed.")
+        str | None,
+        typer.Argument(
+            metavar="STEP.STATUS", autocompletion=completion.states, help="Only this state, as in ship.failed."
+        ),
     ] = None,
     *,
     name: opt.App,

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker.cli import command
+from pynamodb_tracker.cli import command, completion
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
 from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
@@ -34,28 +34,34 @@ Tallies = Mapping[BoundStep[Any], Tally]
 
 @dataclass(frozen=True, slots=True)
 class _FunctionByName:
-    """A function that worker processes import by its name; they import `among`, too, and log as this process does."""
+    """A function that worker processes import by its name, or find bound to the step if it was not named.
+
+    They import the functions `among` which it is, too, and log as this process does.
+    """
 
     function: Callable[[Any], object]
-    name: str
+    step: BoundStep[Any]
+    name: str | None
     app: str
-    among: tuple[str, ...]
+    among: tuple[str | None, ...]
 
     def __call__(self, ctx: object) -> object:
         return self.function(ctx)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return _load_in_process, (self.name, self.app, self.among)
+        return _load_in_process, (self.step, self.name, self.app, self.among)
 
 
 def worker(
     assigned: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="STEP=MODULE:FUNCTION",
-            help="A step and its function; USE_CASE.STEP if several use cases have a step of that name.",
+            metavar="STEP[=MODULE:FUNCTION]",
+            autocompletion=completion.steps,
+            help="A step, and its function if none is bound to it; USE_CASE.STEP if several use cases have a step of "
+            "that name. By default, all steps to which functions are bound.",
         ),
-    ],
+    ] = None,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -70,15 +76,12 @@ def worker(
         typer.Option(
             parser=opt.length,
             metavar="TIME",
-            show_default="30s",
-            help="How long running tasks may take to finish at a stop.",
+            help="How long running tasks may take to finish at a stop; 30s by default.",
         ),
     ] = None,
     longest_pause: Annotated[
         timedelta | None,
-        typer.Option(
-            parser=opt.duration, metavar="TIME", show_default="30s", help="Longest wait between polls when idle."
-        ),
+        typer.Option(parser=opt.duration, metavar="TIME", help="Longest wait between polls when idle; 30s by default."),
     ] = None,
     until_idle: Annotated[bool, opt.flag("--until-idle", "Exit once no task is due.")] = False,
     as_json: opt.Json = False,
@@ -95,7 +98,7 @@ def worker(
     options: dict[str, Any] = {"threads": threads, "processes": processes, "heartbeat": heartbeat, "rate": rate}
     options |= {key: value for key, value in times.items() if value is not None}
     with command.use_cases(name, use_case_name) as models:
-        functions = _functions(models, name, assigned)
+        functions = _functions(models, name, assigned or [])
         try:
             built = Worker(functions, **options)
         except ValueError as error:
@@ -117,21 +120,36 @@ def worker(
 def _functions(
     models: Sequence[type[Task]], app: str, assigned: Sequence[str]
 ) -> dict[BoundStep[Any], _FunctionByName]:
-    """Return the function of each step, as the arguments assign them."""
-    names: dict[BoundStep[Any], str] = {}
+    """Return the function of each step: as the arguments assign them, or as they are bound to the steps."""
+    names: dict[BoundStep[Any], str | None] = {}
     for text in assigned:
-        step_name, _, function = text.rpartition("=")
-        if not (step_name and function):
-            written = f"STEP={function}" if ":" in function else f"{step_name or function}=MODULE:FUNCTION"
+        step_name, equals, function = text.partition("=")
+        if ":" in step_name or (equals and not (step_name and function)):
+            written = f"STEP={text}" if ":" in step_name else f"{step_name or 'STEP'}={function or 'MODULE:FUNCTION'}"
             raise CannotRunError(f"{text!r} does not assign a function to a step: write {written}")
         step = command.step_among(models, step_name)
+        if step in names and names[step] == (function or None):
+            raise CannotRunError(f"{_name_of(step)} is named twice")
         if step in names:
             raise CannotRunError(
                 f"{_name_of(step)} has two functions, {names[step]} and {function}: a step has one function"
             )
-        names[step] = function
-    among = tuple(names.values())
-    return {step: _FunctionByName(load_function(function), function, app, among) for step, function in names.items()}
+        names[step] = function or None
+    if not assigned:
+        steps = [step for model in models for step in command.steps_of(model)]
+        names = {step: None for step in steps if step.function is not None}
+        if not names:
+            raise CannotRunError(
+                f"no step of {', '.join(model.__name__ for model in models)} has a function: name one, "
+                f"{steps[0].name}=MODULE:FUNCTION, or bind one with @{_name_of(steps[0])}.does"
+            )
+    among, functions = tuple(names.values()), {}
+    for step, name in names.items():
+        found = command.function_for(step, name, written=f"{step.name}=MODULE:FUNCTION")
+        functions[step] = _FunctionByName(found, step, name, app, among)
+        if step.function is not None:
+            step.function = functions[step]  # a worker refuses another function than the one that is bound
+    return functions
 
 
 def _run(built: Worker, processes: int, *, until_idle: bool) -> Tallies:
@@ -207,7 +225,9 @@ def _logging_to_stderr() -> Iterator[None]:
             log.setLevel(level)
 
 
-def _load_in_process(name: str, app: str, among: Sequence[str]) -> Callable[..., Any]:
+def _load_in_process(
+    step: BoundStep[Any], name: str | None, app: str, among: Sequence[str | None]
+) -> Callable[..., Any]:
     """Return a function in a worker process, after importing all modules, which may configure logging."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # otherwise a pipe gets what functions print much later, or never
@@ -215,8 +235,8 @@ def _load_in_process(name: str, app: str, among: Sequence[str]) -> Callable[...,
         if (stream := getattr(sys, stream_name)) is not None:
             setattr(sys, stream_name, SafeStream(stream, bool))
     command.load_class(app)
-    functions = {each: load_function(each) for each in among}
+    functions = {each: load_function(each) for each in among if each is not None}
     _log_to_stderr()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent process handles it
-    return functions[name]
+    return command.function_for(step, None) if name is None else functions[name]

@@ -1,0 +1,151 @@
+"""The tasks that `run` and `retry` are about: those that are due in a step, or those that are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.cli import terminal
+from pynamodb_tracker.cli.terminal import count
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Some tasks of a batch, how each is started, and what is called if another worker has one."""
+
+    ids: Iterable[str]
+    start: Callable[[str], Any]
+    note_taken: Callable[[], object] = bool
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTasks:
+    """Tasks that a person has named; each is started once, whatever its due time says about the others."""
+
+    step: BoundStep[Any]
+    ids: Sequence[str]
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the tasks were named one by one, so that one that another worker has is a refusal."""
+        return True
+
+    @property
+    def has_total(self) -> bool:
+        """Whether `count` says how many tasks there are."""
+        return True
+
+    def count(self) -> int:
+        """Return how many tasks are named."""
+        return len(self.ids)
+
+    def remaining(self, _done: int) -> int | None:
+        """Return None: there is no limit."""
+        return None
+
+    def passes(self, _threads: int, *, heartbeat: bool) -> Iterator[Pass]:
+        """Yield the tasks."""
+        yield Pass(self.ids, partial(self.step.start, heartbeat=heartbeat))
+
+    def why_empty(self) -> str:
+        """Return that no task is named."""
+        return f"nothing to run at {self.step.name}: stdin names no task"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The tasks of a step that a batch is about; with `ignored`, ignored ones are reopened and run, too."""
+
+    step: BoundStep[Any]
+    only: tuple[State[Any], ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int | None = None
+    error_like: str | None = None
+    ignored: bool = False
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the tasks were named one by one, so that one that another worker has is a refusal."""
+        return False
+
+    @property
+    def has_total(self) -> bool:
+        """Whether `count` says how many tasks there are."""
+        return not self.error_like
+
+    def due(self) -> list[str]:
+        """Return the ids of the tasks that would be run now."""
+        due = list(self.step.due_ids(**self._options(), limit=self.limit))
+        if self.ignored:
+            due += islice(self.ignored_ids(clock.now()), self.remaining(len(due)))
+        return due
+
+    def count(self) -> int:
+        """Return how many tasks there are at most: those that are not due yet are counted, too."""
+        states = [*(self.only or (self.step.pending, self.step.failed)), *([self.step.ignored] if self.ignored else [])]
+        number = self._count(states)
+        return number if self.limit is None else min(number, self.limit)
+
+    def _count(self, states: Iterable[State[Any]]) -> int:
+        return sum(state.count(since=self.since, until=self.until) for state in states)
+
+    def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
+        """Yield the tasks that are due, and then the ignored ones."""
+        began, start = clock.now(), partial(self.step.start, heartbeat=heartbeat)
+        feed = self.feed(threads)
+        yield Pass(feed, start, feed.note_taken)
+        if self.ignored:
+            # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
+            yield Pass(self.ignored_ids(began), partial(start, also_from=(self.step.ignored,)))
+
+    def feed(self, threads: int) -> Feed:
+        """Return the ids of all tasks but the ignored ones, the oldest first."""
+        return self.step._definition.feed(**self._options(), threads=threads)
+
+    def remaining(self, done: int) -> int | None:
+        """Return how many more tasks the limit allows."""
+        return None if self.limit is None else max(self.limit - done, 0)
+
+    def ignored_ids(self, before: datetime) -> Iterator[str]:
+        """Yield tasks that were ignored before then, so that what this batch itself ignores is not run again."""
+        if self.since is not None and self.since >= before:
+            return iter(())
+        until = before if self.until is None else min(self.until, before)
+        return (
+            task.task_id
+            for task in self._matching(self.step.ignored.query(since=self.since, until=until, with_data=False))
+        )
+
+    def why_empty(self) -> str:
+        """Return why there was nothing to run: tasks that are not due yet, if any."""
+        states = self.only or (self.step.pending, self.step.failed)
+        limit = None if self.error_like else 1
+        due: list[datetime] = [
+            task.due_time
+            for state in states
+            for task in self._matching(state.query(since=self.since, until=self.until, limit=limit, with_data=False))
+        ]
+        waiting = len(due) if self.error_like else self._count(states)
+        reason = f"nothing to run at {self.step.name}"
+        if not waiting:
+            return f"{reason}: no matching task is due"
+        when = f" (the first one {terminal.between(min(due))})" if due else ""
+        such = f" with {self.error_like!r} in the error" if self.error_like else ""
+        return f"{reason}: {count(waiting)}{such} not due yet{when}; reopen makes failed tasks due at once"
+
+    def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
+        like = (self.error_like or "").casefold()
+        return (task for task in tasks if like in (task.last_error or "").casefold())
+
+    def _options(self) -> dict[str, Any]:
+        return {"only": self.only, "since": self.since, "until": self.until, "error_like": self.error_like}
