@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
 from pynamodb_tracker.failure import add_note
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_value
 from pynamodb_tracker.transitions import refusals
 from pynamodb_tracker.transitions.conditions import seen_values
@@ -202,7 +202,7 @@ def _undo(statements: StepStatements[T], task_id: str, tokens: list[str], *, unt
             release(lock)
             outcome, row = "was locked by this call, and was released", lock.task
         has_token = readable_value(row, "lock") is not None
-        if has_token and row.lock >= max(tokens):
+        if has_later_format(row) or (has_token and row.lock >= max(tokens)):
             return outcome
         if not refusals.is_free(row):
             return None

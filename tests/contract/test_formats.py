@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import TaskFormatError, TaskNotStartableError
+from tests.support.network import Network, silent
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import Order
@@ -99,6 +101,16 @@ def test_a_claim_from_another_state_is_refused_as_well() -> None:
     before = later()
     with pytest.raises(TaskFormatError):
         start(also_from=(Order.ship.ignored,))
+    assert stored(Order, "o-1") == before
+
+
+def test_a_claim_without_an_answer_leaves_no_token_in_a_row_of_a_later_version(network: Network) -> None:
+    Order.create("o-1")
+    before = later()
+    network.rule = silent("UpdateItem")
+    with pytest.raises(UpdateError) as caught:
+        start()
+    assert "was not locked by this call" in caught.value.__notes__[0]
     assert stored(Order, "o-1") == before
 
 
