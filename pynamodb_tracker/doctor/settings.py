@@ -117,8 +117,8 @@ def check_replicas(description: Description) -> Iterator[Finding]:
             f"{regions}, strongly consistent",
             "none, if transactions or time to live are used",
             "A lock holds in all regions. But such a table supports neither transactions nor time to live: creating a "
-            "task with data too large for its row fails, ctx.transaction fails, and keep_for and keep_ignored_for delete "
-            "nothing.",
+            "task with data too large for its row fails, ctx.transaction fails, and keep_for and keep_ignored_for "
+            "delete nothing.",
             "Create tasks without large data, and let a run save it, or raise data_in_row. Delete ended tasks "
             "with delete_task.",
         )
