@@ -87,26 +87,6 @@ def check_parameters(function: Callable[..., object], *names: str) -> None:
         raise TypeError(f"this takes a function of ({', '.join(names)}), not {shown(function)}: {error}") from None
 
 
-def is_same_function(one: object, other: object) -> bool:
-    """Return whether two functions are one, or a reload, a notebook or `python -m` has defined the same one again.
-
-    A function without a name of its own, such as a lambda or a partial, is the same as itself only, and so is a method.
-    """
-    if one is other or inspect.ismethod(one):
-        return one == other
-    name = getattr(one, "__qualname__", "<lambda>")
-    if name.endswith("<lambda>") or name != getattr(other, "__qualname__", None):
-        return False
-    files = [getattr(getattr(each, "__code__", None), "co_filename", None) for each in (one, other)]
-    return getattr(one, "__module__", None) == getattr(other, "__module__", ...) or None is not files[0] == files[1]
-
-
-def function_name(function: object) -> str:
-    """Return a function as an error names it: `shop.labels.print_label`; one without a name as `shown` does."""
-    name = getattr(function, "__qualname__", None)
-    return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else shown(function)
-
-
 def check_flags(**flags: object) -> None:
     """Refuse each flag, by its name, that is neither True nor False."""
     for name, flag in flags.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,12 +11,13 @@ import pytest
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
     from pynamodb_tracker.task.task import Task
+    from pynamodb_tracker.testing import LocalTable
 
     T = TypeVar("T", bound=Task)
 
 
 @pytest.fixture
-def local_table() -> Iterator[Callable[..., type[T]]]:
+def local_table() -> Iterator[LocalTable]:
     """Call it with a table or a use case: until the test ends, the table is in memory, on moto."""
     from pynamodb_tracker import testing  # noqa: PLC0415 - only tests that ask for it pay the import
 

@@ -45,11 +45,15 @@ def test_the_public_names_are_exactly_these() -> None:
 
 def test_the_public_names_for_lambda_are_exactly_these() -> None:
     names = [
+        "Handler",
         "LambdaContext",
         "Replies",
         "Reply",
         "Result",
         "ResultStatus",
+        "RetryHandler",
+        "RetrySummary",
+        "StepHandler",
         "TriggerName",
         "UnreadableEventError",
         "handles",

@@ -16,7 +16,8 @@ from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName
 from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.bound import BoundStep, function_of
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.functions import function_of
 from pynamodb_tracker.worker_name import working_as
 
 T = TypeVar("T", bound=TaskRow)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -37,7 +37,8 @@ from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step import BoundStep, States
-from pynamodb_tracker.step.bound import bound_functions, function_of
+from pynamodb_tracker.step.bound import bound_functions
+from pynamodb_tracker.step.functions import function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker_name import working_as
 
@@ -45,6 +46,26 @@ T = TypeVar("T", bound=TaskRow)
 
 _BATCH_SIZE = 10
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html"""
+
+
+class RetrySummary(TypedDict):
+    """What an invocation of `retry_handler` has done: numbers of tasks, by outcome."""
+
+    succeeded: int
+    failed: int
+    ignored: int
+    refused: int
+    sent: int
+    out_of_time: bool
+    """Whether tasks were left because the invocation was about to end."""
+
+
+class RetryHandler(Protocol):
+    """What `retry_handler` returns, and Lambda calls; the content of the event does not matter."""
+
+    def __call__(self, event: Any, context: LambdaContext | None, /) -> RetrySummary:
+        """Run or send what is due, and return how many tasks had each outcome."""
+        ...
 
 
 def retry_handler(
@@ -61,7 +82,7 @@ def retry_handler(
     time_per_task: timedelta | None = None,
     then: str | None = None,
     metrics: bool | str = False,
-) -> Callable[[Any, LambdaContext | None], dict[str, Any]]:
+) -> RetryHandler:
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
     It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
@@ -97,7 +118,7 @@ def retry_handler(
     for each in steps:
         prepare_in_lambda(each, action.queue)
 
-    def handler(event: Any, context: LambdaContext | None) -> dict[str, Any]:  # noqa: ARG001 - a schedule's event has no content
+    def handler(event: Any, context: LambdaContext | None) -> RetrySummary:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
         logs = {each: InvocationLog(each, invocation, "schedule", namespace) for each in steps}
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
@@ -157,7 +178,7 @@ class _Sweep:
     guard: Lock = field(default_factory=Lock)
     """Tasks may be run on several threads."""
 
-    def perform(self) -> dict[str, Any]:
+    def perform(self) -> RetrySummary:
         """Apply the action to the due tasks; return the counts, and whether time ran out."""
         self.action.process(self)
         if self.out_of_time and not self.counts.total():
@@ -166,17 +187,25 @@ class _Sweep:
                 f"needs {self.action.min_time}: give the function a longer timeout, or set a lower time_per_task"
             )
         for step, log in self.logs.items():
-            log.summary(self._summary([step]))
+            log.summary(dict(self._summary([step])))
         return self._summary(self.logs)
 
     def count(self, outcome: str) -> int:
         """Return how many tasks of all steps had this outcome."""
         return sum(self.counts[step, outcome] for step in self.logs)
 
-    def _summary(self, steps: Iterable[BoundStep[Any]]) -> dict[str, Any]:
-        names = ("succeeded", "failed", "ignored", "refused", "sent")
-        counts = {name: sum(self.counts[step, name] for step in steps) for name in names}
-        return {**counts, "out_of_time": self.out_of_time}
+    def _summary(self, steps: Collection[BoundStep[Any]]) -> RetrySummary:
+        counts = Counter[str]()
+        for step, outcome in self.counts:
+            counts[outcome] += self.counts[step, outcome] if step in steps else 0
+        return {
+            "succeeded": counts["succeeded"],
+            "failed": counts["failed"],
+            "ignored": counts["ignored"],
+            "refused": counts["refused"],
+            "sent": counts["sent"],
+            "out_of_time": self.out_of_time,
+        }
 
     def has_time(self) -> bool:
         """Return whether a further task may be started."""

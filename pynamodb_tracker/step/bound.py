@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from pynamodb_tracker import arguments, transitions
-from pynamodb_tracker.exceptions import DefinitionError, TaskNotFoundError
+from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
@@ -18,10 +18,14 @@ from pynamodb_tracker.model.answers import answer_in, fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.definition import DeclaredState, States, StepDefinition
+from pynamodb_tracker.step.functions import bind, function_of
 from pynamodb_tracker.step.state import State
 
 if TYPE_CHECKING:
+    from typing_extensions import deprecated  # type checkers have it; nothing imports it
+
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.step.definition import BatchOptions
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -137,13 +141,7 @@ class BoundStep(Generic[T]):
         that inherits the step does not inherit its function. A second function is a DefinitionError, unless it is the
         same one, which a reload or a notebook has defined again.
         """
-        arguments.check_parameters(function, "ctx")
-        if self.function is not None and not arguments.is_same_function(self.function, function):
-            raise DefinitionError(
-                f"{self.model.__name__}.{self.name} does {arguments.function_name(self.function)}, and cannot do "
-                f"{arguments.function_name(function)} as well: a step has one function"
-            )
-        self.function = function
+        bind(self, function)
         return function
 
     @overload
@@ -317,6 +315,26 @@ class BoundStep(Generic[T]):
         due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
         return islice(due.ids(), limit)
 
+    if TYPE_CHECKING:
+
+        @overload
+        def run_all(
+            self, function: Callable[[ExecutionContext[T]], None] | None = None, **options: Unpack[BatchOptions]
+        ) -> Report: ...
+
+        @overload
+        @deprecated("run_all refuses an async function: write lambda ctx: asyncio.run(...)")  # what checkers report
+        def run_all(
+            self, function: Callable[[ExecutionContext[T]], Coroutine[Any, Any, Any]], **options: Unpack[BatchOptions]
+        ) -> Report: ...
+
+        @overload
+        def run_all(
+            self,
+            function: Callable[[ExecutionContext[T]], object] | None = None,
+            **options: Unpack[BatchOptions],
+        ) -> Report: ...
+
     def run_all(
         self,
         function: Callable[[ExecutionContext[T]], object] | None = None,
@@ -412,29 +430,6 @@ class BoundStep(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
-
-
-def function_of(
-    step: BoundStep[T], given: Callable[[ExecutionContext[T]], R] | None
-) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the function to run: the one given, or the one bound; if both are there, they must be the same one."""
-    bound = step.function
-    if given is None:
-        if bound is None:
-            raise TypeError(
-                f"no function is bound to {step.model.__name__}.{step.name}: bind one with "
-                f"@{step.model.__name__}.{step.name}.does, and import its module, or give it"
-            )
-        return bound
-    arguments.check_function(given)
-    if not (bound is None or arguments.is_same_function(bound, given)):
-        name = f"{step.model.__name__}.{step.name}"
-        raise ValueError(
-            f"{name} does {arguments.function_name(bound)}, not {arguments.function_name(given)}: leave the function "
-            f"out. To run something else for once, write with {name}.start(...). In a test, replace the one that is "
-            f'bound: monkeypatch.setattr({name}, "function", stub)'
-        )
-    return given
 
 
 def bound_functions(given: Sequence[object]) -> dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]]:

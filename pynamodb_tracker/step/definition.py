@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 
 from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.execution.run import RetryPolicy
@@ -38,6 +38,24 @@ class DeclaredState:
 
     def __repr__(self) -> str:
         return f"{self.step.name}.{self.status}"
+
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.batch.batch import Report
+
+    class BatchOptions(TypedDict, total=False):
+        """The options of `run_all`."""
+
+        threads: int
+        since: datetime | None
+        until: datetime | None
+        limit: int | None
+        only: States
+        error_like: str | None
+        rate: float | None
+        dry_run: bool
+        progress: Callable[[Report], object] | None
+        heartbeat: bool
 
 
 States = Sequence[State[Any] | DeclaredState]

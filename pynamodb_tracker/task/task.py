@@ -64,6 +64,22 @@ class Task(TaskRow, metaclass=TaskMeta):
         known = self._states.get(self.status)
         return State(type(self), "", None, self.status, self.use_case_id) if known is None else known
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the task as JSON has it, for the answer of a web service: id, state, times, and your own attributes.
+
+        Times are text in ISO 8601, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
+        Who works on the task, its lock and its errors are left out.
+        """
+        from pynamodb_tracker.model.plain_values import plain_task  # noqa: PLC0415 - for cold starts
+
+        return plain_task(self)
+
+    def to_json(self) -> str:
+        """Return the text of `to_dict` as JSON."""
+        import json  # noqa: PLC0415 - only here
+
+        return json.dumps(self.to_dict(), allow_nan=False)
+
     @classmethod
     def connect(cls) -> None:
         """Create the client of the table now, and not at the first request: it takes most of a cold start.

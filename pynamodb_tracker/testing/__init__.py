@@ -10,9 +10,10 @@ from pynamodb_tracker.testing.events import (
     sns_event,
     sqs_event,
 )
-from pynamodb_tracker.testing.tables import local_table, stopped_clock
+from pynamodb_tracker.testing.tables import LocalTable, local_table, stopped_clock
 
 __all__ = [
+    "LocalTable",
     "StoppedClock",
     "dynamodb_event",
     "eventbridge_event",

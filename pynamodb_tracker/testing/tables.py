@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from unittest import mock
 
 from pynamodb_tracker import clock
@@ -44,6 +44,14 @@ class OneAtATime(SharedConnection):
         """Send the request when no other request is in flight."""
         with self._gate:
             return super().dispatch(operation_name, operation_kwargs)
+
+
+class LocalTable(Protocol):
+    """The type of the pytest fixture `local_table`, for the annotation of a test."""
+
+    def __call__(self, table: type[T], *further: type[Task]) -> type[T]:
+        """Create these tables, empty and in memory, until the test ends, and return the first one."""
+        ...
 
 
 @contextmanager

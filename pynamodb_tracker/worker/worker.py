@@ -11,7 +11,8 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import arguments, signals
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.step.bound import BoundStep, bound_functions, function_of
+from pynamodb_tracker.step.bound import BoundStep, bound_functions
+from pynamodb_tracker.step.functions import function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pynamodb.attributes import (
+    Attribute,
+    BinaryAttribute,
+    MapAttribute,
+    NumberSetAttribute,
+    UnicodeAttribute,
+    UTCDateTimeAttribute,
+)
+from pynamodb.constants import STRING
 
-from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker import DecimalAttribute, Step, TaskNotFoundError, UseCase
 from tests.support.recorder import recorded
 from tests.support.rows import change, put
 from tests.support.shop import AppTask, Order, Parcel
@@ -14,6 +26,8 @@ from tests.support.workers import fail, succeed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -130,6 +144,65 @@ def test_a_row_can_be_turned_into_simple_values() -> None:
     Order.create("o-1", amount=5, data={"a": 1})
     simple = Order.get_task("o-1").to_simple_dict()
     assert (simple["task_id"], simple["status"], simple["amount"], simple["data"]) == ("o-1", 10, 5, '{"a":1}')
+
+
+def test_a_task_is_turned_into_the_answer_of_a_web_service(clock: StoppedClock) -> None:
+    Goods.create(
+        "g-1", price=Decimal("3.10"), when=clock.now(), sizes={3, 1}, photo=b"x", colour=Colour.RED, box={"w": 1}
+    )
+    with Goods.pack.start("g-1") as ctx:
+        ctx.task.data["tags"] = ["a"]
+    now = clock.now().isoformat()
+    expected = {
+        "task_id": "g-1",
+        "use_case_id": "goods",
+        "state": "pack succeeded",
+        "attempt": 0,
+        **dict.fromkeys(("due_time", "create_time", "update_time", "when"), now),
+        "price": "3.1",
+        "sizes": [1, 3],
+        "photo": "eA==",
+        "colour": "red",
+        "box": {"w": 1},
+        "note": None,
+        "data": {"tags": ["a"]},
+    }
+    task = Goods.get_task("g-1")
+    assert {**task.to_dict(), "price": task.to_dict()["price"].rstrip("0")} == expected
+    assert json.loads(task.to_json()) == task.to_dict()
+
+
+def test_data_that_was_left_out_is_not_in_the_answer_of_a_web_service() -> None:
+    Goods.create("g-1", data={"a": 1})
+    assert "data" not in Goods.get_task("g-1", with_data=False).to_dict()
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class ColourAttribute(Attribute[Colour]):
+    attr_type = STRING
+
+    def serialize(self, value: Colour) -> str:
+        return value.value
+
+    def deserialize(self, value: str) -> Colour:
+        return Colour(value)
+
+
+class Goods(AppTask):
+    use_case_id = UseCase("goods")
+
+    pack = Step(10)
+
+    price = DecimalAttribute(null=True)
+    when = UTCDateTimeAttribute(null=True)
+    sizes = NumberSetAttribute(null=True)
+    photo = BinaryAttribute(null=True, legacy_encoding=False)
+    colour = ColourAttribute(null=True)
+    box: MapAttribute[str, Any] = MapAttribute(null=True)  # type: ignore[no-untyped-call]
+    note = UnicodeAttribute(null=True)
 
 
 def test_a_row_can_be_shown() -> None:

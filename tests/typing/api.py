@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import assert_type
+from decimal import Decimal
+from typing import Any, assert_type
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import (
     BoundStep,
+    DecimalAttribute,
     ExecutionContext,
     Page,
     Report,
@@ -22,8 +24,17 @@ from pynamodb_tracker import (
     UseCase,
     Worker,
 )
-from pynamodb_tracker.aws_lambda import LambdaContext, Replies, handles, retry_handler
-from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
+from pynamodb_tracker.aws_lambda import (
+    Handler,
+    LambdaContext,
+    Replies,
+    RetryHandler,
+    RetrySummary,
+    StepHandler,
+    handles,
+    retry_handler,
+)
+from pynamodb_tracker.testing import LocalTable, StoppedClock, local_table, stopped_clock
 
 
 class AddressUnknownError(Exception):
@@ -46,6 +57,7 @@ class Order(AppTask):
     deliver = Step(30, give_up_on=(AddressUnknownError,), also_from=(confirm_payment.failed, ship.ignored))
 
     amount = NumberAttribute()
+    fee = DecimalAttribute(default=Decimal("0.5"))
     tracking_no = UnicodeAttribute(null=True)
 
 
@@ -58,6 +70,9 @@ class Refund(AppTask):
 def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.task, Order)
     assert_type(ctx.task.amount, float)
+    assert_type(ctx.task.fee, Decimal)
+    ctx.task.fee = 3
+    ctx.task.fee = 3.1  # type: ignore[assignment]
     assert_type(ctx.task.task_id, str)
     assert_type(ctx.task.use_case_id, str)
     assert_type(ctx.task.status, int)
@@ -72,6 +87,10 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     ctx.extend_lock()
     ctx.save()
     return 1
+
+
+async def later(ctx: ExecutionContext[Order]) -> None:
+    assert_type(ctx.task, Order)
 
 
 @Order.deliver.does
@@ -90,6 +109,8 @@ def use(cursor: str | None) -> int:
     assert_type(Order.get_task("o-1001"), Order)
     assert_type(Order.get_task("o-1001").state, State[Order])
     assert_type(Order.get("o-1001"), Order)
+    assert_type(Order.get_task("o-1001").to_dict(), dict[str, Any])
+    assert_type(Order.get_task("o-1001").to_json(), str)
     assert_type(Order.ship, BoundStep[Order])
     assert_type(Order.ship.failed, State[Order])
     assert_type(Order.ship.failed.status, Status | None)
@@ -102,6 +123,9 @@ def use(cursor: str | None) -> int:
     assert_type(Order.deliver.max_attempts, int)
     assert_type(Order.ship.run_all(print_label, threads=8), Report)
     assert_type(Order.ship.run_all(print_label, heartbeat=True), Report)
+    Order.ship.run_all(later, threads=8)  # type: ignore[deprecated]
+    Order.ship.run("o-1001", later)  # type: ignore[unused-coroutine]
+    Order.ship.run_all(print_label, thread=8)  # type: ignore[call-overload]
     Order.ship.run_all(look)  # what works on any task works on an order
     assert_type(Order.ship.todo(), Iterator[Order])
     assert_type(Order.ship.next_due(), dict[State[Order], datetime])
@@ -162,6 +186,11 @@ def work_until_told_to_stop() -> None:
     Worker({Order.ship: print_label}, grace=30)  # type: ignore[arg-type]
 
 
+def test_with_a_fixture(local_table: LocalTable) -> None:
+    assert_type(local_table(AppTask), type[AppTask])
+    assert_type(local_table(Order, Refund), type[Order])
+
+
 def test_with_tables() -> None:
     with local_table(AppTask) as table, stopped_clock(datetime(2026, 1, 1, tzinfo=UTC)) as clock:
         assert_type(table, type[AppTask])
@@ -201,6 +230,7 @@ def lambda_handlers(context: LambdaContext) -> None:
         answer=lambda result: result.task and result.task.amount,
         metrics="Shop",
     )(ship)
+    assert_type(handler, Handler)
     handler({"order_id": "o-1"}, context)
     handler({"order_id": "o-1"}, Invoked())
     handler({"order_id": "o-1"}, None)
@@ -208,6 +238,11 @@ def lambda_handlers(context: LambdaContext) -> None:
     handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]
     handles(Order.ship, task_id="order_id", answer=lambda order: order.amont)  # type: ignore[attr-defined]
     retry_handler(Order.ship, print_label, since=timedelta(days=1), only=(Order.ship.failed,))(None, None)
-    retry_handler([Order, Order.ship], threads=8)(None, None)
-    handles(Order.deliver, task_id="order_id")({"order_id": "o-1"}, context)
+    sweep = retry_handler([Order, Order.ship], threads=8)
+    assert_type(sweep, RetryHandler)
+    assert_type(sweep(None, context), RetrySummary)
+    assert_type(sweep({}, None)["succeeded"], int)
+    delivery = handles(Order.deliver, task_id="order_id")
+    assert_type(delivery, StepHandler[Order])
+    delivery({"order_id": "o-1"}, context)
     retry_handler(Order.ship, queue_url="https://sqs.us-east-1.amazonaws.com/123456789012/orders")
