@@ -19,13 +19,14 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
-from pynamodb_tracker.arguments import check_function, did_you_mean, function_name, is_same_function
+from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.cli.interrupts import discard
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.functions import function_name, is_same_function
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 

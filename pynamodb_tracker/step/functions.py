@@ -27,9 +27,9 @@ class Bindable(Protocol[F]):
 def bind(step: Bindable[Callable[[ExecutionContext[T]], object]], function: Callable[[ExecutionContext[T]], R]) -> None:
     """Bind a function to a step; DefinitionError if another one is bound to it."""
     check_parameters(function, "ctx")
-    if step.function is not None and not _is_same(step.function, function):
+    if step.function is not None and not is_same_function(step.function, function):
         raise DefinitionError(
-            f"{_name_of(step)} does {_shown(step.function)}, and cannot do {_shown(function)} as well: a step has one "
+            f"{_name_of(step)} does {function_name(step.function)}, and cannot do {function_name(function)} as well: a step has one "
             "function"
         )
     step.function = function
@@ -47,16 +47,16 @@ def function_of(
             )
         return bound
     check_function(given)
-    if not (bound is None or _is_same(bound, given)):
+    if not (bound is None or is_same_function(bound, given)):
         raise ValueError(
-            f"{name} does {_shown(bound)}, not {_shown(given)}: leave the function out. To run something else for "
+            f"{name} does {function_name(bound)}, not {function_name(given)}: leave the function out. To run something else for "
             f"once, write with {name}.start(...). In a test, replace the one that is bound: "
             f'monkeypatch.setattr({name}, "function", stub)'
         )
     return given
 
 
-def _is_same(one: object, other: object) -> bool:
+def is_same_function(one: object, other: object) -> bool:
     """Return whether two functions are one, or a reload, a notebook or `python -m` has defined the same one again.
 
     A function without a name of its own, such as a lambda or a partial, is the same as itself only, and so is a method.
@@ -74,7 +74,7 @@ def _name_of(step: Bindable[Any]) -> str:
     return f"{step.model.__name__}.{step.name}"
 
 
-def _shown(function: object) -> str:
+def function_name(function: object) -> str:
     """Return a function as an error names it, `shop.labels.print_label`."""
     name = getattr(function, "__qualname__", None)
     return f"{getattr(function, '__module__', None)}.{name}" if isinstance(name, str) else shown(function)
