@@ -29,8 +29,8 @@ def bind(step: Bindable[Callable[[ExecutionContext[T]], object]], function: Call
     check_parameters(function, "ctx")
     if step.function is not None and not is_same_function(step.function, function):
         raise DefinitionError(
-            f"{_name_of(step)} does {function_name(step.function)}, and cannot do {function_name(function)} as well: a step has one "
-            "function"
+            f"{_name_of(step)} does {function_name(step.function)}, and cannot do {function_name(function)} as well: a "
+            "step has one function"
         )
     step.function = function
 
@@ -49,8 +49,8 @@ def function_of(
     check_function(given)
     if not (bound is None or is_same_function(bound, given)):
         raise ValueError(
-            f"{name} does {function_name(bound)}, not {function_name(given)}: leave the function out. To run something else for "
-            f"once, write with {name}.start(...). In a test, replace the one that is bound: "
+            f"{name} does {function_name(bound)}, not {function_name(given)}: leave the function out. To run something "
+            f"else for once, write with {name}.start(...). In a test, replace the one that is bound: "
             f'monkeypatch.setattr({name}, "function", stub)'
         )
     return given
