@@ -124,10 +124,7 @@ class Account:
         handler = getattr(self.app, settings["Handler"].removeprefix("pipeline.app."))
         deadline = self.clock.now() + timedelta(seconds=settings["Timeout"])
         context = Context(self.clock, deadline, str(uuid.uuid4()))
-        variables = self._environment(function)
-        with mock.patch.dict(os.environ, variables):
-            for absent in {"SHIP_QUEUE_URL", "DELIVER_QUEUE_URL"} - variables.keys():
-                os.environ.pop(absent, None)
+        with mock.patch.dict(os.environ, self._environment(function)):
             try:
                 return self.life.live(
                     lambda: json.loads(json.dumps(handler(event, context))),

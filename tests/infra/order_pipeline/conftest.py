@@ -27,9 +27,9 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="package")
 def app(stack: Stack) -> Iterator[ModuleType]:
-    """Import the handlers from CodeUri, with the environment of a function; what was imported is dropped in the end."""
+    """Import the handlers from CodeUri, with the environment of all functions; drop what was imported in the end."""
     with (
-        mock.patch.dict(os.environ, environment(stack["Watch"])),
+        mock.patch.dict(os.environ, environment(stack["ConfirmPayment"]) | environment(stack["Ship"])),
         mock.patch.object(sys, "path", [str(CODE), *sys.path]),
     ):
         yield importlib.import_module("pipeline.app")

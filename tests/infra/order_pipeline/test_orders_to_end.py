@@ -24,8 +24,8 @@ ORDERS_A_MINUTE = 8
 
 POISON = {
     "confirm_payment": [json.dumps({"detail": {"order_id": "p-1"}}), json.dumps({"order_id": "p-2"})],
-    "ship": ["not JSON", json.dumps({"order_id": ""})],
-    "deliver": [json.dumps({"order_id": "nobody knows this one"})],
+    "ship": ["not JSON", json.dumps({"task_id": ""})],
+    "deliver": [json.dumps({"task_id": "nobody knows this one"})],
 }
 
 DIES, FAILS, LOSES_ANSWER, COMES_TWICE = 0.4, 0.25, 0.15, 0.2

@@ -154,7 +154,7 @@ def test_the_schedule_alone_brings_orders_to_their_end(account: Account) -> None
 POISON: dict[str, tuple[str, Any]] = {
     "no JSON": ("ship", "o-1, please"),
     "no order id": ("ship", json.dumps({"id": "o-1"})),
-    "an order that nobody knows": ("ship", json.dumps({"order_id": "o-1"})),
+    "an order that nobody knows": ("ship", json.dumps({"task_id": "o-1"})),
     "a new order without its amount": ("confirm_payment", json.dumps({"detail": {"order_id": "o-1", "address": "?"}})),
     "an amount that is no number": (
         "confirm_payment",
@@ -186,3 +186,17 @@ def test_a_queue_that_takes_no_message_strands_no_order(account: Account) -> Non
     account.life.breaks = lambda _operation: False
 
     assert account.retry("ship")["succeeded"] == 1
+
+
+def test_an_outage_of_the_table_makes_the_function_fail_and_loses_no_new_order(account: Account) -> None:
+    account.announce(ORDER)
+    account.life.breaks = lambda operation: operation.endswith("Item")
+    for _ in range(3):
+        account.poll("confirm_payment")
+        account.clock.advance(6 * MINUTE)
+    account.life.breaks = lambda _operation: False
+    assert [type(end).__name__ for end in account.mappings["confirm_payment"].ends] == ["UpdateError"] * 3
+
+    for step in STEPS.values():
+        account.poll(step)
+    assert account.order.get_task("o-1").state == account.order.deliver.succeeded

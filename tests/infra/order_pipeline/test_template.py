@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -62,7 +63,12 @@ def test_the_settings_of_a_queue_fit_its_function_and_its_step(name: str, app: M
 
     assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert queue["RedrivePolicy"]["deadLetterTargetArn"] == arn_of(f"{name}DeadLetters")
-    assert queue["RedrivePolicy"]["maxReceiveCount"] > step.max_attempts
+    receives = queue["RedrivePolicy"]["maxReceiveCount"]
+    if name == "ConfirmPayment":
+        assert receives == {"Ref": "MaxReceives"}
+        receives = written()["Parameters"]["MaxReceives"]["Default"]
+        assert receives * queue["VisibilityTimeout"] > 18 * 3600, "an outage of the table does not lose new orders"
+    assert receives > step.max_attempts
     assert dead_letters["MessageRetentionPeriod"] == LONGEST_RETENTION >= queue["MessageRetentionPeriod"]
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "MaxConcurrency"}}
@@ -130,6 +136,37 @@ def test_only_the_entrance_may_send_to_the_first_queue_from_outside() -> None:
     assert [target["Arn"], target["DeadLetterConfig"]["Arn"]] == statement["Resource"]
 
 
+OPTIONS = {"LogKmsKeyArn": ("HasLogKey", []), "ArchiveDays": ("HasArchive", ["EntranceArchive"])}
+OPTIONS |= {"TracingMode": ("HasTraces", ["TracePolicy"])}
+
+
+@pytest.mark.parametrize("parameter", OPTIONS)
+def test_options_are_off_unless_they_are_set(parameter: str) -> None:
+    condition, resources = OPTIONS[parameter]
+    assert parameter in json.dumps(TEMPLATE["Conditions"][condition])
+    assert [name for name, each in RESOURCES.items() if each.get("Condition") == condition] == resources
+    assert written()["Parameters"][parameter]["Default"] in ("", 0, "PassThrough")
+
+
+def test_traces_may_be_sent_by_every_function_and_logs_have_the_key() -> None:
+    assert sorted(role["Ref"] for role in RESOURCES["TracePolicy"]["Properties"]["Roles"]) == sorted(ROLES)
+    assert {json.dumps(function["TracingConfig"]) for function in FUNCTIONS.values()} == {
+        json.dumps({"Mode": {"Ref": "TracingMode"}})
+    }
+    assert RESOURCES["Logs"]["Properties"]["KmsKeyId"]["Fn::If"][1] == {"Ref": "LogKmsKeyArn"}
+
+
+def test_functions_can_be_deployed_gradually_as_the_how_to_says() -> None:
+    template = packaged("packages", "key")
+    preference = {"Type": "Canary10Percent5Minutes", "Alarms": [{"Ref": "FunctionsFailing"}]}
+    template["Globals"]["Function"] |= {"AutoPublishAlias": "live", "DeploymentPreference": preference}
+
+    resources = transformed(template)["Resources"]
+
+    mappings = [each for each in resources.values() if each["Type"] == "AWS::Lambda::EventSourceMapping"]
+    assert {each["Properties"]["FunctionName"]["Ref"] for each in mappings} == {f"{name}Aliaslive" for name in STEPS}
+
+
 def test_what_moto_does_not_make_is_listed_and_used() -> None:
     types = {resource["Type"] for resource in RESOURCES.values()}
     assert types >= UNKNOWN_TO_MOTO.keys()
@@ -147,6 +184,8 @@ def test_parameters_say_what_they_are_and_refuse_what_cannot_be() -> None:
     parameters = written()["Parameters"]
     assert all(parameter.get("Description") for parameter in parameters.values())
     for name, value in PARAMETERS.items():
+        if name == "MaxReceives":
+            continue
         assert re.fullmatch(parameters[name]["AllowedPattern"], value)
     for url in ("https://gateway.test/", "http://gateway.test"):
         assert not re.fullmatch(parameters["GatewayUrl"]["AllowedPattern"], url)

@@ -1,4 +1,4 @@
-"""What each step does with an order: functions of the context, used by queues, schedules and the command line.
+"""What each step does with an order: functions of the context, run by queues, schedules and the command line.
 
 A worker may do the work and die before that is recorded, so it happens at least once. The idempotency key is the same
 for every attempt of a step, so the other system does it only once. That system must remember the key for as long as an
@@ -10,6 +10,7 @@ from pipeline.services import post
 from pynamodb_tracker import ExecutionContext
 
 
+@Order.confirm_payment.does
 def confirm_payment(ctx: ExecutionContext[Order]) -> None:
     """Charge the customer."""
     order = ctx.task
@@ -17,6 +18,7 @@ def confirm_payment(ctx: ExecutionContext[Order]) -> None:
     order.receipt = post("GATEWAY_URL", "charges", key, {"amount": float(order.amount)})["receipt"]
 
 
+@Order.ship.does
 def ship(ctx: ExecutionContext[Order]) -> None:
     """Have the carrier print a label."""
     order = ctx.task
@@ -25,6 +27,7 @@ def ship(ctx: ExecutionContext[Order]) -> None:
     ]
 
 
+@Order.deliver.does
 def deliver(ctx: ExecutionContext[Order]) -> None:
     """Have the carrier hand the parcel over."""
     order = ctx.task
