@@ -79,11 +79,11 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """The fingerprint of what the task is started with; None if that is not compared."""
         self.heartbeat: Heartbeat[T] | bool = heartbeat
         """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
-        self.lock: Lock[T] | None = None
-        self.finisher: dict[str, object] = {}
-        """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
         self.concluded = False
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
+        self.finisher: dict[str, object] = {}
+        """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
+        self.lock: Lock[T] | None = None
         self.delay: timedelta | None = None
         """The pause after a failure; kept, so that a retry does not ask the user's function again."""
 
@@ -139,7 +139,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
         Python may raise an exception of a signal handler as `__exit__` is called, before its first line.
         """
-        lock = self.lock
+        lock = getattr(self, "lock", None)  # an exception may be raised in `__init__`, too
         if lock is not None and not (self.concluded or lock.is_foreign or sys.is_finalizing()):
             log.error(
                 "%s was left without its end, by an exception that arrived there, or because its context manager was "

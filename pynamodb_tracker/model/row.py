@@ -144,10 +144,23 @@ class TaskRow(Model):
                         attribute.__set__(self, value)
                 elif attribute.default is not None:
                     self._set_default(name, attribute)
-            except Exception as error:  # noqa: BLE001 - an attribute, the user's own included, may raise anything
+            except Exception as error:  # an attribute, the user's own included, may raise anything
+                if self._can_be_read(name, stored, attribute):
+                    raise  # it was not the value: a signal handler, for example, raised it here
                 task_id = attribute_values.get("task_id", {}).get("S", "")
                 mark_unreadable(self, name, unreadable_error(type(self), task_id, {name: error}), error)
                 values = self.attribute_values
+
+    def _can_be_read(self, name: str, stored: dict[str, Any] | None, attribute: Attribute[Any]) -> bool:
+        """Read an attribute once more, and return whether that works."""
+        try:
+            if stored is not None:
+                attribute.__set__(self, attribute.deserialize(attribute.get_value(stored)))
+            else:
+                self._set_default(name, attribute)
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        return True
 
     def _set_default(self, name: str, attribute: Attribute[Any]) -> None:
         """Give the row a default; it counts as loaded, because no block assigned it."""

@@ -133,7 +133,11 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None: ...
 
     def do_POST(self) -> None:
-        payload = self.rfile.read(int(self.headers["Content-Length"]))
+        length = int(self.headers["Content-Length"])
+        payload = self.rfile.read(length)
+        if len(payload) < length:  # the client went away in the middle of its request
+            self._cut_off()
+            return
         target = self.headers["X-Amz-Target"].rpartition(".")[2]
         exchange = self.server.proxy.begin(target, payload)
         try:

@@ -1,0 +1,139 @@
+"""An exception that is raised at any line of the library while a task runs: nothing is lost without a word."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import pynamodb_tracker
+from tests.chaos.interruptions import SCENARIOS, Attempt, Found, Interrupted, notes_of, perform, problems
+from tests.support.engines import Engine, Moto
+from tests.support.orders import orders
+
+PACKAGE = os.path.dirname(pynamodb_tracker.__file__)  # noqa: PTH120 - compared with the names of code objects, which are text
+
+STRIDE = 201
+"""One line of so many is tried; python -m tests.contract.test_interrupts 1 tries all."""
+
+
+class Tracer:
+    """Raises an error when the library comes to the line with this number; lines are counted as they are run."""
+
+    def __init__(self, number: int, error: type[BaseException]) -> None:
+        self.left = number
+        self._error = error
+
+    def __enter__(self) -> None:
+        sys.settrace(self.trace)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def trace(self, frame: FrameType, event: str, _argument: object) -> Callable[..., Any] | None:
+        """Count a line, or the call of a function."""
+        if not frame.f_code.co_filename.startswith(PACKAGE) or frame.f_code.co_name == "__del__":
+            return None
+        if event in {"line", "call"}:
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise self._error
+        return self.trace
+
+
+class Lines(logging.Handler):
+    """Keeps what the log says."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage())
+
+
+def struck(order: Any, scenario: str, number: int, error: type[BaseException]) -> tuple[bool, list[str]]:
+    """Run a task with an error at that line; return whether there was such a line, and which promises were broken."""
+    kind = "ctrl-c" if error is KeyboardInterrupt else "handler"
+    attempt = Attempt(f"{scenario}-{error.__name__}-{number}", scenario, kind)
+    order.create(attempt.task_id)
+    tracer, lines, log = Tracer(number, error), Lines(), logging.getLogger("pynamodb_tracker")
+    log.addHandler(lines)
+    try:
+        with tracer:
+            perform(order, attempt, SCENARIOS[scenario])
+    except BaseException as left:  # noqa: BLE001 - whatever it is
+        attempt.error, attempt.notes = type(left).__name__, list(notes_of(left))
+        del left
+    row = order.get_task(attempt.task_id)
+    if row.state == order.confirm.in_progress:
+        gc.collect()  # of the run that was left without its end
+    log.removeHandler(lines)
+    attempt.shots, attempt.lines = int(tracer.left <= 0), lines.lines
+    found = Found(str(row.state), row.attempt, [failure.type for failure in row.errors])
+    return tracer.left <= 0, [f"{number}: {each}: {attempt}, {found}" for each in problems(attempt, found)]
+
+
+@pytest.fixture(scope="module")
+def order() -> Iterator[Any]:
+    declared = orders("", "interrupted")
+    declared.Meta.host = None
+    with Moto.of([declared.__mro__[1]]) as engine:
+        assert isinstance(engine, Engine)
+        yield declared
+
+
+def all_problems(
+    order: Any, scenario: str, error: type[BaseException], stride: int, first: int = 1
+) -> tuple[int, list[str]]:
+    """Return the number of lines of a run, and which promises an error at one line of so many breaks."""
+    number, found = first, list[str]()
+    while True:  # until the run is over before that line
+        was_struck, broken = struck(order, scenario, number, error)
+        if not was_struck:
+            return number, found
+        found += broken
+        number += stride
+
+
+@pytest.mark.parametrize(
+    ("scenario", "error", "first"),
+    [
+        ("plain", KeyboardInterrupt, 1),
+        ("plain", Interrupted, 68),
+        ("plain", SystemExit, 135),
+        ("transaction", Interrupted, 50),
+    ],
+)
+def test_an_error_at_any_line_of_the_library_loses_nothing_without_a_word(
+    order: Any, scenario: str, error: type[BaseException], first: int
+) -> None:
+    number, broken = all_problems(order, scenario, error, STRIDE, first)
+    assert number > 2 * STRIDE
+    assert broken == []
+
+
+def main() -> int:
+    """Try one line of so many, for every scenario."""
+    declared = orders("", "interrupted")
+    declared.Meta.host = None
+    with Moto.of([declared.__mro__[1]]):
+        for scenario in SCENARIOS:
+            for error in (KeyboardInterrupt, Interrupted, SystemExit):
+                number, broken = all_problems(declared, scenario, error, int(sys.argv[1]))
+                sys.stdout.write("\n".join([f"{scenario} {error.__name__}: {number} lines", *broken, ""]))
+                sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    logging.lastResort = None
+    sys.exit(main())
