@@ -4,6 +4,7 @@ from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.testing.events import (
     dynamodb_event,
     eventbridge_event,
+    http_event,
     kafka_event,
     kinesis_event,
     s3_event,
@@ -17,6 +18,7 @@ __all__ = [
     "StoppedClock",
     "dynamodb_event",
     "eventbridge_event",
+    "http_event",
     "kafka_event",
     "kinesis_event",
     "local_table",

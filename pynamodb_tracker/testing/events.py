@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote_plus
 
 Event = dict[str, Any]
@@ -23,6 +23,93 @@ def _arn(service: str, resource: str) -> str:
 
 def _text(content: object) -> str:
     return content if isinstance(content, str) else json.dumps(content)
+
+
+HttpSource = Literal["http_api", "rest_api", "function_url", "load_balancer"]
+
+
+def http_event(
+    body: object = None,
+    *,
+    source: HttpSource = "http_api",
+    method: str = "POST",
+    path: str = "/",
+    path_parameters: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Event:
+    """Return an HTTP request by an HTTP API (format 2.0), a REST API (1.0), a function URL (2.0) or a load balancer.
+
+    A body that is not text is sent as JSON, with a header that says so. A REST API passes header names as the client
+    wrote them, and a function URL and a load balancer have no path parameters.
+    https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+    """
+    content = {} if body is None or isinstance(body, str) else {"content-type": "application/json"}
+    sent = {"host": "api.example.com", **content, **(headers or {})}
+    text = None if body is None else _text(body)
+    if source == "rest_api":
+        return _rest_api_event(text, method, path, path_parameters, {name.title(): sent[name] for name in sent})
+    lower = {name.lower(): value for name, value in sent.items()}
+    if source == "load_balancer":
+        target_group = _arn("elasticloadbalancing", "targetgroup/group/49e9d65c45c6791a")
+        return {
+            "requestContext": {"elb": {"targetGroupArn": target_group}},
+            "httpMethod": method,
+            "path": path,
+            "queryStringParameters": {},
+            "headers": lower,
+            "body": text or "",
+            "isBase64Encoded": False,
+        }
+    route = "$default" if source == "function_url" else f"{method} {path}"
+    http = {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"}
+    return {
+        "version": "2.0",
+        "routeKey": route,
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": lower,
+        "requestContext": {
+            "accountId": _ACCOUNT,
+            "apiId": "r3pmxmplak",
+            "http": http,
+            "requestId": "JKJaXmPLvHcESHA=",
+            "routeKey": route,
+            "stage": "$default",
+            "timeEpoch": _MILLISECONDS,
+        },
+        "isBase64Encoded": False,
+        **({} if path_parameters is None else {"pathParameters": dict(path_parameters)}),
+        **({} if text is None else {"body": text}),
+    }
+
+
+def _rest_api_event(
+    body: str | None, method: str, path: str, path_parameters: Mapping[str, str] | None, headers: Mapping[str, str]
+) -> Event:
+    return {
+        "resource": path,
+        "path": path,
+        "httpMethod": method,
+        "headers": headers,
+        "multiValueHeaders": {name: [value] for name, value in headers.items()},
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": None,
+        "pathParameters": None if path_parameters is None else dict(path_parameters),
+        "stageVariables": None,
+        "requestContext": {
+            "accountId": _ACCOUNT,
+            "apiId": "1234567890",
+            "httpMethod": method,
+            "identity": {"sourceIp": "192.0.2.1", "userAgent": "curl/8.5.0"},
+            "path": f"/prod{path}",
+            "protocol": "HTTP/1.1",
+            "requestId": "c6af9ac6-7b61-11e6-9a41-93e8deadbeef",
+            "resourcePath": path,
+            "stage": "prod",
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
 
 
 def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] | None = None) -> Event:

@@ -25,6 +25,7 @@ from tests.aws_lambda.events import bare, function_url, http_api, load_balancer,
 from tests.aws_lambda.shop import Broken, Context, Order, no_access
 
 Event = dict[str, Any]
+JSON = {"content-type": "application/json"}
 LABEL = {"label": "L-1"}
 
 
@@ -166,15 +167,15 @@ def test_giving_up_is_no_server_error(context: Context) -> None:
     "event",
     [
         http_api(),
-        http_api("{"),
+        http_api("{", headers=JSON),
         http_api([]),
         http_api({"order_id": 5, "size": "XL"}),
         http_api({"order_id": "o-1"}),
-        rest_api("{"),
+        rest_api("{", headers=JSON),
         rest_api(),
         load_balancer(),
         {**http_api(), "body": "no base64", "isBase64Encoded": True},
-        {**http_api(content_type="application/vnd.api+json"), "body": "[" * 100_000},
+        {**http_api(headers={"content-type": "application/vnd.api+json"}), "body": "[" * 100_000},
     ],
     ids=range(10),
 )
@@ -213,7 +214,7 @@ def test_a_body_that_is_no_json_is_passed_as_it_is(body: Event, seen: object, co
     def upload(_ctx: object, event: Any) -> None:
         got.append(event["body"])
 
-    upload({**http_api(path={"order_id": "o-1"}, content_type="application/octet-stream"), **body}, context)
+    upload({**http_api(path_parameters={"order_id": "o-1"}), **body}, context)
 
     assert got == [seen]
 
@@ -224,13 +225,16 @@ def test_the_id_may_be_in_a_header_of_any_case(request_of: Callable[..., Event],
     ready()
     by_header = handles(Order.ship, task_id=where)(lambda _ctx, event: event["headers"].get("IDEMPOTENCY-KEY"))
 
-    assert body_of(by_header(request_of(idempotency_key="o-1"), context)) == "o-1"
+    assert body_of(by_header(request_of(headers={"idempotency-key": "o-1"}), context)) == "o-1"
 
 
 def test_a_load_balancer_with_lists_of_values_is_answered_with_lists(context: Context) -> None:
     ready()
 
-    response = handler(load_balancer(order(), multi_value=True), context)
+    event = load_balancer(order())
+    event["multiValueHeaders"] = {name: [value] for name, value in event.pop("headers").items()}
+
+    response = handler(event, context)
 
     assert response["multiValueHeaders"] == {"content-type": ["application/json"]}
     assert "headers" not in response

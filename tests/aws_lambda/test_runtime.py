@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.aws_lambda.events import bare, eventbridge, fifo, kinesis, sqs, stream
+from tests.aws_lambda.events import bare, eventbridge, fifo, http_api, kinesis, rest_api, sqs, stream
 from tests.aws_lambda.runtime import Answer, Runtime
 from tests.aws_lambda.shop import Order, ShopTask
 from tests.aws_lambda.test_batches import BROKEN, ready
@@ -160,6 +160,29 @@ def test_a_function_that_is_ended_at_its_time_limit_frees_its_task_then(
     assert answer.body["state"] == "deliver pending"
     assert time.monotonic() - ended < 10, "the lock outlasted the invocation by more than a second and the margin"
     assert (Order.get_task("o-1").fence, Order.get_task("o-1").label) == (2, "label of o-1")
+
+
+def test_of_two_requests_at_once_one_runs_the_task_and_both_get_its_answer_in_the_end(
+    deploy: Callable[[str], Runtime], deployed: Callable[[str], Runtime]
+) -> None:
+    with deploy("by_request") as second, ThreadPoolExecutor(2) as pool:
+        functions = [deployed("by_request"), second]
+        for function in functions:  # warm, so that they meet
+            function.invoke(http_api({"order_id": "warm", "amount": 1}))
+        for round_ in range(10):
+            task_id = f"o-{round_}"
+            order = {"order_id": task_id, "amount": 1}
+            events = [rest_api(order), http_api(order)]
+
+            answers = [answer.body for answer in pool.map(Runtime.invoke, functions, events)]
+            again = [function.invoke(event).body for function, event in zip(functions, events, strict=True)]
+            other = second.invoke(rest_api({**order, "amount": 2})).body
+
+            done = [answer for answer in answers if answer["statusCode"] == 200]
+            assert {answer["statusCode"] for answer in answers} <= {200, 409}
+            assert [answer for answer in again if answer not in done] == []
+            assert again[0] == again[1]
+            assert (other["statusCode"], Order.get_task(task_id).fence) == (422, 1)
 
 
 def test_of_many_events_at_once_one_creates_the_task_and_one_runs_it(
