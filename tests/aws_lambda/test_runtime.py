@@ -169,7 +169,7 @@ def test_of_two_requests_at_once_one_runs_the_task_and_both_get_its_answer_in_th
         functions = [deployed("by_request"), second]
         for function in functions:  # warm, so that they meet
             function.invoke(http_api({"order_id": "warm", "amount": 1}))
-        for round_ in range(10):
+        for round_ in range(5):
             task_id = f"o-{round_}"
             order = {"order_id": task_id, "amount": 1}
             events = [rest_api(order), http_api(order)]

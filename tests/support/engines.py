@@ -24,14 +24,15 @@ _MOST_WRITES = 25
 
 
 @functools.cache
-def shared_session() -> botocore.session.Session:
-    """Return one botocore session: loading its descriptions of AWS takes longer than most tests."""
+def shared_session(engine: str = "") -> botocore.session.Session:
+    """Return one botocore session for each engine: loading its descriptions of AWS takes longer than most tests."""
+    del engine  # a session keeps its credentials, and those of moto are not those of processes on DynamoDB Local
     return botocore.session.get_session()  # made after the import of moto, whose handlers it gets
 
 
-def sharing_a_session() -> AbstractContextManager[object]:
+def sharing_a_session(engine: str) -> AbstractContextManager[object]:
     """Have every client of this process built from that session."""
-    return mock.patch.object(pynamodb.connection.base, "get_session", shared_session)
+    return mock.patch.object(pynamodb.connection.base, "get_session", functools.partial(shared_session, engine))
 
 
 class Engine(ABC):
@@ -52,7 +53,7 @@ class Moto(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
         """Have the tables in memory."""
-        with sharing_a_session(), local_table(*tables), ExitStack() as stack:
+        with sharing_a_session("moto"), local_table(*tables), ExitStack() as stack:
             for table in tables:
                 stack.callback(_close, table)
             yield cls(tables)
@@ -71,7 +72,7 @@ class DynamoDBLocal(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]], endpoint: str) -> Iterator[Engine]:
         """Create the tables, under unique names."""
-        with sharing_a_session(), ExitStack() as stack:
+        with sharing_a_session("dynamodb_local"), ExitStack() as stack:
             for table in tables:
                 name = f"{table.Meta.table_name}-{uuid.uuid4().hex}"
                 stack.enter_context(mock.patch.multiple(table.Meta, host=endpoint, table_name=name))
