@@ -29,6 +29,7 @@ _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: De
 """The type that entries of a set are converted to for comparison."""
 SETS = frozenset(_ENTRY)
 MAX_DIGITS = 38
+FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
 _MOST_LEVELS = 31
 """Nested maps and lists; DynamoDB allows 32 levels, and the values in the innermost one count as a level."""
 _LONGEST_NAME = 65_535
@@ -89,7 +90,7 @@ def _name_problems(name: object) -> Iterator[str]:
 
 def _text_problems(content: object) -> Iterator[str]:
     if not isinstance(content, str):
-        yield f"{content!r} is not text"
+        yield f"{content!r} is not text{FOR_DECIMALS if isinstance(content, Decimal) else ''}"
         return
     try:
         content.encode()

@@ -28,7 +28,7 @@ from pynamodb.exceptions import AttributeNullError
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.dynamodb.limits import MAX_DIGITS, SETS, number_problems, without_zeros
+from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
 _STAMP = 31
@@ -169,7 +169,7 @@ def serialized(
             f"{_described(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
     except Exception as error:  # an attribute, the user's own ones included, may raise anything for a wrong value
-        hint = _FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
+        hint = FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
         raise ValueNotStorableError(
             f"{_described(row, name)} cannot be stored as {type(attribute).__name__}: {error}{hint}", attribute=name
         ) from error
@@ -214,9 +214,6 @@ def _is_as_loaded(loaded: Item | None, attribute: Attribute[Any], text: str) -> 
     """Return whether a row was loaded with this text, in any format; other programs may store more than JSON has."""
     before = (loaded or {}).get(attribute.attr_name, {}).get(attribute.attr_type)
     return before is not None and text in (before, attribute.serialize(attribute.deserialize(before)))
-
-
-_FOR_DECIMALS = "; for a Decimal, declare a DecimalAttribute() of pynamodb_tracker, or store its text"
 
 
 def _has_decimal(value: object) -> bool:

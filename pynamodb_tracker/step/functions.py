@@ -39,15 +39,17 @@ def function_of(
     step: Bindable[Callable[[ExecutionContext[T]], object]], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
     """Return the function to run: the one given, or the one bound; if both are there, they must be the same one."""
-    bound, name = step.function, _name_of(step)
+    bound = step.function
     if given is None:
         if bound is None:
+            name = _name_of(step)
             raise TypeError(
                 f"no function is bound to {name}: bind one with @{name}.does, and import its module, or give it"
             )
         return bound
     check_function(given)
     if not (bound is None or is_same_function(bound, given)):
+        name = _name_of(step)
         raise ValueError(
             f"{name} does {function_name(bound)}, not {function_name(given)}: leave the function out. To run something "
             f"else for once, write with {name}.start(...). In a test, replace the one that is bound: "

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pynamodb.attributes import JSONAttribute, ListAttribute, MapAttribute, NumberAttribute
+from pynamodb.attributes import JSONAttribute, ListAttribute, MapAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import DecimalAttribute, Step, UseCase, ValueNotStorableError
 from tests.support.recorder import recorded
@@ -32,6 +32,7 @@ class Invoice(AppTask):
     price = Price(null=True)
     share = DecimalAttribute(default=Decimal("0.5"))
     rough = NumberAttribute(null=True)
+    text = UnicodeAttribute(null=True)
     note = JSONAttribute(null=True)
     anything: ListAttribute[Any] = ListAttribute(null=True)
 
@@ -125,6 +126,7 @@ def test_an_amount_is_compared_and_updated_in_expressions() -> None:
     "attributes",
     [
         {"rough": Decimal("3.1")},
+        {"text": Decimal("3.1")},
         {"note": {"lines": [{"price": Decimal("3.1")}]}},
         {"anything": [Decimal("3.1")]},
         {"data": {"price": Decimal("3.1")}},
