@@ -10,7 +10,7 @@ from typing import TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
 from pynamodb_tracker.failure import add_note
@@ -101,9 +101,9 @@ def _claim(
     write = statements.claim if tries.payload is None else statements.claim_with_payload
     for _ in range(_TRIES):
         try:
-            lock = _send(statements, write, task_id, tries, lock_for)
+            lock = _send(statements, write if detailed else write.with_row_if_refused(), task_id, tries, lock_for)
         except Refused as refused:
-            if not (detailed or refused.repeated or also_from):
+            if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
                 raise refusals.not_startable(statements, task_id, operation) from None
         else:
             tries.in_doubt = True
@@ -129,6 +129,18 @@ def _claim(
         f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again",
         task_id=task_id,
     )
+
+
+def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
+    """Return whether a refusal without details may be due to a copy of this claim, or to a clock that is behind."""
+    if item is None:
+        return False
+    row = load(statements.model, item)
+    token, attempt = readable_value(row, "lock"), readable_value(row, "attempt")
+    if token is None or attempt is None:
+        return False
+    is_startable = attempt < statements.max_attempts and refusals.is_startable(row, statements.codes, clock.now())
+    return refusals.is_held_by(row, statements.codes, tries.tokens) or (is_startable and token > tries.tokens[-1])
 
 
 def _send(

@@ -67,8 +67,7 @@ def test_each_outcome_is_logged_at_its_level(
     Order.create("early")
     Order.create("done", state=Order.ship.succeeded)
     Order.ship.ignore("set-aside", reason="cancelled")
-    held = Order.ship.start("held")
-    held.__enter__()
+    die(Order.ship, "held")
     clock.advance(timedelta(seconds=1))
 
     ids = ("failing", "held", "early", "done", "set-aside", "missing")

@@ -47,6 +47,8 @@ SETTLED = 1.0
 LONGEST_RUN = 0.15
 """Seconds within which most runs end; an interrupt comes at any time until then."""
 
+HELD = "confirm in_progress"
+
 AT_MOST = 900.0
 """Seconds after which a process that has not ended is ended."""
 
@@ -265,7 +267,7 @@ class Lines(logging.Handler):
 def problems(attempt: Attempt, found: Found) -> Iterator[str]:
     """Yield what a run and its row, taken together, break."""
     told = [*attempt.notes, *attempt.lines]
-    is_done, is_held = found.state == "ship pending", found.state == "confirm in_progress"
+    is_done, is_held = found.state == "ship pending", found.state == HELD
     if attempt.finished and not is_done and not attempt.lines:
         yield "a finished block is not recorded, and no line of the log says so"
     if is_held and not any("locked" in line or "taken over" in line for line in told):
@@ -353,6 +355,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000, help="how many runs are interrupted")
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
     parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--verbose", action="store_true", help="print what is said about tasks that stay locked")
     told = parser.parse_args()
     replace_aws_settings()
     seed = told.seed or secrets.randbelow(10**9) + 1
@@ -367,6 +370,9 @@ def main() -> int:
         f"finished blocks: {sum(attempt.finished for attempt, _ in rows)}; with a note or a line: {silent}\n"
         f"states: {dict(states)}\n"
     )
+    for attempt, found in rows if told.verbose else ():
+        if found.state == HELD:
+            sys.stdout.write(f"{attempt}\n")
     for problem in broken:
         sys.stdout.write(f"VIOLATION: {problem}\n")
     return 1 if broken else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -191,6 +192,15 @@ def test_without_detail_a_refusal_is_the_base_class_itself(state: object, step: 
     assert type(error) is TaskNotStartableError
     assert (error.task_id, error.task) == ("o-1", None)
     assert "'o-1'" in str(error)
+
+
+def test_without_detail_a_free_task_starts_although_the_clock_of_its_last_worker_was_ahead() -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    ahead = f"{time.time_ns() + 2_000_000_000:016x}00000000"
+    change(Order, "o-1", lock={"S": ahead})
+    with Order.confirm_payment.start("o-1", detailed_error=False) as ctx:
+        assert (ctx.attempt, ctx.task.lock > ahead) == (2, True)
 
 
 def test_run_is_refused_as_start_is() -> None:

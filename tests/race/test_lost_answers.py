@@ -154,3 +154,11 @@ def test_a_task_that_is_set_aside_for_its_last_attempt_is_set_aside_once(
 
     task = order.get_task("o")
     assert (task.state, task.attempt, len(task.errors)) == (order.confirm.ignored, 3, 1)
+
+
+def test_without_detail_a_claim_that_the_network_delivers_twice_is_not_refused(order: Any, proxy: Proxy) -> None:
+    order.create("o")
+    proxy.rule = in_turn("UpdateItem", Duplicate("second"))
+    with order.confirm.start("o", detailed_error=False) as ctx:
+        assert (ctx.attempt, ctx.fence) == (1, 1)
+    assert order.get_task("o").state == order.ship.pending
