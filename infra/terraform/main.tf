@@ -94,8 +94,11 @@ resource "aws_dynamodb_table" "tasks" {
       kms_key_arn = server_side_encryption.value
     }
   }
+}
 
-  lifecycle {
-    prevent_destroy = true
-  }
+resource "aws_dynamodb_contributor_insights" "throttled_keys" {
+  count      = var.throttled_keys ? 1 : 0
+  table_name = aws_dynamodb_table.tasks.name
+  index_name = "status-index"
+  mode       = "THROTTLED_KEYS"
 }

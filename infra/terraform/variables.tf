@@ -11,7 +11,7 @@ variable "table_name" {
 }
 
 variable "deletion_protection" {
-  description = "Whether DynamoDB refuses to delete the table."
+  description = "Whether DynamoDB refuses to delete the table. To destroy or replace it, apply false first."
   type        = bool
   default     = true
   nullable    = false
@@ -52,7 +52,7 @@ variable "index_warm_units" {
 }
 
 variable "max_units" {
-  description = "Read and write units per second above which DynamoDB throttles. If null, there is no limit."
+  description = "Read and write units per second above which DynamoDB throttles. To take a limit off again, set it to -1. If null, there is none."
   type        = object({ read = number, write = number })
   default     = null
 }
@@ -61,6 +61,20 @@ variable "index_max_units" {
   description = "The same for the index. A run uses twice as many write units there as in the table."
   type        = object({ read = number, write = number })
   default     = null
+}
+
+variable "throttled_keys" {
+  description = "Whether CloudWatch Contributor Insights shows which keys of the index are throttled. Only throttled requests cost anything."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
+variable "policies" {
+  description = "Whether to make the policies of workers, readers and operators, as policies.yaml does."
+  type        = bool
+  default     = false
+  nullable    = false
 }
 
 variable "tags" {

@@ -27,8 +27,9 @@ class Module:
 
     def __init__(self) -> None:
         source: dict[str, list[dict[str, Any]]] = json.loads(_as_json())
-        (resource,) = source["resource"]
-        self.table: Arguments = resource["aws_dynamodb_table"]["tasks"]
+        self.resources: dict[str, Arguments] = {kind: each for one in source["resource"] for kind, each in one.items()}
+        self.table: Arguments = self.resources["aws_dynamodb_table"]["tasks"]
+        (self.locals,) = source["locals"]
         self.variables: dict[str, Arguments] = {key: each for one in source["variable"] for key, each in one.items()}
         self.outputs: dict[str, Arguments] = {key: each for one in source["output"] for key, each in one.items()}
         (self.requirements,) = source["terraform"]

@@ -85,7 +85,7 @@ def as_properties(arguments: dict[str, Any]) -> dict[str, Any]:
     view = left.pop("stream_view_type")
     if left.pop("stream_enabled"):
         properties["StreamSpecification"] = {"StreamViewType": view}
-    assert left == {"tags": {}, "lifecycle": [{"prevent_destroy": True}]}
+    assert left == {"tags": {}}, "nothing but deletion protection keeps it, which can be turned off"
     return properties
 
 
@@ -126,6 +126,7 @@ def test_with_all_variables_it_is_the_table_of_the_template_with_all_parameters(
 def test_a_variable_is_there_for_each_parameter_with_the_same_default() -> None:
     parameters, variables = Template("table.yaml").source["Parameters"], dict(Module().variables)
     assert variables.pop("tags")["default"] == {}  # CloudFormation puts those of the stack on the table
+    assert variables.pop("policies")["default"] is False  # a template of its own
     assert variables.keys() == {variable(parameter) for parameter in parameters}
     for parameter, declaration in parameters.items():
         absent = declaration["Default"] in {"", "NONE"}
@@ -149,9 +150,42 @@ def test_tags_reach_the_table() -> None:
 
 def test_it_has_the_outputs_of_the_template() -> None:
     outputs = {name: output["value"] for name, output in Module().outputs.items()}
-    assert outputs.keys() == {variable(name) for name in Template("table.yaml").source["Outputs"]}
+    assert outputs.keys() == {variable(name) for name in Template("table.yaml").source["Outputs"]} | {"policy_arns"}
     assert outputs["table_arn"] == "${aws_dynamodb_table.tasks.arn}"
     assert outputs["index_arn"] == "${aws_dynamodb_table.tasks.arn}/index/status-index"
+
+
+def test_limits_can_be_taken_off_again() -> None:
+    arguments = Module().arguments(max_units={"read": -1, "write": -1}, index_max_units={"read": -1, "write": 10})
+    index = as_properties(arguments)["GlobalSecondaryIndexes"][0]
+
+    assert as_properties(arguments)["OnDemandThroughput"] == {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": -1}
+    assert index["OnDemandThroughput"] == {"MaxReadRequestUnits": -1, "MaxWriteRequestUnits": 10}
+
+
+def test_throttled_keys_of_the_index_are_shown_where_that_is_wanted() -> None:
+    assert Module().resources["aws_dynamodb_contributor_insights"]["throttled_keys"] == {
+        "count": "${var.throttled_keys ? 1 : 0}",
+        "table_name": "${aws_dynamodb_table.tasks.name}",
+        "index_name": "status-index",
+        "mode": "THROTTLED_KEYS",
+    }
+
+
+@pytest.mark.parametrize("name", ["Worker", "Reader", "Operator"])
+def test_the_policies_are_those_of_the_template(name: str) -> None:
+    template = Template("policies.yaml", TableArn="arn:aws:dynamodb:us-east-1:123456789012:table/tasks")
+    wanted = template.properties(name)
+
+    policy = Module().locals["policies"][name.lower()]
+
+    assert policy["description"] == wanted["Description"]
+    statements = {each["Sid"]: each for each in wanted["PolicyDocument"]["Statement"]}
+    assert policy["statements"].keys() == statements.keys()
+    for sid, actions in policy["statements"].items():
+        assert [f"dynamodb:{action}" for action in actions] == statements[sid]["Action"]
+        assert statements[sid]["Resource"].endswith("/index/status-index") == (sid == "States")
+        assert statements[sid]["Condition"] == {"Bool": {"aws:SecureTransport": "true"}}
 
 
 def test_it_names_the_provider_and_the_versions_that_know_all_of_it() -> None:
