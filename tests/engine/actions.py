@@ -43,6 +43,13 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class After:
+    """It is forwarded once the event is set."""
+
+    event: threading.Event
+
+
+@dataclass(frozen=True)
 class Fail:
     """The client gets this error, and the server never sees the request."""
 
@@ -57,7 +64,7 @@ class Fail:
         return {"__type": f"com.amazonaws.dynamodb.v20120810#{self.code}", "message": self.message, **self.more}
 
 
-Action = Pass | DropRequest | DropAnswer | Duplicate | Hold | Delay | Fail
+Action = Pass | DropRequest | DropAnswer | Duplicate | Hold | Delay | After | Fail
 PASS = Pass()
 THROTTLED = Fail(400, "ThrottlingException")
 OVER_CAPACITY = Fail(400, "ProvisionedThroughputExceededException")

@@ -13,6 +13,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tests.engine.actions import (
+    After,
     Answer,
     Delay,
     DropAnswer,
@@ -162,12 +163,17 @@ class _Handler(BaseHTTPRequestHandler):
                 if self._wait(event):
                     self._forward(exchange, payload)
             case Delay(seconds):
-                if self.server.ending.wait(seconds):
-                    self._cut_off()
-                else:
-                    self._answer(self._forward(exchange, payload))
+                self._forward_if(exchange, payload, still=not self.server.ending.wait(seconds))
+            case After(event):
+                self._forward_if(exchange, payload, still=self._wait(event))
             case Fail() as error:
                 self._answer(self._refuse(exchange, error))
+
+    def _forward_if(self, exchange: Exchange, payload: bytes, *, still: bool) -> None:
+        if still:
+            self._answer(self._forward(exchange, payload))
+        else:
+            self._cut_off()
 
     def _wait(self, event: threading.Event) -> bool:
         while not self.server.ending.is_set():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import TaskLockedError, TaskNotStartableError
-from tests.engine.actions import Delay
+from tests.engine.actions import After, Exchange
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
 from tests.support.processes import Crew, crew, until
@@ -146,13 +146,16 @@ def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: 
 def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
     order: Any, proxy: Proxy, table: str, name: str
 ) -> None:
+    def claim() -> Exchange:
+        return next(exchange for exchange in proxy.log if exchange.target == "UpdateItem")
+
     order.create("o")
     with crew(proxy.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
         worker = workers.start("hold", "o")
         assert worker.hear() == "ready"
         interrupt = in_turn("UpdateItem", lambda: worker.signal(signal.SIGINT))
         # Its read arrives after the claim, whose answer is not awaited any more, has been applied.
-        proxy.rule = lambda target, *seen: Delay(0.3) if target == "GetItem" else interrupt(target, *seen)
+        proxy.rule = lambda target, *seen: After(claim().done) if target == "GetItem" else interrupt(target, *seen)
         worker.go()
         assert worker.wait(30) == 1
 
