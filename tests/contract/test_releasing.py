@@ -16,6 +16,7 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
+from tests.support.network import Network, before
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import Order, Receipt
@@ -126,6 +127,41 @@ def test_a_release_of_a_step_that_no_worker_can_hold_is_refused(
     Order.create("o-1", state=state)  # type: ignore[arg-type]  # of the parameters, all are states of Order
     with pytest.raises(error, match="cannot release"):
         release(step)
+
+
+def test_a_task_that_its_worker_ended_meanwhile_stays_as_that_left_it(network: Network) -> None:
+    Order.create("o-1")
+    lives = Order.confirm_payment.start("o-1")
+    lives.__enter__()
+    before(network, "UpdateItem", lambda: lives.__exit__(None, None, None))
+    with pytest.raises(TaskAlreadySucceededError):
+        release()
+    assert [entry.type for entry in Order.get_task("o-1").errors] == []
+
+
+def test_a_release_that_meets_the_next_worker_releases_nothing(network: Network) -> None:
+    Order.create("o-1")
+    lives = Order.confirm_payment.start("o-1")
+    holder = lives.__enter__().task.worker
+
+    def next_worker() -> None:
+        lives.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        die(Order.confirm_payment, "o-1")
+
+    before(network, "UpdateItem", next_worker)
+    with pytest.raises(TaskLockedError, match="cannot release confirm_payment") as caught:
+        release(worker=holder)
+    assert caught.value.task is not None
+    assert Order.get_task("o-1").state == Order.confirm_payment.in_progress
+
+
+def test_a_release_of_a_task_that_was_deleted_meanwhile_does_not_find_it(network: Network, clock: StoppedClock) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    clock.advance(timedelta(hours=1))
+    before(network, "UpdateItem", lambda: Order.delete_task("o-1"))
+    with pytest.raises(TaskNotFoundError):
+        release()
 
 
 def test_a_release_does_not_find_a_missing_task() -> None:
