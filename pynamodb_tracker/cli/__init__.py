@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pynamodb_tracker.cli.commands import inspect, manage, run, set_up, status, transfer, worker
+from pynamodb_tracker.cli.commands import compare, inspect, manage, run, set_up, status, transfer, worker
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 
@@ -32,7 +32,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "release": manage.release,
         "delete": manage.delete,
     },
-    "Transfer": {"load": transfer.load, "export": transfer.export},
+    "Transfer": {"load": transfer.load, "export": transfer.export, "compare": compare.compare},
     "Set up": {"create-table": set_up.create_table, "doctor": set_up.doctor, "demo": set_up.demo},
 }
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, completion, exact_json
 from pynamodb_tracker.cli import options as opt
@@ -20,6 +21,7 @@ from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open
 from pynamodb_tracker.cli.tasks import Damaged, attributes_of, stamp
 from pynamodb_tracker.cli.terminal import Progress, count, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
+from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.task import Task
@@ -170,7 +172,9 @@ def export(
     state: Annotated[
         str | None,
         typer.Argument(
-            metavar="STEP.STATUS", autocompletion=completion.states, help="Only this state, as in ship.failed."
+            metavar="STEP.STATUS",
+            autocompletion=completion.states,
+            help="Only this state, as in ship.failed; - reads ids of tasks from stdin.",
         ),
     ] = None,
     *,
@@ -186,11 +190,10 @@ def export(
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
-        if (since or until) and state is None:
+        if (since or until) and state in (None, "-"):
             raise typer.BadParameter("only with a state, as in ship.failed", param_hint="--since and --until")
         command.check_window(since, until)
-        of = None if state is None else command.state_named(model, state)
-        found = _unexpired(model) if of is None else of.query(since=since, until=until)
+        found = _found(model, state, since, until, damaged)
         try:
             for task in found:
                 if (line := _line(model, task, damaged)) is not None:
@@ -201,6 +204,28 @@ def export(
             raise typer.Exit(command.INTERRUPTED) from None
     warn(f"{count(number)} of {model.__name__}")
     damaged.exit()
+
+
+def _found(
+    model: type[Task], state: str | None, since: datetime | None, until: datetime | None, damaged: Damaged
+) -> Iterator[Task]:
+    if state is None:
+        return _unexpired(model)
+    if state == "-":
+        return _with_ids(model, command.ids_in(["-"]), damaged)
+    return command.state_named(model, state).query(since=since, until=until)
+
+
+def _with_ids(model: type[Task], ids: Iterator[str], damaged: Damaged) -> Iterator[Task]:
+    """Yield the tasks with these ids, each once; one that does not exist is reported."""
+    for task_id in dict.fromkeys(ids):
+        try:
+            found = hydration.rows(model, [check_task_id(task_id)])
+        except ValueError as error:
+            raise CannotRunError(str(error)) from None
+        if not found:
+            damaged.report(task_id, {"task": ValueError("it does not exist")})
+        yield from found.values()
 
 
 def _unexpired(model: type[Task]) -> Iterator[Task]:
