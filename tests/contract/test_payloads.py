@@ -15,7 +15,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import stored
+from tests.support.rows import change, stored
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, succeed
 
@@ -107,6 +107,26 @@ def test_a_task_that_was_started_without_a_payload_accepts_the_first_one() -> No
     with pytest.raises(PayloadMismatchError):
         run(OTHER)
     run(FIRST)
+
+
+def test_a_claim_from_another_state_stores_the_payload() -> None:
+    Order.create("o-1")
+    step.ignore("o-1", reason="cancelled")
+
+    run(FIRST, also_from=(step.ignored,))
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
+
+
+def test_a_claim_by_a_machine_whose_clock_is_behind_stores_the_payload() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", lock={"S": "7" * 24})  # a token of the far future
+
+    run(FIRST)
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
 
 
 def test_a_start_without_a_payload_compares_none() -> None:
