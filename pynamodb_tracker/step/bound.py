@@ -392,6 +392,7 @@ class BoundStep(Generic[T]):
     def reopen(self, task_id: str, *, by: str | None = None) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
+        Its next start may have another payload, if it was started with `same`.
         With `by`, such as a person's name, an entry in its `errors` says who did it. Otherwise raises
         TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
         """

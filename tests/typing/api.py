@@ -28,6 +28,7 @@ from pynamodb_tracker.aws_lambda import (
     Handler,
     LambdaContext,
     Replies,
+    Result,
     RetryHandler,
     RetrySummary,
     StepHandler,
@@ -117,6 +118,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.code, int)
     assert_type(Order.ship.run("o-1001", print_label), int)
     assert_type(Order.ship.run("o-1001", print_label, heartbeat=True), int)
+    assert_type(Order.ship.run("o-1001", print_label, same={"amount": 4200}, store_answer=True), int)
     assert_type(Order.deliver.run("o-1001"), object)
     assert_type(Order.deliver.run("o-1001", deliver), str)
     assert_type(Order.deliver.run_all(threads=8), Report)
@@ -220,6 +222,10 @@ def ship(ctx: ExecutionContext[Order], event: dict[str, str]) -> str:
     return event["order_id"]
 
 
+def amount_of(result: Result[Order]) -> float | None:
+    return result.task.amount if result.task else None
+
+
 def lambda_handlers(context: LambdaContext) -> None:
     handler = handles(
         Order.ship,
@@ -227,7 +233,7 @@ def lambda_handlers(context: LambdaContext) -> None:
         trigger="sqs",
         create_if_missing=lambda event: {"amount": event["amount"]},
         replies=Replies(locked="done"),
-        answer=lambda result: result.task and result.task.amount,
+        answer=amount_of,
         metrics="Shop",
     )(ship)
     assert_type(handler, Handler)
