@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import GIVEN_UP, Network, error, passing, throttled
+from tests.support.rows import stored
 from tests.support.shop import Order
+from tests.support.workers import die
 
 pytestmark = pytest.mark.usefixtures("table")
+
+
+class TimeLimit(Exception):  # noqa: N818 - a user's own
+    """What a signal handler raises, as job queues do at a soft time limit."""
+
+
+STOPS = [SystemExit(143), KeyboardInterrupt(), TimeLimit()]
 
 
 def given_back() -> bool:
@@ -60,7 +72,7 @@ def test_a_claim_with_a_late_answer_that_cannot_be_extended_is_released(network:
     assert given_back()
 
 
-@pytest.mark.parametrize("stop", [SystemExit(143), KeyboardInterrupt()], ids=lambda stop: type(stop).__name__)
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: type(stop).__name__)
 def test_an_interrupted_claim_is_released(network: Network, stop: BaseException) -> None:
     Order.create("o-1")
 
@@ -77,7 +89,7 @@ def test_an_interrupted_claim_is_released(network: Network, stop: BaseException)
     assert given_back()
 
 
-@pytest.mark.parametrize("stop", [SystemExit(143), KeyboardInterrupt()], ids=lambda stop: type(stop).__name__)
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: type(stop).__name__)
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not applied"])
 def test_an_interrupt_during_the_success_propagates_after_it_is_recorded(
     network: Network, stop: BaseException, applied: Any
@@ -123,3 +135,101 @@ def test_a_claim_that_was_refused_before_the_table_failed_gives_nothing_back(net
         Order.confirm_payment.run("o-1", never, also_from=(Order.deliver.failed,))
     assert not getattr(told.value, "__notes__", [])
     assert operations == ["UpdateItem", "GetItem", "UpdateItem"]
+
+
+def test_a_claim_that_was_interrupted_before_it_arrived_is_refused_when_it_does(network: Network) -> None:
+    Order.create("o-1")
+    late: list[Callable[[], Any]] = []
+
+    def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        late.append(send)
+        raise KeyboardInterrupt
+
+    network.rule = cut_short
+    with pytest.raises(KeyboardInterrupt) as left:
+        Order.confirm_payment.run("o-1", never)
+    assert any("was not locked by this call" in note for note in left.value.__notes__)
+    with pytest.raises(ClientError, match="conditional request failed"):
+        late[0]()
+    assert Order.get_task("o-1").fence == 0
+
+
+def test_an_interrupted_claim_of_a_task_that_another_worker_holds_may_still_lock_it(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+
+    def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        raise KeyboardInterrupt
+
+    before = stored(Order, "o-1")
+    network.rule = cut_short
+    with pytest.raises(KeyboardInterrupt) as left:
+        Order.confirm_payment.run("o-1", never)
+    assert any("may still be locked by this call" in note for note in left.value.__notes__)
+    assert "may still be locked by this call" in caplog.text
+    assert stored(Order, "o-1") == before
+
+
+def test_an_end_that_is_interrupted_twice_is_noted_and_logged(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1")
+
+    def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
+        raise TimeLimit
+
+    with pytest.raises(TimeLimit) as left, Order.confirm_payment.start("o-1"):
+        network.rule = cut_short
+    network.rule = passing
+    for told in (left.value.__notes__[-1], caplog.text):
+        assert "could not record how confirm_payment of Order 'o-1' (attempt 1) ended" in told
+        assert "stays locked until" in told
+
+
+def test_a_time_limit_while_values_are_serialized_is_raised_after_the_success_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Order.create("o-1")
+    left = [TimeLimit()]
+    original = UnicodeAttribute.serialize
+
+    def serialize(attribute: Any, value: Any) -> Any:
+        if left:
+            raise left.pop()
+        return original(attribute, value)
+
+    with pytest.raises(TimeLimit), Order.confirm_payment.start("o-1") as ctx:  # noqa: PT012 - the block ends well
+        ctx.task.tracking_no = "T-1"
+        monkeypatch.setattr(UnicodeAttribute, "serialize", serialize)
+    task = Order.get_task("o-1")
+    assert (task.state, task.tracking_no, task.errors) == (Order.ship.pending, "T-1", [])
+
+
+def test_a_time_limit_while_the_row_is_read_releases_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1", tracking_no="T-1")
+    left = [TimeLimit()]
+    original = UnicodeAttribute.deserialize
+
+    def deserialize(attribute: Any, value: Any) -> Any:
+        if left and attribute.attr_name == "tracking_no":
+            raise left.pop()
+        return original(attribute, value)
+
+    monkeypatch.setattr(UnicodeAttribute, "deserialize", deserialize)
+    with pytest.raises(TimeLimit):
+        Order.confirm_payment.run("o-1", never)
+    assert given_back()
+
+
+def test_a_run_that_is_left_without_its_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1")
+    run.__enter__()
+    del run
+    gc.collect()
+    assert "confirm_payment of Order 'o-1' (attempt 1) was left without its end" in caplog.text
+    assert "stays locked until" in caplog.text
