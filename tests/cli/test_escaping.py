@@ -67,6 +67,13 @@ def test_no_command_lets_stored_text_reach_the_terminal(store: StoppedClock, tmp
         ("reopen", "pay", EVIL + "out"),
         ("ignore", "pay", EVIL + "out", "--reason", EVIL),
         ("ignore", "pay", EVIL + "nobody", "--reason", EVIL),
+        ("create", EVIL + "new", f"note={EVIL}"),
+        ("create", EVIL + "new"),
+        ("release", EVIL + "busy", "--reason", EVIL, "--by", EVIL, "--worker", EVIL),
+        ("stuck", "--all"),
+        ("run", "pay", "tests.cli.shop:refuse", EVIL + "bad", EVIL + "nobody", "--threads", "1"),
+        ("compare", "store", "store"),
+        ("compare", "store", EVIL),
         ("delete", EVIL + "done", "--yes"),
         ("worker", "pay=tests.cli.shop:refuse", "--until-idle"),
     ):

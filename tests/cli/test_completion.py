@@ -1,0 +1,44 @@
+"""What a shell completes."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from pynamodb_tracker.cli import app
+
+STATUSES = ("pending", "in_progress", "failed", "succeeded", "ignored")
+
+
+def completed(line: str, of: str = "tests.cli.shop:Order") -> list[str]:
+    """Return what bash offers at the end of a line."""
+    words = line.split(" ")
+    variables = {
+        "_PYNAMODB_TRACKER_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "PYNAMODB_TRACKER_APP": of,
+    }
+    return CliRunner().invoke(app, [], prog_name="pynamodb-tracker", env=variables).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("pynamodb-tracker re", ["retry", "reopen", "release"]),
+        ("pynamodb-tracker run ", ["pay", "ship"]),
+        ("pynamodb-tracker reopen s", ["ship"]),
+        ("pynamodb-tracker worker s", ["ship"]),
+        ("pynamodb-tracker list ship.", [f"ship.{status}" for status in STATUSES]),
+        ("pynamodb-tracker export pay.f", ["pay.failed"]),
+        ("pynamodb-tracker status --use-case ", ["invoice", "order"]),
+        ("pynamodb-tracker list --app tests.cli.shop:Letter send.p", ["send.pending"]),
+    ],
+)
+def test_commands_steps_states_and_use_cases_are_completed(line: str, words: list[str]) -> None:
+    assert completed(line, of="tests.cli.shop:StoreTask" if "--use-case" in line else "tests.cli.shop:Order") == words
+
+
+@pytest.mark.parametrize("of", ["", "no.such:Class", "nonsense"])
+def test_without_a_class_nothing_is_completed_and_nothing_is_printed(of: str) -> None:
+    assert completed("pynamodb-tracker run ", of=of) == []
