@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from pynamodb.exceptions import UpdateError
 
+from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.exceptions import TaskError, TaskLockedError
 from pynamodb_tracker.worker.poller import Cooldown, StepPoller
 from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def cooldown(monkeypatch: pytest.MonkeyPatch) -> Cooldown:
-    monkeypatch.setattr(random, "uniform", lambda _low, _high: 1.0)
+    monkeypatch.setattr(RANDOM, "uniform", lambda _low, _high: 1.0)
     return Cooldown()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableError, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
+from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.poller import StepPoller
@@ -78,8 +78,8 @@ def poller(step: FakeStep) -> StepPoller:
 @pytest.fixture
 def always_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that is drawn by lot be as long as it can be."""
-    monkeypatch.setattr(random, "uniform", lambda _low, high: high)
-    monkeypatch.setattr(random, "random", lambda: 1.0)
+    monkeypatch.setattr(RANDOM, "uniform", lambda _low, high: high)
+    monkeypatch.setattr(RANDOM, "random", lambda: 1.0)
 
 
 def failed(code: str, kind: Any = QueryError) -> Exception:
