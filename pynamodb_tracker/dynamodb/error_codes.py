@@ -52,8 +52,13 @@ def is_invalid(error: PynamoDBException) -> bool:
 
 
 def is_missing_table(error: Exception | None) -> bool:
-    """Return whether the server answered that it has no such table, or that it is not active yet."""
-    return error is not None and _code(error) == "ResourceNotFoundException"
+    """Return whether the server answered that it has no such table, or that it is not active yet.
+
+    moto answers the same of a missing index.
+    """
+    if error is None or _code(error) != "ResourceNotFoundException":
+        return False
+    return "Invalid index" not in str(_response(error).get("Error", {}).get("Message"))
 
 
 def is_condition_failure(error: Exception) -> bool:

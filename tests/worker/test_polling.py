@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
-from pynamodb.exceptions import QueryError, TableError, UpdateError
+from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.backoff import RANDOM
@@ -312,7 +312,7 @@ def test_a_table_that_does_not_exist_is_reported_at_once() -> None:
     with local_table(ShopTask):
         ShopTask.delete_table()
         try:
-            with pytest.raises((QueryError, TableError), match="not found"):
+            with pytest.raises(TableDoesNotExist, match="the table 'shop' does not exist"):
                 Worker({Order.confirm: print}).run()
         finally:
             ShopTask.create_table(wait=True)
