@@ -17,7 +17,7 @@ from tests.engine.dynamodb_local import Engine
 
 pytestmark = pytest.mark.race
 
-TASKS = 120
+TASKS = 90
 BURSTS = 10
 """How often a run without a guard is tried again with the next seed: one alone may be lucky, above all on a slow
 machine."""
@@ -39,7 +39,7 @@ def told(outcome: Outcome) -> str:
 
 
 def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, seed: int) -> None:
-    outcome = run(dynamodb_local.endpoint, Settings(seed=seed, seconds=12, tasks=TASKS))
+    outcome = run(dynamodb_local.endpoint, Settings(seed=seed, seconds=9, tasks=TASKS))
 
     assert not outcome.violations, told(outcome)
     assert len(outcome.history.asked) == TASKS, told(outcome)
