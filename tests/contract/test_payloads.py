@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -172,6 +173,27 @@ def test_a_finished_step_runs_again_with_the_same_payload_only() -> None:
     with pytest.raises(PayloadMismatchError):
         run(OTHER, also_from=(step.succeeded,))
     run(FIRST, also_from=(step.succeeded,))
+
+
+def test_a_step_that_starts_from_another_state_keeps_the_payload() -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    with pytest.raises(Broken):
+        step.run("o-1", break_down, same=FIRST, also_from=(Order.deliver.pending,))
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
+    run(FIRST)
+
+
+def test_a_claim_that_is_sent_once_more_keeps_the_payload() -> None:
+    Order.create("o-1")
+    later = f"{time.time_ns() + 10**12:016x}00000000"  # of a worker whose clock is ahead
+    change(Order, "o-1", lock={"S": later})
+    failed()
+
+    with pytest.raises(PayloadMismatchError):
+        run(OTHER)
+    run(FIRST)
 
 
 def test_a_task_without_attempts_is_set_aside_by_the_same_payload(clock: StoppedClock) -> None:
