@@ -20,6 +20,11 @@ from tests.aws_lambda.test_batches import ready
 handler = handles(Order.ship, task_id="order_id")(ship)
 
 
+@pytest.fixture(scope="module")
+def connection() -> SharedConnection:
+    return SharedConnection(region="us-east-1", connect_timeout_seconds=3, read_timeout_seconds=5, max_retry_attempts=3)
+
+
 @pytest.mark.parametrize(
     ("strictly", "timeouts", "tries"),
     [
@@ -33,12 +38,8 @@ handler = handles(Order.ship, task_id="order_id")(ship)
     ],
 )
 def test_timeouts_tries_and_pauses_of_the_sdk_fit_into_the_invocation(
-    strictly: float, timeouts: tuple[float, float], tries: int
+    connection: SharedConnection, strictly: float, timeouts: tuple[float, float], tries: int
 ) -> None:
-    connection = SharedConnection(
-        region="us-east-1", connect_timeout_seconds=3, read_timeout_seconds=5, max_retry_attempts=3
-    )
-
     config = connection.within(60, strictly).client.meta.config
 
     assert (config.connect_timeout, config.read_timeout) == timeouts
