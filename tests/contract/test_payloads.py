@@ -216,7 +216,9 @@ def test_without_a_detailed_error_another_payload_is_refused_as_any_task(clock: 
     assert requests.operations == ["UpdateItem"]
 
 
-@pytest.mark.parametrize("payload", [object(), {1: 2}, {"a": {1, 2}}, [b"x"]], ids=str)
+@pytest.mark.parametrize(
+    "payload", [object(), {1: 2}, {"a": {1, 2}}, [b"x"]], ids=["object", "number as key", "set", "bytes"]
+)
 def test_a_payload_that_json_does_not_have_is_refused_before_any_request(payload: object) -> None:
     with recorded() as requests, pytest.raises(TypeError, match="same"):
         run(payload)
