@@ -64,9 +64,13 @@ class _Beats(Generic[T]):
 
     def run(self) -> None:
         """Extend the lock whenever a third of it has passed, until it is stopped, lost, or released."""
-        pause = self._until_due()
-        while not clock.wait(self.stopped, pause) and self._lock.lost is None and not self._lock.ended:
-            pause = self._until_due() or self._beat()
+        try:
+            pause = self._until_due()
+            while not clock.wait(self.stopped, pause) and self._lock.lost is None and not self._lock.ended:
+                pause = self._until_due() or self._beat()
+        except BaseException:  # another thread may raise SystemExit here, which ends a thread without a word
+            log.exception("the heartbeat of %s has ended: the lock is no longer extended", self._lock)
+            raise
 
     def _until_due(self) -> float:
         """Return the seconds until a third of the lock has passed; a longer extension by the block saves beats."""

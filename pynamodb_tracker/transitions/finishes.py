@@ -48,7 +48,10 @@ def succeed(lock: Lock[T]) -> None:
         try:
             if lock.unsure is not None:
                 settle(lock)
-            changes = sent = _storable_changes(lock)
+            try:
+                changes = sent = changes_of_success(lock)
+            except ValueNotStorableError as unstorable:
+                changes = sent = _changes_after_interrupt(lock, unstorable)
             if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
                 sent = put_next_version(lock, changes)
             lock.success = changes, sent
@@ -67,18 +70,18 @@ def succeed(lock: Lock[T]) -> None:
         expire(statements, lock.task)
 
 
-def _storable_changes(lock: Lock[T]) -> Changes:
-    """Return what is stored with the success; the user's values are serialized a second time if that raised.
+def _changes_after_interrupt(lock: Lock[T], unstorable: ValueNotStorableError) -> Changes:
+    """Serialize the user's values a second time; raise the error again if it was a value that raised it.
 
     An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
     """
+    interrupt = unstorable.__cause__
+    if interrupt is None:
+        raise unstorable
     try:
-        return changes_of_success(lock)
-    except ValueNotStorableError as unstorable:
-        interrupt = unstorable.__cause__
-        if interrupt is None:
-            raise
-    changes = changes_of_success(lock)
+        changes = changes_of_success(lock)
+    except ValueNotStorableError:
+        raise unstorable from interrupt
     lock.interrupt = interrupt
     return changes
 

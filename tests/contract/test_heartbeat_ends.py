@@ -166,6 +166,23 @@ def test_a_block_that_ends_in_the_thread_of_its_heartbeat_is_recorded(
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # Python itself says nothing
+def test_a_heartbeat_that_another_thread_ends_is_logged(
+    clock: PacedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def extend(*_: object) -> None:
+        raise SystemExit
+
+    Order.create("o-1")
+    monkeypatch.setattr(transitions, "extend", extend)
+    with Order.confirm_payment.start("o-1", heartbeat=True):
+        beating = heart()
+        assert beating is not None
+        clock.advance(THIRD)
+        beating.join(PATIENCE)
+    assert "the heartbeat of confirm_payment of Order 'o-1' (attempt 1) has ended" in caplog.text
+
+
 def test_a_run_that_is_dropped_inside_of_its_block_is_not_kept_alive(clock: PacedClock) -> None:
     Order.create("o-1")
     run = Order.confirm_payment.start("o-1", heartbeat=True)
