@@ -137,8 +137,9 @@ def demo(
     except StoppedError as stopped:
         raise typer.Exit(stopped.exit_code) from None
     except (BadOrdersFileError, ServerError) as error:
-        for line in (str(error), *getattr(error, "__notes__", ())):
-            warn(line)
+        for text in (str(error), *getattr(error, "__notes__", ())):
+            for line in text.split("\n"):
+                warn(line)
         raise typer.Exit(CANNOT_RUN) from None
     if not work.is_as_expected:
         raise typer.Exit(FOUND)
