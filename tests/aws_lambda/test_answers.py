@@ -18,6 +18,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
 from tests.aws_lambda.events import bare, eventbridge, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order
+from tests.support.workers import die
 
 LABEL = {"label": "L-1"}
 
@@ -130,7 +131,7 @@ def test_without_a_value_both_answers_are_the_state(context: Context) -> None:
 
 def locked() -> None:
     ready()
-    Order.ship.start("o-1").__enter__()
+    die(Order.ship, "o-1")
 
 
 def ignored() -> None:

@@ -23,6 +23,7 @@ from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, h
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, eventbridge
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ship
+from tests.support.workers import die
 
 DONE = {"task_id": "o-1", "use_case_id": "order", "state": "deliver pending"}
 
@@ -45,7 +46,7 @@ def succeeded() -> None:
 
 def locked() -> None:
     ready()
-    Order.ship.start("o-1").__enter__()
+    die(Order.ship, "o-1")
 
 
 def not_ready() -> None:

@@ -23,6 +23,7 @@ from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, h
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, function_url, http_api, load_balancer, rest_api
 from tests.aws_lambda.shop import Broken, Context, Order, no_access
+from tests.support.workers import die
 
 Event = dict[str, Any]
 JSON = {"content-type": "application/json"}
@@ -79,12 +80,12 @@ def test_a_request_runs_its_task_and_a_repeated_one_gets_the_same_response(
 
 def locked() -> None:
     ready()
-    Order.ship.start("o-1", same={"body.size": "XL"}, lock_for=timedelta(minutes=1)).__enter__()
+    die(Order.ship, "o-1", same={"body.size": "XL"}, lock_for=timedelta(minutes=1))
 
 
 def nearly_free() -> None:
     ready()
-    Order.ship.start("o-1", lock_for=timedelta(seconds=3)).__enter__()
+    die(Order.ship, "o-1", lock_for=timedelta(seconds=3))
 
 
 def not_due() -> None:

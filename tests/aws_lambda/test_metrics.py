@@ -16,6 +16,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
 from tests.aws_lambda.shop import Context, Order, ShopTask, no_access, ship
 from tests.aws_lambda.test_batches import BROKEN, ready
+from tests.support.workers import die
 
 COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
 
@@ -62,7 +63,7 @@ def test_each_outcome_is_counted_once(clock: StoppedClock, capsys: pytest.Captur
     ready("o-1", "spent")
     Order.create("done", state=Order.ship.succeeded)
     for _ in range(2):
-        Order.ship.start("spent").__enter__()
+        die(Order.ship, "spent")
         clock.advance(timedelta(minutes=6))
     event = sqs(bare("done"), bare("spent"), bare("o-1", **BROKEN), bare("o-1", **BROKEN), bare("missing"), "{")
 
@@ -109,7 +110,7 @@ def test_a_line_is_written_before_the_next_record_may_kill_the_function(
 
 def test_a_task_of_a_worker_that_died_is_taken_over(clock: StoppedClock, capsys: pytest.CaptureFixture[str]) -> None:
     ready("o-1")
-    Order.ship.start("o-1").__enter__()
+    die(Order.ship, "o-1")
     clock.advance(timedelta(minutes=6))
 
     handler(bare("o-1"), Context(clock))
@@ -123,7 +124,7 @@ def test_a_worker_that_failed_or_gave_back_its_task_did_not_die(
     ready("o-1", "reopened")
     with pytest.raises(KeyboardInterrupt):
         Order.ship.run("o-1", interrupted)
-    Order.ship.start("reopened").__enter__()
+    die(Order.ship, "reopened")
     clock.advance(timedelta(minutes=6))
     Order.ship.ignore("reopened", reason="later")
     Order.ship.reopen("reopened")

@@ -35,7 +35,7 @@ def break_down(_: object) -> None:
 
 
 def started() -> None:
-    step.start("o-1", same=FIRST).__enter__()
+    die(step, "o-1", same=FIRST)
 
 
 def failed() -> None:

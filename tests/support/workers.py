@@ -41,8 +41,8 @@ def fail(step: BoundStep[Any], task_id: str, error: BaseException | None = None)
     assert caught.value is error
 
 
-def die(step: BoundStep[Any], task_id: str) -> None:
+def die(step: BoundStep[Any], task_id: str, **options: Any) -> None:
     """Start a step as a worker does that is never heard of again: not even the garbage collector finds its run."""
-    run = step.start(task_id)
+    run = step.start(task_id, **options)
     run.__enter__()
     _DEAD.append(run)
