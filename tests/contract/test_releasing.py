@@ -105,6 +105,20 @@ def test_an_abandoned_task_can_be_released(clock: StoppedClock) -> None:
     assert release().state == Order.confirm_payment.pending
 
 
+def test_a_task_that_somebody_else_releases_at_the_same_time_is_released_once(
+    network: Network, clock: StoppedClock
+) -> None:
+    def rival() -> None:
+        clock.advance(timedelta(milliseconds=1))
+        Order.confirm_payment.release("o-1", reason="it hangs", by="grace")
+
+    Order.create("o-1")
+    die(Order.confirm_payment, "o-1")
+    before(network, "UpdateItem", rival)
+    assert release().state == Order.confirm_payment.pending
+    assert [entry.worker for entry in Order.get_task("o-1").errors] == ["grace"]
+
+
 def test_a_task_that_no_worker_holds_stays_as_it_is() -> None:
     Order.create("o-1")
     fail(Order.confirm_payment, "o-1")
