@@ -107,6 +107,13 @@ def export_all(record: Record) -> None:
         assert "r-8" in run("export", of=LETTERS).out
 
 
+@row("Reader", "`pynamodb-tracker compare`, on both tables")
+def compare_with_itself(record: Record) -> None:
+    Letter.create("r-11")
+    with record:
+        assert run("compare", "shop-tasks", "shop-tasks", of=LETTERS).code == 0
+
+
 @row("Reader", "`pynamodb-tracker doctor`")
 def examine_the_table(record: Record) -> None:
     with record:
