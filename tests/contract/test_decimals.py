@@ -54,8 +54,11 @@ def test_a_decimal_reads_back_equal(text: str) -> None:
 
 
 def test_a_whole_number_is_read_and_held_as_a_decimal() -> None:
-    created = Invoice.create("i-1", amount=4200)
-    assert [repr(each.amount) for each in (created, Invoice.get_task("i-1"))] == ["Decimal('4200')"] * 2
+    Invoice.create("i-1", amount=4200)
+    with Invoice.send.start("i-1") as ctx:
+        assert repr(ctx.task.amount) == "Decimal('4200')"
+        ctx.task.amount = 4300
+        assert repr(ctx.task.amount) == "Decimal('4300')"
 
 
 def test_a_default_is_a_decimal_of_each_task() -> None:

@@ -120,9 +120,9 @@ ENDLESS = {
         {},
         {"slot": {"N": "1"}},
         {"slot": {"S": "A"}, "version": {"S": "x"}, "pieces": {"S": "x"}},
-        ENDLESS,
         {**ENDLESS, "pieces": {"N": "37"}},
         {**ENDLESS, "pieces": {"N": "-1"}},
+        ENDLESS,
     ]
 )
 def test_a_pointer_to_data_that_cannot_be_read_raises_only_where_the_data_is_touched(pointer: Any) -> None:
