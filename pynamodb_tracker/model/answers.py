@@ -101,6 +101,6 @@ def _digits(number: float | Decimal) -> str:
     sign, digits, exponent = decimal.as_tuple()
     if not isinstance(exponent, int):
         return str(decimal)  # NaN, or infinite
-    text = "".join(map(str, digits)).lstrip("0")
+    text = "".join(map(str, digits))
     significant = text.rstrip("0")
     return f"{'-' * sign}{significant}e{exponent + len(text) - len(significant)}" if significant else "0"
