@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from enum import Enum
 from hashlib import sha256
 
 import pytest
 
 from pynamodb_tracker.model.answers import fingerprint
+
+
+class Currency(str, Enum):  # noqa: UP042 - its text as JSON is not what str() returns, unlike that of StrEnum
+    EUR = "EUR"
+
+
+class Measured(float):
+    """A number that shows itself in its own way, as those of NumPy do."""
+
+    def __repr__(self) -> str:
+        return f"Measured({float(self)})"
 
 
 @pytest.mark.parametrize(
@@ -21,6 +33,8 @@ from pynamodb_tracker.model.answers import fingerprint
         (1e22, 10**22),
         ((1, 2), [1, 2]),
         (100, Decimal("1E2")),
+        (Currency.EUR, "EUR"),
+        (Measured(2.5), 2.5),
     ],
     ids=str,
 )

@@ -82,7 +82,7 @@ def _canonical(value: object, path: str) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return f"s{value}"
+        return f"s{str.__str__(value)}"  # of a member of an enumeration, its text
     if isinstance(value, int | float | Decimal):
         return f"n{_digits(value)}"
     if isinstance(value, Mapping):
@@ -97,7 +97,7 @@ def _canonical(value: object, path: str) -> object:
 
 def _digits(number: float | Decimal) -> str:
     """Return a number as its digits and its exponent, however it was written."""
-    decimal = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    decimal = Decimal(float.__repr__(number)) if isinstance(number, float) else Decimal(number)
     sign, digits, exponent = decimal.as_tuple()
     if not isinstance(exponent, int):
         return str(decimal)  # NaN, or infinite

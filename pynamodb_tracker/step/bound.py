@@ -383,6 +383,9 @@ class BoundStep(Generic[T]):
         It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
         TaskNotFoundError if there is no such task.
         """
+        given: object = task
+        if not isinstance(given, str | self.model):
+            raise TypeError(f"answer takes a task id or a task of {self.model.__name__}, not {arguments.shown(given)}")
         row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
         if row is None:
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))

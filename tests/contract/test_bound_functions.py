@@ -108,6 +108,24 @@ def test_two_functions_without_a_name_are_not_the_same(monkeypatch: pytest.Monke
         Letter.send.does(lambda _: 2)
 
 
+def logged(function: Any) -> Any:
+    """Decorate a function without passing its name on."""
+
+    def wrapper(ctx: object) -> object:
+        return function(ctx)
+
+    return wrapper
+
+
+def test_two_functions_made_by_one_decorator_are_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Letter.send, "function", None)
+    Letter.send.does(logged(write))
+    with pytest.raises(DefinitionError, match="another function of that name as well"):
+        Letter.send.does(logged(stub))
+    with pytest.raises(ValueError, match="leave the function out"):
+        Letter.send.run("l-1", logged(stub))
+
+
 def test_a_method_of_one_object_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Letter.send, "function", None)
     post = Post()

@@ -18,7 +18,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
 from tests.support.rows import stored
-from tests.support.shop import Order
+from tests.support.shop import Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -248,3 +248,10 @@ def test_the_answer_is_deleted_with_the_task() -> None:
     Order.create("o-1", state=Order.ship.pending)
 
     assert Order.confirm_payment.answer("o-1") is None
+
+
+@pytest.mark.parametrize("task", [None, 5, Parcel("o-1")], ids=repr)
+def test_what_is_no_task_of_the_use_case_has_no_answer(task: Any) -> None:
+    with recorded() as requests, pytest.raises(TypeError, match="answer takes a task id or a task of Order"):
+        Order.confirm_payment.answer(task)
+    assert requests == []
