@@ -95,8 +95,8 @@ class FencesAttribute(Attribute[list[int]]):
 class DecimalAttribute(Attribute[Decimal]):
     """A number with every digit, such as an amount of money, as a `decimal.Decimal`.
 
-    At most 38 digits, and from 1E-130 to 9.9E+125 in size; NaN and infinity cannot be stored, and neither can
-    a float, because it is not exact: ValueNotStorableError. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
+    At most 38 digits, and from 1E-130 to 9.9E+125 in size; NaN and infinity cannot be stored, nor can a float,
+    because it is not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
     """
 
