@@ -14,9 +14,10 @@ from typing import Any
 
 from pynamodb.constants import STRING
 
-from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import to_json
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import unreadable_error
 
 MAX_BYTES = 262_144
 """The longest answer, as JSON; it is the payload limit of Step Functions, and each write of the row is charged for it:
@@ -62,10 +63,14 @@ def answer_text(value: object, task_id: str) -> str | None:
     return text
 
 
-def answer_in(stored: Item, number: int) -> Any:
-    """Return the answer that a stored row has for a step; None if it has none."""
-    value = stored.get(answer_attribute(number), {})
-    return json.loads(value[STRING]) if STRING in value else None
+def answer_in(row: TaskRow, number: int) -> Any:
+    """Return the answer that a row, as it is stored, has for a step; None if it has none."""
+    name = answer_attribute(number)
+    value = row._row_state.stored.get(name)
+    try:
+        return None if value is None else json.loads(value[STRING])
+    except (KeyError, ValueError) as error:  # no text, or no JSON
+        raise unreadable_error(type(row), row.task_id, {name: error}) from error
 
 
 def fingerprint(payload: object) -> str:

@@ -381,7 +381,7 @@ class BoundStep(Generic[T]):
         """Return the answer that the step's last success has stored, of a task or of a task id; None if it has none.
 
         It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
-        TaskNotFoundError if there is no such task.
+        TaskNotFoundError if there is no such task. TaskError if another program has damaged the answer.
         """
         given: object = task
         if not isinstance(given, str | self.model):
@@ -389,8 +389,7 @@ class BoundStep(Generic[T]):
         row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
         if row is None:
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
-        succeeded = row.status >= self._definition.codes.succeeded
-        return answer_in(row._row_state.stored, self.number) if succeeded else None
+        return answer_in(row, self.number) if row.status >= self._definition.codes.succeeded else None
 
     def reopen(self, task_id: str, *, by: str | None = None) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.

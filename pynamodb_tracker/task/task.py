@@ -52,10 +52,11 @@ class Task(TaskRow, metaclass=TaskMeta):
 
     def __repr__(self) -> str:
         task_id, status, attempt = (readable_value(self, name) for name in ("task_id", "status", "attempt"))
-        if status is None:  # not read from a table, or only a part of it
-            return f"<{type(self).__name__} {task_id!r}>"
-        state, damaged = self._states.get(status, f"unknown {status}"), ", ".join(unreadable_in(self))
+        damaged = ", ".join(unreadable_in(self))
         note = f", unreadable: {damaged}" if damaged else ""
+        if status is None:  # damaged, or not read from a table, or only a part of it
+            return f"<{type(self).__name__} {task_id!r}{note}>"
+        state = self._states.get(status, f"unknown {status}")
         return f"<{type(self).__name__} {task_id!r} {state}, attempt {attempt}{note}>"
 
     @property

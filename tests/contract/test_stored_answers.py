@@ -17,7 +17,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.recorder import recorded
-from tests.support.rows import stored
+from tests.support.rows import change, stored
 from tests.support.shop import Order, Parcel
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -255,3 +255,12 @@ def test_what_is_no_task_of_the_use_case_has_no_answer(task: Any) -> None:
     with recorded() as requests, pytest.raises(TypeError, match="answer takes a task id or a task of Order"):
         Order.confirm_payment.answer(task)
     assert requests == []
+
+
+@pytest.mark.parametrize("value", [{"S": "{"}, {"N": "5"}], ids=repr)
+def test_an_answer_that_another_program_has_damaged_is_an_error_that_names_the_task(value: dict[str, str]) -> None:
+    Order.create("o-1")
+    pay()
+    change(Order, "o-1", **{"answer#10": value})
+    with pytest.raises(TrackerError, match="Order 'o-1' cannot be read: answer#10"):
+        Order.confirm_payment.answer("o-1")

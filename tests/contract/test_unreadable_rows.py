@@ -74,6 +74,13 @@ def test_a_row_that_cannot_be_read_can_be_deleted(name: str) -> None:
     assert sum(Odd.counts().values()) == 0
 
 
+def test_a_row_whose_status_cannot_be_read_says_so() -> None:
+    Odd.create("o-1")
+    change(Odd, "o-1", status={"S": "10"})
+    (task,) = Odd.scan()
+    assert repr(task) == "<Odd 'o-1', unreadable: status>"
+
+
 @columns("name")([*UNREADABLE, "data"])
 def test_a_row_with_an_unreadable_attribute_is_read_and_raises_where_it_is_touched(name: str) -> None:
     Odd.create("o-1")
