@@ -157,12 +157,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         such a transaction is on its way, it would be impossible to find out which of the two was applied.
         """
         lock, call = self.lock, object()
-        if lock is None or _has_pending_success(lock) or self.finisher.setdefault("call", call) is not call:
+        if lock is None or _has_pending_success(lock):
+            return False
+        lock.ended = True  # from here on, the block begins no transaction, and commits none
+        if _has_pending_success(lock):  # since a moment ago: its transaction may be on its way
+            lock.ended = False
+            return False
+        if self.finisher.setdefault("call", call) is not call:
             return False
         self._stop_block(lock)
-        if _has_pending_success(lock):  # since a moment ago: its transaction may be on its way
-            self.finisher.clear()
-            return False
         released = self._record_after(lock, KeyboardInterrupt(), transitions.release)
         lock.lost = _given_back(lock)
         return released

@@ -245,6 +245,26 @@ def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
     assert Order.get_task("o-1").state == Order.ship.pending
 
 
+def test_a_task_that_is_given_back_just_as_its_block_opens_a_transaction_is_left_to_that() -> None:
+    opened: list[Any] = []
+
+    class Meeting(transitions.Lock[Order]):
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "ended" and not opened:
+                opened.append(ctx.transaction(succeed=True))
+            super().__setattr__(name, value)
+
+    Order.create("o-1")
+    run: Any = Order.confirm.start("o-1", heartbeat=True)
+    with run as ctx:
+        run.lock.__class__ = Meeting
+        assert not run.give_back()
+        assert run.heartbeat._thread.is_alive()
+        with opened[0]:
+            ctx.task.note = "booked"
+    assert Order.get_task("o-1").note == "booked"
+
+
 def test_a_release_that_gets_no_answer_does_not_keep_the_worker_from_ending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
