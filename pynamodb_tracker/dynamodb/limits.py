@@ -142,7 +142,7 @@ def value_size(value: Mapping[str, Any]) -> int:
     if kind == NUMBER:
         return len(content) // 2 + 2
     if kind == LIST:
-        return 3 + sum(1 + value_size(entry) for entry in content)
+        return 3 + len(content) + sum(map(value_size, content))
     if kind == MAP:
         return 3 + sum(1 + len(name.encode()) + value_size(entry) for name, entry in content.items())
     if kind in SETS:

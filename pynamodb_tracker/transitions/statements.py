@@ -270,7 +270,7 @@ _ERRORS = (
 
 def _shape(name: str, changes: Changes) -> tuple[object, ...]:
     """Return which attributes change, and the type of each: writes of one shape are rendered once."""
-    return (name, *((name, value and next(iter(value))) for name, (_, value) in changes.items()))
+    return (name, *[(name, value and next(iter(value))) for name, (_, value) in changes.items()])
 
 
 def _user_actions(changes: Changes) -> list[Action]:
