@@ -93,7 +93,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
             if name.startswith("_") or not hasattr(ExecutionContext, name):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            start = f"{self.statements.codes.step}.start({self.task_id!r})"
+            start = f"{self.statements.model.__name__}.{self.statements.codes.step}.start({self.task_id!r})"
             raise AttributeError(
                 f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}",
                 name=name,

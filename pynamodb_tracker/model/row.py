@@ -67,9 +67,9 @@ class TaskRow(Model):
     attempt = IntegerAttribute()
     """Attempts of the current step so far; 0 after a success."""
     fence = IntegerAttribute()
-    """How often the task was claimed; it only grows."""
+    """How often the task was claimed; it only grows, until the task is deleted."""
     lock = UnicodeAttribute(null=True)
-    """The token of the last claim, reopen or ignore; never removed."""
+    """The token of the last claim or command; never removed."""
     lock_expire_time = TimeAttribute(null=True)
     """When the lock of the last claim expires, extensions included."""
     worker = UnicodeAttribute(null=True)

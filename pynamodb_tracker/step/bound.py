@@ -395,8 +395,8 @@ class BoundStep(Generic[T]):
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
         Its next start may have another payload, if it was started with `same`.
-        With `by`, such as a person's name, an entry in its `errors` says who did it. Otherwise raises
-        TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
+        With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
+        TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
         """
         return transitions.reopen(
             self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
@@ -406,7 +406,8 @@ class BoundStep(Generic[T]):
         """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
 
         `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
-        Otherwise raises TaskNotFoundError, TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError.
+        An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or
+        TaskNotReadyError, a missing one TaskNotFoundError.
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         return transitions.ignore(self._definition.statements, arguments.check_task_id(task_id), reason, by)

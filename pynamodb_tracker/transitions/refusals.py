@@ -131,10 +131,10 @@ def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotRea
     )
 
 
-def held_by_another(statements: StepStatements[T], row: T, operation: str, worker: str) -> TaskLockedError:
-    """Return the error for a task that another worker holds than the one that was meant."""
+def held_by_another(statements: StepStatements[T], row: T, operation: str, meant: str) -> TaskLockedError:
+    """Return the error for a task that another worker, or another claim of it, holds than the one that was meant."""
     return TaskLockedError(
-        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is not held by {worker}; attempt "
+        f"cannot {operation} {statements.model.__name__} {row.task_id!r}: it is not held by {meant}; attempt "
         f"{row.attempt} is {holder(row)}",
         task_id=row.task_id,
         task=row,

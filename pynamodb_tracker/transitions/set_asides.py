@@ -121,7 +121,7 @@ def revoke(
     if found.status in (codes.pending, codes.failed) or _has(found, entry):  # a repeated request met its own success
         return found
     if found.status == codes.in_progress:
-        raise held_by_another(statements, found, operation, row.worker)
+        raise held_by_another(statements, found, operation, f"the claim of {row.worker} that was to be released")
     raise refusal(statements, found, operation)
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "dawdle",
     "later",
     "obey",
+    "postpone",
     "refuse",
     "stall",
     "stall_in_a_thread",
@@ -215,6 +216,11 @@ def chatter(ctx: ExecutionContext[Order]) -> None:
         print("x" * 1000)  # noqa: T201 - as functions of users do
     time.sleep(0.05)
     ctx.task.data["done"] = True
+
+
+def postpone(ctx: ExecutionContext[Order]) -> object:
+    """Return a coroutine that nobody awaits, as a decorator does that knows nothing of them."""
+    return later(ctx)
 
 
 async def later(_ctx: ExecutionContext[Order]) -> None:

@@ -265,6 +265,14 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
 
 
 @pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("store")
+def test_a_function_whose_work_is_not_done_when_it_returns_fails_its_task() -> None:
+    Order.create("o-1")
+    ended = run("run", "pay", "tests.cli.shop:postpone")
+    assert (ended.code, states()) == (1, {"o-1": "pay failed"})
+    assert "TypeError: the function returned an awaitable" in ended.out
+
+
 def test_an_async_function_is_refused() -> None:
     assert "not the async" in run("run", "pay", "tests.cli.shop:later").err
 

@@ -159,7 +159,9 @@ def test_a_coroutine_that_is_cancelled_in_the_block_fails_the_attempt() -> None:
 def test_a_forgotten_with_is_an_error_that_says_so() -> None:
     Order.create("o-1")
     ctx: Any = Order.ship.start("o-1")
-    with pytest.raises(AttributeError, match=r"write `with ship\.start\('o-1'\) as ctx:`, and in its block ctx\.task"):
+    with pytest.raises(
+        AttributeError, match=r"write `with Order\.ship\.start\('o-1'\) as ctx:`, and in its block ctx\.task"
+    ):
         ctx.task.data["a"] = 1
     with pytest.raises(AttributeError, match="'Run' object has no attribute 'tsak'"):
         ctx.tsak()

@@ -26,6 +26,7 @@ from pynamodb_tracker.cli.selection import NamedTasks, Pass, Selection
 from pynamodb_tracker.cli.tasks import ErrorGroups
 from pynamodb_tracker.cli.terminal import count, say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
 
@@ -227,7 +228,7 @@ class WatchedBatch:
         self.running.add(task_id)
         try:
             try:
-                self.function(ctx)
+                call(self.function, ctx)
             except SystemExit as error:
                 raise RuntimeError(f"the function called sys.exit({error})") from error
         except Exception as error:
