@@ -13,7 +13,13 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.exceptions import TaskIgnoredError, TaskNotFoundError, TaskNotStartableError, TrackerError
+from pynamodb_tracker.exceptions import (
+    TaskFormatError,
+    TaskIgnoredError,
+    TaskNotFoundError,
+    TaskNotStartableError,
+    TrackerError,
+)
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -136,9 +142,12 @@ class TaskAttempt(Generic[T]):
             report.refused[self.task_id] = self.error
 
 
+_NOT_TAKEN = (TaskFormatError, TaskIgnoredError, TaskNotFoundError)
+
+
 def was_taken(error: BaseException | None) -> bool:
     """Return whether a task was refused because another worker had it first."""
-    return isinstance(error, TaskNotStartableError) and not isinstance(error, TaskIgnoredError | TaskNotFoundError)
+    return isinstance(error, TaskNotStartableError) and not isinstance(error, _NOT_TAKEN)
 
 
 @dataclass(slots=True)

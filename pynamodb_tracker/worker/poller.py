@@ -20,7 +20,7 @@ from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
-from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.exceptions import TaskError, TaskFormatError
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 
@@ -326,4 +326,5 @@ class StepPoller:
 
 def _is_caused_by_task(error: Exception | None) -> bool:
     """Return whether a task was not started because of what its row contains."""
-    return type(error) is TaskError or (isinstance(error, PynamoDBException) and not is_temporary(error))
+    is_about_row = type(error) in (TaskError, TaskFormatError)
+    return is_about_row or (isinstance(error, PynamoDBException) and not is_temporary(error))

@@ -22,6 +22,7 @@ from tests.cli.command import read
 from tests.cli.command import run_untimed as run
 from tests.cli.shop import Order, refuse, waver
 from tests.support.processes import until
+from tests.support.rows import change
 
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
 
@@ -265,6 +266,15 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
 
 
 @pytest.mark.usefixtures("store")
+@pytest.mark.usefixtures("store")
+def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_another_worker_has() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", v={"N": "2"})
+    ended = run("run", "pay", CHARGE)
+    assert ended.code == 1
+    assert "a later version of pynamodb_tracker wrote it" in ended.out + ended.err
+
+
 @pytest.mark.usefixtures("store")
 def test_a_function_whose_work_is_not_done_when_it_returns_fails_its_task() -> None:
     Order.create("o-1")

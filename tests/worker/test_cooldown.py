@@ -9,7 +9,7 @@ import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.backoff import RANDOM
-from pynamodb_tracker.exceptions import TaskError, TaskLockedError
+from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskLockedError
 from pynamodb_tracker.worker.poller import Cooldown, StepPoller
 from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed
 
@@ -32,7 +32,14 @@ def seconds_of(cooldown: Cooldown, task_id: str, clock: StoppedClock) -> int:
     return seconds
 
 
-@pytest.mark.parametrize("error", [failed("ValidationException", UpdateError), TaskError("odd", task_id="bad-0")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        failed("ValidationException", UpdateError),
+        TaskError("odd", task_id="bad-0"),
+        TaskFormatError("later", task_id="bad-0"),
+    ],
+)
 def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_run(
     stopped_clock: StoppedClock, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
