@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog
@@ -17,6 +18,7 @@ from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.answers import fingerprint
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
 
@@ -91,7 +93,12 @@ def _read_same(where: Same, payload: object) -> object:
             raise UnreadableEventError(f"same returned None for {triggers.shape_of(payload)}")
         return same
     paths = (where,) if isinstance(where, str) else where
-    return {path: triggers.value_at(path, payload) for path in paths}
+    found = {path: triggers.value_at(path, payload) for path in paths}
+    try:
+        fingerprint(found)
+    except (TypeError, RecursionError) as error:  # a body that is binary, or nested to exhaust the stack
+        raise UnreadableEventError(f"same cannot compare what {shown(paths)} have: {type(error).__name__}") from error
+    return found
 
 
 class Delivery:

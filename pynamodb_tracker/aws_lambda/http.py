@@ -67,7 +67,8 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
     given: Mapping[str, Any] = {"statusCode": _CODES[result.status], "body": answer}
     body: object = json.dumps(answer, ensure_ascii=False, default=str)
     if isinstance(answer, Mapping) and type(answer.get("statusCode")) is int:
-        given, body = answer, answer.get("body", "")
+        given, body = answer, answer.get("body")
+        body = "" if body is None else body
         headers |= {name.lower(): value for name, value in (answer.get("headers") or {}).items()}
         if not isinstance(body, str):
             body = json.dumps(body, ensure_ascii=False, default=str)

@@ -53,7 +53,8 @@ class Queue:
         entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
         if not self.url.endswith(".fifo"):
             return entry
-        group = group or (task_id if _GROUP_ID.fullmatch(task_id) else _digest(task_id))
+        group = group or task_id  # a partition of Kafka may have a longer name than a group
+        group = group if _GROUP_ID.fullmatch(group) else _digest(group)
         return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
 
     def send(self, entries: Sequence[Entry], *, until: datetime | None = None) -> list[dict[str, Any]]:

@@ -212,6 +212,13 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
         raise CannotRunError(f"{error}{hint}") from error
     if not (bound is None or is_same_function(bound, function)):
         raise CannotRunError(f"{full_name} does {function_name(bound)}, not {name}: leave the function out")
+    others = (other for other in steps_of(step.model) if bound is None and other.function is not None)
+    for other in others:
+        if is_same_function(other.function, function):
+            theirs = f"{other.model.__name__}.{other.name}"
+            raise CannotRunError(
+                f"{theirs} does {name}: bind it with @{full_name}.does, too, if {full_name} does the same"
+            )
     return function
 
 

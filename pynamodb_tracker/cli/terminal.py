@@ -82,6 +82,15 @@ def write(text: str) -> None:
     sys.stdout.write(text)
 
 
+def say_id(task_id: str) -> None:
+    """Print an id for a command that reads ids from stdin: as it is, but at a terminal it is escaped.
+
+    An id with a line break is always escaped, because it would be read as two.
+    """
+    is_one_line = task_id.splitlines() == [task_id]
+    write(f"{task_id if is_one_line and not sys.stdout.isatty() else escaped(task_id)}\n")
+
+
 def say_json(document: object) -> None:
     """Print one JSON document on stdout."""
     write(exact_json.dumps(document, indent=2) + "\n")

@@ -379,3 +379,24 @@ def test_the_event_classes_of_powertools_work_around_the_handler_and_as_its_payl
     Order.delete_task("o-1")
     ready()
     assert body_of(inner(event, context)) == "XL"
+
+
+@pytest.mark.parametrize(
+    "body", [base64.b64encode(b"\xff\x00").decode(), base64.b64encode(b"[" * 900 + b"]" * 900).decode()]
+)
+def test_a_body_that_cannot_be_compared_is_an_error_of_the_client(body: str, context: Context) -> None:
+    ready()
+    comparing = handles(Order.ship, task_id="headers.idempotency-key", same="body")(print_label)
+    event = {**http_api(headers={"idempotency-key": "o-1"}), "body": body, "isBase64Encoded": True}
+
+    response = comparing(event, context)
+
+    assert (response["statusCode"], body_of(response)["error"]) == (400, "unreadable")
+    assert Order.get_task("o-1").attempt == 0
+
+
+def test_a_response_without_a_body_has_none(context: Context) -> None:
+    ready()
+    silent = handles(Order.ship, task_id="body.order_id", answer=lambda _: {"statusCode": 204, "body": None})
+
+    assert silent(print_label)(http_api(order()), context)["body"] == ""

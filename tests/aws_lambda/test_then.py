@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from pynamodb_tracker import TrackerError
 from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, kafka_event
 from tests.aws_lambda.events import bare, fifo, names, sqs
 from tests.aws_lambda.shop import Context, Order, ship
 from tests.aws_lambda.test_batches import BROKEN, ready, states
@@ -65,6 +65,18 @@ def test_a_message_group_goes_on_with_its_tasks_and_a_repeated_message_is_droppe
         ("o-2", "b"),
         ("o-3", "a"),
     ]
+
+
+def test_a_partition_whose_name_is_longer_than_a_group_goes_on_as_one_group(context: Context, client: Any) -> None:
+    url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    ready("o-1", "o-2")
+
+    handles(Order.ship, task_id="order_id", then=url)(ship)(
+        kafka_event(bare("o-1"), bare("o-2"), topic="t" * 200), context
+    )
+
+    [group] = {message["Attributes"]["MessageGroupId"] for message in received(client, url)}
+    assert len(group) <= 128
 
 
 def test_a_success_that_was_not_sent_is_redelivered_and_then_sent(

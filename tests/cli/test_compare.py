@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker.testing import StoppedClock
-from tests.cli.command import run
+from tests.cli.command import Screen, run, run_on
 from tests.cli.shop import Invoice, Order, StoreTask, charge
 from tests.support.recorder import recorded
 
@@ -89,11 +89,18 @@ def test_the_ids_of_a_kind_are_read_by_other_commands(monkeypatch: pytest.Monkey
     exported = run("export", "-", text=missing)
     assert (exported.code, exported.out) == (0, '{"task_id": "new", "state": "pay.pending"}\n')
     done = run("compare", "store", RESTORED, "--only", "ended", "--only", "ahead", "--ids").out
-    assert done.splitlines() == ["done", r"evil\x1b[2J", "ahead"]
+    assert done.splitlines() == ["done", "evil\x1b[2J", "ahead"]
     monkeypatch.setattr(Order.tracker.table.owner.Meta, "table_name", RESTORED)
     assert run("load", "-", text=exported.out).code == 0
-    assert run("ignore", "-", "--reason", "done after the restore point", text="done\nahead\n").code == 0
+    assert run("ignore", "-", "--reason", "done after the restore point", text=done).code == 0
     monkeypatch.setattr(Order.tracker.table.owner.Meta, "table_name", "store")
+
+
+@pytest.mark.usefixtures("client")
+def test_ids_at_a_terminal_cannot_steer_it() -> None:
+    screen = Screen()
+    run_on("compare", "store", RESTORED, "--ids", "--only", "ended", stdout=screen)
+    assert screen.text.splitlines() == ["done", r"evil\x1b[2J"]
 
 
 @pytest.mark.usefixtures("client")
@@ -117,5 +124,6 @@ def test_equal_tables_exit_with_0(client: Any) -> None:
 def test_what_cannot_be_compared_is_reported_on_one_line() -> None:
     ended = run("compare", "store", "stroe")
     assert (ended.code, ended.out, ended.err.startswith("there is no table 'stroe' at https://")) == (2, "", True)
+    assert run("compare", "store", RESTORED, "--ids", "--json").code == 2
     ended = run("compare", "store", RESTORED, "--ids", of=STORE)
     assert (ended.code, ended.err) == (2, "ids of several use cases cannot be told apart: add --use-case with --ids\n")

@@ -51,6 +51,14 @@ def test_why_a_named_task_cannot_be_run_is_reported(store: StoppedClock) -> None
 
 
 @pytest.mark.usefixtures("store")
+def test_what_cannot_be_an_id_is_refused_and_the_others_are_run() -> None:
+    Order.create_many(["o-1", "o-2"])
+    ended = run_untimed("run", "pay", CHARGE, "o-1", "", "o" * 1025, "o-2", "--threads", "1")
+    assert (ended.code, ended.lines[:2]) == (1, ["pay: 2 succeeded, 2 refused", "2 refused: ValueError"])
+    assert "a task id has 1 to 1024 bytes, not 0" in ended.out
+
+
+@pytest.mark.usefixtures("store")
 def test_no_named_task_is_nothing_to_run() -> None:
     Order.create("o-1")
     ended = run("run", "pay", CHARGE, "-", text="\n")
@@ -101,6 +109,16 @@ def test_another_function_than_the_bound_one_is_refused(arguments: tuple[str, ..
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == f"Bound.pay does tests.cli.shop.bind, not {CHARGE}: leave the function out\n"
     assert Bound.get_task("o-1").state == Bound.pay.pending
+
+
+@pytest.mark.usefixtures("bound")
+@pytest.mark.parametrize("arguments", [("run", "ship", BIND), ("retry", "ship", BIND), ("worker", f"ship={BIND}")])
+def test_a_function_that_is_bound_to_another_step_is_refused(arguments: tuple[str, ...]) -> None:
+    Bound.create("o-1", state=Bound.ship.pending)
+    ended = run(*arguments, of=BOUND)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"Bound.pay does {BIND}: bind it with @Bound.ship.does, too, ")
+    assert Bound.get_task("o-1").state == Bound.ship.pending
 
 
 @pytest.mark.usefixtures("bound")

@@ -88,6 +88,8 @@ def compare(
     Exits with 1 if there are differences.
     """
     with command.use_cases(name, use_case_name) as models:
+        if ids and as_json:
+            raise typer.BadParameter("it cannot be combined with --json", param_hint="--ids")
         if ids and len(models) > 1:
             raise CannotRunError("ids of several use cases cannot be told apart: add --use-case with --ids")
         tables = _Table(models, old), _Table(models, new)
@@ -96,7 +98,7 @@ def compare(
             if as_json:
                 terminal.write(exact_json.dumps(asdict(each)) + "\n")
             elif ids:
-                terminal.say(terminal.escaped(each.task_id))
+                terminal.say_id(each.task_id)
         if not (as_json or ids):
             _print(found, old, new)
         for table in tables:

@@ -325,7 +325,7 @@ def _failures(task: Task) -> Iterator[Text]:
         yield Text.assemble(
             (f"{escaped(failure.step)}{attempt}", "bold"), f": {_time(failure.time)}, by {escaped(failure.worker)}"
         )
-        for line in failure.traceback.split("\n"):
+        for line in failure.traceback.splitlines():
             yield Text(f"  {escaped(line)}", "dim")
         first, *more = failure.message.split("\n")
         yield Text.assemble("  ", (f"{escaped(failure.type)}: {escaped(first)}".removesuffix(": "), "red"))

@@ -194,7 +194,8 @@ class WatchedBatch:
                 self.selection.step._definition.codes, task_id, stopped=self.stop.event
             )
             attempt.execute(tasks.start, self._call)
-            if attempt.unexpected_error is not None:
+            is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
+            if attempt.unexpected_error is not None and not is_no_id:
                 raise attempt.unexpected_error
             if attempt.was_taken:
                 tasks.note_taken()
