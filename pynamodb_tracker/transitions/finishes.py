@@ -100,7 +100,8 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     final = final or lock.attempt >= statements.max_attempts
     failure = lock.failure or _failure_of(lock, error)
     known = failures_in_row(task)
-    failures = known if failure in known else [*known, failure]  # it is known if an interrupt followed the finish
+    is_known = any(each is failure for each in known)  # if an interrupt followed the finish
+    failures = known if is_known else [*known, failure]
     logged = has_log(task) or not fits_row(failures)
     write, code = (statements.give_up, codes.ignored) if final else (statements.fail, codes.failed)
     times = {"now": failure.time, "due": failure.time if final else _later(failure.time, delay)}

@@ -110,6 +110,14 @@ def test_the_records_of_several_attempts_are_kept_oldest_first() -> None:
     assert [(failure.attempt, failure.message) for failure in task.errors] == [(1, "first"), (2, "second")]
 
 
+def test_failures_that_look_alike_are_all_recorded(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    for _ in range(2):  # at the same time, because the clock is stopped
+        fail(Order.confirm_payment, "o-1")
+        Order.confirm_payment.reopen("o-1")
+    assert [failure.time for failure in Order.get_task("o-1").errors] == [clock.now(), clock.now()]
+
+
 def test_the_row_in_the_context_shows_the_failure_afterwards() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True) as ctx:
