@@ -45,7 +45,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
         )  # side by side: a page may be a folder, too
         module.write_text(page.module(), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    command += ["-p", "tests.support.one_session"]
+    command += ["-p", "tests.support.quick_sessions"]
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), "-o", "python_files=*.py", str(tmp_path)]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own pages
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"

@@ -23,7 +23,7 @@ class Price(MapAttribute[str, Any]):
 
 
 class Invoice(AppTask):
-    use_case_id = UseCase("invoice")
+    use_case_id = UseCase("invoice in decimals")
 
     send = Step(10)
 

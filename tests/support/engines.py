@@ -11,6 +11,7 @@ from unittest import mock
 
 import botocore.session
 import pynamodb.connection.base
+from botocore.loaders import Loader
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
 
@@ -18,21 +19,28 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.support.rows import client, keys
 
-__all__ = ["DynamoDBLocal", "Engine", "Moto", "shared_session", "sharing_a_session"]
+__all__ = ["DynamoDBLocal", "Engine", "Moto", "quick_session", "quick_sessions"]
 
 _MOST_WRITES = 25
 
 
 @functools.cache
-def shared_session(engine: str = "") -> botocore.session.Session:
-    """Return one botocore session for each engine: loading its descriptions of AWS takes longer than most tests."""
-    del engine  # a session keeps its credentials, and those of moto are not those of processes on DynamoDB Local
-    return botocore.session.get_session()  # made after the import of moto, whose handlers it gets
+def _loader() -> Loader:
+    """Return what reads the descriptions of AWS and keeps them: reading them takes longer than most tests."""
+    loader: Loader = botocore.session.get_session().get_component("data_loader")
+    return loader
 
 
-def sharing_a_session(engine: str) -> AbstractContextManager[object]:
-    """Have every client of this process built from that session."""
-    return mock.patch.object(pynamodb.connection.base, "get_session", functools.partial(shared_session, engine))
+def quick_session() -> botocore.session.Session:
+    """Return a botocore session, with credentials of its own, that has the descriptions of AWS from the one before."""
+    session = botocore.session.get_session()  # made after the import of moto, whose handlers it gets
+    session.register_component("data_loader", _loader())
+    return session
+
+
+def quick_sessions() -> AbstractContextManager[object]:
+    """Have every client of this process built from such a session."""
+    return mock.patch.object(pynamodb.connection.base, "get_session", quick_session)
 
 
 class Engine(ABC):
@@ -53,7 +61,7 @@ class Moto(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]]) -> Iterator[Engine]:
         """Have the tables in memory."""
-        with sharing_a_session("moto"), local_table(*tables), ExitStack() as stack:
+        with quick_sessions(), local_table(*tables), ExitStack() as stack:
             for table in tables:
                 stack.callback(_close, table)
             yield cls(tables)
@@ -72,7 +80,7 @@ class DynamoDBLocal(Engine):
     @contextmanager
     def of(cls, tables: Sequence[type[Task]], endpoint: str) -> Iterator[Engine]:
         """Create the tables, under unique names."""
-        with sharing_a_session("dynamodb_local"), ExitStack() as stack:
+        with quick_sessions(), ExitStack() as stack:
             for table in tables:
                 name = f"{table.Meta.table_name}-{uuid.uuid4().hex}"
                 stack.enter_context(mock.patch.multiple(table.Meta, host=endpoint, table_name=name))
