@@ -238,7 +238,7 @@ def test_a_worker_survives_that_its_table_is_gone_for_a_while(started: Programs)
     program = started.start(longest_pause=0.2)
     until(lambda: "a worker runs" in "".join(program.err))
     ShopTask.delete_table()
-    until(lambda: "keeps trying: TableDoesNotExist" in "".join(program.err))
+    until(lambda: "keeps trying: MissingTableError" in "".join(program.err))
     ShopTask.create_table(wait=True)
     Order.create("o-1")
     assert program.hear()[0] == "o-1"
