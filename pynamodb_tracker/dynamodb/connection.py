@@ -9,8 +9,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from datetime import datetime, timedelta
-from functools import partial
+from operator import methodcaller
 from typing import Any, TypeVar
 
 import botocore.client
@@ -154,19 +155,27 @@ def connection_until(table: TableConnection, until: datetime) -> Connection:
     )
 
 
-def read(table: TableConnection, request: Callable[[], R]) -> R:
-    """Make a read through PynamoDB's connection; retry it while the failure is temporary."""
-    retries = 0
+def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
+    """Make a read, until the time of `ending_by`; retry it while the failure is temporary."""
+    retries, deadline = 0, _deadline.get()
     while True:
         try:
-            return request()
+            return request(table if deadline is None else _table_until(table, deadline))
         except PynamoDBConnectionError as error:
             if error_codes.is_missing_table(error.cause):
                 raise missing_table(table, error.cause) from error
             if retries == TRIES - 1 or not error_codes.is_retryable_answer(error.cause):
                 raise
-            clock.sleep(jittered_pause(retries))
+            if not slept_before(deadline, jittered_pause(retries)):
+                raise
             retries += 1
+
+
+def _table_until(table: TableConnection, until: datetime) -> TableConnection:
+    """Return the same table with a connection whose timeouts end a request at that time, or soon after."""
+    bounded = copy(table)
+    bounded.connection = connection_until(table, until)
+    return bounded
 
 
 def pages(
@@ -174,7 +183,7 @@ def pages(
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers of a query or a scan of the table; each page is requested when it is needed."""
     while True:
-        page = read(table, partial(query, *args, exclusive_start_key=start, **options))
+        page = read(table, methodcaller(query.__name__, *args, exclusive_start_key=start, **options))
         yield page
         start = page.get("LastEvaluatedKey")
         if not start:
@@ -187,7 +196,7 @@ def get_items(table: TableConnection, keys: Sequence[Item]) -> Iterator[Item]:
         left: Any = [_plain_key(key) for key in keys[at : at + _MOST_KEYS]]
         retries = 0
         while left:
-            answer = read(table, partial(table.batch_get_item, left, consistent_read=True))
+            answer = read(table, methodcaller("batch_get_item", left, consistent_read=True))
             yield from answer["Responses"].get(table.table_name, [])
             unprocessed = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
             left = [_plain_key(key) for key in unprocessed]
@@ -288,7 +297,9 @@ class SharedConnection(Connection):
 
     def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}
-        return type(self)(like=self, **{**self._settings, **timeouts, **settings})
+        found = type(self)(like=self, **{**self._settings, **timeouts, **settings})
+        found._tables = self._tables  # noqa: SLF001 - what PynamoDB knows of the tables is the same
+        return found
 
 
 _Rung = tuple[float, float, SharedConnection]

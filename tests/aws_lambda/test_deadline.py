@@ -64,7 +64,8 @@ def test_every_request_of_an_invocation_ends_half_a_second_before_it(
     else:
         handler(bare("o-1"), Context(clock, 6))
 
-    assert times == [5.5, 5.5]
+    assert set(times) == {5.5}
+    assert len(times) > 2 if again else len(times) == 2  # a schedule also queries, and reads the rows that it finds
     times.clear()
     Order.deliver.run("o-1", lambda _: None)
     assert times == [math.inf] * 2
