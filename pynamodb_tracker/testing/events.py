@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import quote_plus
 
 Event = dict[str, Any]
@@ -43,6 +43,8 @@ def http_event(
     wrote them, and a function URL and a load balancer have no path parameters.
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
     """
+    if source not in (known := get_args(HttpSource)):
+        raise ValueError(f"source is one of {', '.join(map(repr, known))}, not {source!r}")
     content = {} if body is None or isinstance(body, str) else {"content-type": "application/json"}
     sent = {"host": "api.example.com", **content, **(headers or {})}
     text = None if body is None else _text(body)
@@ -120,6 +122,8 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
     """
     fifo = queue.endswith(".fifo")
     groups = [group or "group"] * len(bodies) if isinstance(group, str | None) else group
+    if len(groups) != len(bodies):
+        raise ValueError(f"group has {len(groups)} message groups for {len(bodies)} messages")
     records = []
     for number, (body, name) in enumerate(zip(bodies, groups, strict=True), 1):
         order = {"MessageGroupId": name, "SequenceNumber": f"1884949675{number:010}"} if fifo or group else {}

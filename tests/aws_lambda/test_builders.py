@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes import (
@@ -80,5 +80,10 @@ def test_messages_of_a_fifo_queue_have_their_groups() -> None:
     assert [record["attributes"]["MessageGroupId"] for record in one] == ["group", "group"]
     assert [record["attributes"]["MessageGroupId"] for record in each] == ["x", "y"]
     assert "MessageGroupId" not in EVENTS["sqs"]["Records"][0]["attributes"]
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(ValueError, match="group has 2 message groups for 1 messages"):
         testing.sqs_event("a", queue="orders.fifo", group=["x", "y"])
+
+
+def test_an_unknown_source_of_a_request_is_refused() -> None:
+    with pytest.raises(ValueError, match="source is one of 'http_api'"):
+        testing.http_event(source=cast("Any", "alb"))
