@@ -310,7 +310,8 @@ class _SendTasks:
         ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
         sender = str(sweep.invocation.request_id)
         while batch := list(islice(ids, _BATCH_SIZE)):
-            unsent = self.queue.send([self.queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)])
+            entries = [self.queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)]
+            unsent = self.queue.send(entries, until=sweep.invocation.deadline)
             failed += unsent
             sweep.counts[step, "sent"] += len(batch) - len(unsent)
         if failed:
