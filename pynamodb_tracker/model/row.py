@@ -76,6 +76,8 @@ class TaskRow(Model):
     """Who claimed last: host:pid, or the id of a Lambda request."""
     unfinished = FencesAttribute(null=True)
     """Fences of claims that never finished, by which a finish finds out whether it was applied."""
+    release_count = IntegerAttribute(null=True)
+    """How often the task was released without counting the attempt, since its last success or reopen; none for zero."""
     saves = IntegerAttribute(null=True)
     """Number of saves of the current run, so that a late copy of a save does not restore old values."""
     data = DataAttribute()

@@ -31,7 +31,7 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 _MOST_RELEASES = 20
-"""From how many claims on that did not count, or belonged to earlier steps, a release counts as an attempt."""
+"""How many releases of a task do not count as attempts, until it succeeds or is reopened."""
 
 _KEPT_FENCES = 8
 """How many unfinished claims a row remembers; an older one counts as lost."""
@@ -65,7 +65,7 @@ def succeed(lock: Lock[T]) -> None:
         raise_if_invalid(lock.task, sent, error)
         raise
     lock.mark_saved(changes, sent)
-    lock.task.attribute_values.update(row, last_error=None)
+    lock.task.attribute_values.update(row, last_error=None, release_count=None)
     if statements.has_expiry:
         expire(statements, lock.task)
 
@@ -138,14 +138,15 @@ def _failure_of(lock: Lock[T], error: BaseException) -> Failure:
 def release(lock: Lock[T]) -> None:
     """Release the task: it is pending at this step, due at once, and the attempt does not count.
 
-    It does count if many claims of the task were released: whatever ends the worker each time may be the task's doing.
+    It does count after many releases: whatever ends the worker each time may be the task's doing.
     """
-    codes, attempt = lock.statements.codes, lock.attempt - 1
-    if lock.fence - lock.attempt >= _MOST_RELEASES:
+    codes, attempt, releases = lock.statements.codes, lock.attempt - 1, lock.release_count + 1
+    if releases > _MOST_RELEASES:
         attempt = lock.attempt
-        log.warning("%s was released, and counts: %d earlier claims did not", lock, lock.fence - attempt)
-    row = send_until_landed(lock, lock.statements.release, codes.pending, attempt=attempt)
-    lock.task.attribute_values.update(row)
+        log.warning("%s was released, and counts: %d earlier releases did not", lock, _MOST_RELEASES)
+    write = lock.statements.release
+    row = send_until_landed(lock, write, codes.pending, attempt=attempt, release_count=str(releases))
+    lock.task.attribute_values.update(row, release_count=releases)
 
 
 def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: Any) -> Mapping[str, Any]:

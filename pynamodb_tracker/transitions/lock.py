@@ -109,6 +109,8 @@ class Lock(Generic[T]):
         """Fences of earlier claims that never finished."""
         self.create_time: datetime = values.get("create_time", _UNKNOWN)
         """When the task was created: a task that was deleted and created again is another one."""
+        self.release_count: int = values.get("release_count") or 0
+        """How often the task was released without counting the attempt."""
         self.saves = 0
         """How many saves of this run were sent."""
         self.writing = threading.RLock()

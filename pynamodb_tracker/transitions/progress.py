@@ -200,7 +200,7 @@ def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess
     lock.ended = pending.recorded = True
     pending.error = pending.sent = None
     lock.mark_saved(success.changes, success.sent)
-    lock.task.attribute_values.update(success.row, last_error=None)
+    lock.task.attribute_values.update(success.row, last_error=None, release_count=None)
     close(lock.task)
     if lock.statements.has_expiry:
         expire(lock.statements, lock.task)

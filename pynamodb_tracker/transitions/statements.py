@@ -79,7 +79,7 @@ class StepStatements(Generic[T]):
         if write := self._shapes.get(shape):
             return write
         code = self.codes.succeeded
-        actions = [TaskRow.last_error.remove(), *_user_actions(changes)]
+        actions = [TaskRow.last_error.remove(), TaskRow.release_count.remove(), *_user_actions(changes)]
         return self._keep(shape, self._finish(code, *actions))
 
     def commit(self, changes: Changes) -> PreparedWrite:
@@ -88,7 +88,12 @@ class StepStatements(Generic[T]):
         if write := self._shapes.get(shape):
             return write
         code = self.codes.succeeded
-        actions = [TaskRow.last_error.remove(), fill(TaskRow.saves, "saves"), *_user_actions(changes)]
+        actions = [
+            TaskRow.last_error.remove(),
+            TaskRow.release_count.remove(),
+            fill(TaskRow.saves, "saves"),
+            *_user_actions(changes),
+        ]
         return self._keep(shape, self._finish(code, *actions, also=when.later_save()))
 
     @cached_property
@@ -110,7 +115,7 @@ class StepStatements(Generic[T]):
     @cached_property
     def release(self) -> PreparedWrite:
         """Finish without a result, as if the attempt had not started."""
-        return self._finish(self.codes.pending)
+        return self._finish(self.codes.pending, fill(TaskRow.release_count, "release_count"))
 
     @cached_property
     def extend(self) -> PreparedWrite:
@@ -164,7 +169,8 @@ class StepStatements(Generic[T]):
         actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
         if recorded:
             actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
-        return self._keep(shape, self._write(condition, *actions, TaskRow.expire_time.remove(), self.payload.remove()))
+        actions += [TaskRow.release_count.remove(), TaskRow.expire_time.remove(), self.payload.remove()]
+        return self._keep(shape, self._write(condition, *actions))
 
     @cached_property
     def revoke(self) -> PreparedWrite:

@@ -66,6 +66,20 @@ def test_a_task_that_is_released_again_and_again_counts_its_attempts_at_last() -
     assert attempts == [0] * 20 + [1, 2, 3]
     with pytest.raises(TaskIgnoredError, match="3 of 3 attempts are used"):
         Order.confirm_payment.start("o-1").__enter__()
+    Order.confirm_payment.reopen("o-1")
+    fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
+    assert Order.get_task("o-1").attempt == 0
+
+
+def test_a_task_that_was_run_many_times_can_still_be_released_without_counting_the_attempt() -> None:
+    Order.create("o-1")
+    for _ in range(21):
+        Order.confirm_payment.run("o-1", lambda _: None, also_from=(Order.confirm_payment.succeeded,))
+    fail(Order.ship, "o-1", KeyboardInterrupt())
+    task = Order.get_task("o-1")
+    assert (task.attempt, task.release_count) == (0, 1)
+    Order.ship.run("o-1", lambda _: None)
+    assert Order.get_task("o-1").release_count is None
 
 
 def test_ctrl_c_while_the_message_of_a_failure_is_read_leaves_after_the_failure_is_recorded() -> None:
