@@ -24,7 +24,6 @@ def print_line(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
-@Order.confirm.does
 def work(ctx: ExecutionContext[Any]) -> None:
     """Do what the id of the task says."""
     print_line(f"{ctx.task.task_id} {os.getpid()}")
@@ -43,7 +42,7 @@ def work(ctx: ExecutionContext[Any]) -> None:
         worker.stop()
 
 
-worker = Worker([Order])
+worker = Worker({Order.confirm: work})
 """Each process has one, through which a function stops the one that runs."""
 
 
@@ -56,6 +55,7 @@ def main() -> None:
     until_idle = options.pop("until_idle", False)
     options |= {name: timedelta(seconds=options[name]) for name in ("grace", "longest_pause") if name in options}
     global worker  # noqa: PLW0603 - as programs of one module have it
+    Order.confirm.does(work)
     worker = Worker([Order], **options)
     tallies = worker.run(until_idle=until_idle)
     print_line(f"ended {tallies[Order.confirm]}")
