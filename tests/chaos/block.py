@@ -226,6 +226,8 @@ class Block:
 
     def ended(self, came: str, **facts: Any) -> None:
         """Write the result of the end; for a run that never began, what is known about its claim."""
+        if self.claimed and not self.ending:  # interrupted before its first deed, and skipped once that was recorded
+            self._ends("fail")
         if self.interrupted:  # and the exception was skipped, once it was recorded
             facts["what"] = self.interrupted
         if self.unbooked is not None:

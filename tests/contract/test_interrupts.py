@@ -29,12 +29,14 @@ class Tracer:
     def __init__(self, number: int, error: type[BaseException]) -> None:
         self.left = number
         self._error = error
+        self._before = sys.gettrace()
+        """What measures coverage, if that is measured."""
 
     def __enter__(self) -> None:
         sys.settrace(self.trace)
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+        sys.settrace(self._before)
 
     def trace(self, frame: FrameType, event: str, _argument: object) -> Callable[..., Any] | None:
         """Count a line, or the call of a function."""
