@@ -50,13 +50,13 @@ CREATE_TABLE: dict[str, Any] = {
         }
     ],
 }
-NEW: dict[str, Any] = {"attempt": {"N": "0"}, "fence": {"N": "0"}, "unfinished": {"L": []}}
+NEW: dict[str, Any] = {"attempt": {"N": "0"}, "fence": {"N": "0"}, "unfinished": {"L": []}, "v": {"N": "1"}}
 CREATE: dict[str, Any] = {"TableName": TABLE, "ConditionExpression": "attribute_not_exists(task_id)"}
 CLAIM: dict[str, Any] = {
     "TableName": TABLE,
     "ConditionExpression": "((#status IN (:pending, :failed) AND due_time <= :soon) OR "
     "(#status = :in_progress AND lock_expire_time < :ago)) AND attempt < :max_attempts AND "
-    "(attribute_not_exists(#lock) OR #lock < :token)",
+    "(attribute_not_exists(#lock) OR #lock < :token) AND (attribute_not_exists(v) OR v <= :one)",
     "UpdateExpression": "SET #status = :in_progress, status_key = :status_key, due_time = :expire, "
     "update_time = :now, attempt = attempt + :one, lock_expire_time = :expire, #lock = :token, worker = :worker, "
     "fence = fence + :one, unfinished[99] = fence + :one, saves = :zero REMOVE expire_time",
@@ -77,7 +77,7 @@ FINISH: dict[str, Any] = {
     "TableName": TABLE,
     "ConditionExpression": "#lock = :token AND #status = :in_progress",
     "UpdateExpression": "SET #status = :pending, status_key = :status_key, due_time = :now, update_time = :now, "
-    "attempt = :zero, unfinished = :unfinished REMOVE last_error",
+    "attempt = :zero, unfinished = :unfinished REMOVE last_error, release_count",
     "ExpressionAttributeNames": {"#status": "status", "#lock": "lock"},
 }
 FINISH_WITH_DATA: dict[str, Any] = {

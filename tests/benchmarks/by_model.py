@@ -37,6 +37,8 @@ class Row(Model):
     worker = UnicodeAttribute(null=True)
     unfinished: ListAttribute[Any] = ListAttribute(of=NumberAttribute)
     saves = NumberAttribute(null=True)
+    release_count = NumberAttribute(null=True)
+    v = NumberAttribute(null=True)
     data = JSONAttribute(null=True)
     last_error = UnicodeAttribute(null=True)
     expire_time = NumberAttribute(null=True)
@@ -64,6 +66,7 @@ class ByModel:
             Row.attempt.set(0),
             Row.unfinished.set(row.unfinished[:-1]),
             Row.last_error.remove(),
+            Row.release_count.remove(),
         ]
         if change:
             row.data["receipt"] = "r-1"
@@ -75,6 +78,7 @@ class ByModel:
         waiting = Row.status.is_in(10, 12) & (Row.due_time <= now + MARGIN)
         abandoned = (Row.status == 11) & (Row.lock_expire_time < now - MARGIN)
         later_token = Row.lock.does_not_exist() | (Row.lock < token)
+        known_format = Row.v.does_not_exist() | (Row.v <= 1)
         row.update(
             [
                 Row.status.set(11),
@@ -90,5 +94,5 @@ class ByModel:
                 Row.saves.set(0),
                 Row.expire_time.remove(),
             ],
-            condition=(waiting | abandoned) & (Row.attempt < 3) & later_token,
+            condition=(waiting | abandoned) & (Row.attempt < 3) & later_token & known_format,
         )

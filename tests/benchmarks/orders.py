@@ -104,5 +104,6 @@ def claimed(task_id: str, data: dict[str, Any]) -> dict[str, Any]:
         "worker": {"S": "worker-1:4711"},
         "unfinished": {"L": [{"N": "1"}]},
         "saves": {"N": "0"},
+        "v": {"N": "1"},
         "data": {"S": text_of(data)},
     }
