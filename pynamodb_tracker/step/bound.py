@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import deprecated  # type checkers have it; nothing imports it
 
     from pynamodb_tracker.batch.batch import Report
-    from pynamodb_tracker.step.definition import BatchOptions
+    from pynamodb_tracker.step.definition import BatchOptions, RunOptions
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -213,32 +213,10 @@ class BoundStep(Generic[T]):
         )
 
     @overload
-    def run(
-        self,
-        task_id: str,
-        function: Callable[[ExecutionContext[T]], R],
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-        store_answer: bool = False,
-    ) -> R: ...
+    def run(self, task_id: str, function: Callable[[ExecutionContext[T]], R], **options: Unpack[RunOptions]) -> R: ...
 
     @overload
-    def run(
-        self,
-        task_id: str,
-        function: None = None,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-        store_answer: bool = False,
-    ) -> object: ...
+    def run(self, task_id: str, function: None = None, **options: Unpack[RunOptions]) -> object: ...
 
     def run(
         self,

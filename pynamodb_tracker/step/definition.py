@@ -43,6 +43,16 @@ class DeclaredState:
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
 
+    class RunOptions(TypedDict, total=False):
+        """The options of `run`."""
+
+        lock_for: timedelta | None
+        detailed_error: bool
+        also_from: States
+        heartbeat: bool
+        same: object
+        store_answer: bool
+
     class BatchOptions(TypedDict, total=False):
         """The options of `run_all`."""
 
