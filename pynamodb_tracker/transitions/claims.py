@@ -12,7 +12,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
-from pynamodb_tracker.exceptions import TaskError, TaskNotReadyError, TrackerError
+from pynamodb_tracker.exceptions import TaskError, TrackerError
 from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_value
@@ -125,10 +125,7 @@ def _claim(
         if row.status in also_from and row.expire_time is not None:
             tries.kept = True
             keep(statements.model, row, tries.tokens[-1], operation)
-    raise TaskNotReadyError(
-        f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again",
-        task_id=task_id,
-    )
+    raise refusals.kept_changing(statements, task_id, operation, _TRIES)
 
 
 def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
@@ -176,26 +173,30 @@ def _give_back(
     statements: StepStatements[T], task_id: str, tokens: list[str], lock_for: timedelta, error: BaseException
 ) -> None:
     """Release what a claim may have locked although its answer was not received; note what became of it."""
-    task, now = f"{statements.model.__name__} {task_id!r}", clock.now()
-    may_be_locked = (
+    now = clock.now()
+    doubt = (
         f"it may still be locked by this call until {now + lock_for} at the latest, with no worker on it; then start "
         "takes it over"
     )
     try:
-        text = _undo(statements, task_id, tokens, until=now + _GIVE_BACK_WITHIN)
+        outcome = _undo(statements, task_id, tokens, until=now + _GIVE_BACK_WITHIN)
     except (PynamoDBException, TrackerError) as failed:
-        text = f"could not be released: {may_be_locked}: {failed}"
+        _note(statements, task_id, error, f"could not be released: {doubt}: {failed}", is_locked=True)
     except BaseException as interrupt:
-        text = f"could not be released, because {type(interrupt).__name__} stopped that: {may_be_locked}"
-        add_note(interrupt, f"pynamodb_tracker: {task} {text}")
-        log.error("%s %s", task, text, extra={"task_id": task_id, "step": statements.codes.step})  # noqa: TRY400 - it is raised
+        reason = f"could not be released, because {type(interrupt).__name__} stopped that: {doubt}"
+        _note(statements, task_id, interrupt, reason, is_locked=True)
         raise
     else:
-        if text is None:
-            text = f"could not be released: {may_be_locked}"
-    add_note(error, f"pynamodb_tracker: {task} {text}")
-    if may_be_locked in text:
-        log.error("%s %s", task, text, extra={"task_id": task_id, "step": statements.codes.step})
+        text = outcome or f"could not be released: {doubt}"
+        _note(statements, task_id, error, text, is_locked=outcome is None)
+
+
+def _note(statements: StepStatements[T], task_id: str, error: BaseException, outcome: str, *, is_locked: bool) -> None:
+    """Say in a note what became of a claim; if the task may stay locked, the log says so as well."""
+    task = f"{statements.model.__name__} {task_id!r}"
+    add_note(error, f"pynamodb_tracker: {task} {outcome}")
+    if is_locked:
+        log.error("%s %s", task, outcome, extra={"task_id": task_id, "step": statements.codes.step})
 
 
 def _undo(statements: StepStatements[T], task_id: str, tokens: list[str], *, until: datetime) -> str | None:

@@ -131,6 +131,14 @@ def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotRea
     )
 
 
+def kept_changing(statements: StepStatements[T], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
+    """Return the error for a task that had changed whenever it was to be written."""
+    return TaskNotReadyError(
+        f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {tries} times meanwhile; try again",
+        task_id=task_id,
+    )
+
+
 def held_by_another(statements: StepStatements[T], row: T, operation: str, meant: str) -> TaskLockedError:
     """Return the error for a task that another worker, or another claim of it, holds than the one that was meant."""
     return TaskLockedError(

@@ -10,7 +10,6 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.exceptions import TaskNotReadyError
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
@@ -20,7 +19,14 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import check_format, held_by_another, is_abandoned, not_found, refusal
+from pynamodb_tracker.transitions.refusals import (
+    check_format,
+    held_by_another,
+    is_abandoned,
+    kept_changing,
+    not_found,
+    refusal,
+)
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.worker_name import this_worker
 
@@ -52,7 +58,7 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
             if row.expire_time is not None:
                 kept = True
                 keep(statements.model, row, token, operation)
-        raise _kept_changing(statements, task_id, operation)
+        raise kept_changing(statements, task_id, operation, _TRIES)
     finally:
         if kept:
             expire_again(statements.model, task_id)
@@ -90,7 +96,7 @@ def ignore(statements: StepStatements[T], task_id: str, reason: str, by: str | N
         entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
         if ignored := _move(statements, statements.ignore, row, codes.ignored, entry):
             return ignored
-    raise _kept_changing(statements, task_id, operation)
+    raise kept_changing(statements, task_id, operation, _TRIES)
 
 
 def revoke(
@@ -178,10 +184,3 @@ def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int
     if statements.has_expiry:
         expire(statements, moved)
     return moved
-
-
-def _kept_changing(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotReadyError:
-    return TaskNotReadyError(
-        f"cannot {operation} {statements.model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again",
-        task_id=task_id,
-    )

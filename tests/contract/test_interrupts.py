@@ -98,7 +98,7 @@ def all_problems(
 ) -> tuple[int, list[str]]:
     """Return the number of lines of a run, and which promises an error at one line of so many breaks."""
     number, found = first, list[str]()
-    while True:  # until the run is over before that line
+    while True:  # until the run ends before it comes to that line
         was_struck, broken = struck(order, scenario, number, error)
         if not was_struck:
             return number, found
