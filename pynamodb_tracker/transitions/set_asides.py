@@ -43,13 +43,10 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
             try:
                 answer = _send_reopen(statements, task_id, token, by, kept=kept)
             except Refused:
-                row = get(statements.model, task_id)
+                row = _read(statements, task_id, operation)
             else:
                 kept = False
                 return load(statements.model, answer["Attributes"])
-            if row is None:
-                raise not_found(statements, task_id, operation)
-            check_format(row, operation)
             if row.status == codes.pending:
                 return row
             if row.status not in (codes.failed, codes.ignored):
@@ -85,10 +82,7 @@ def ignore(statements: StepStatements[T], task_id: str, reason: str, by: str | N
     """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed."""
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     for _ in range(_TRIES):
-        row, now = get(statements.model, task_id), clock.now()
-        if row is None:
-            raise not_found(statements, task_id, operation)
-        check_format(row, operation)
+        row, now = _read(statements, task_id, operation), clock.now()
         if row.status == codes.ignored:
             return row
         if row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
@@ -108,10 +102,7 @@ def revoke(
     released: a late copy of the request does not release the next worker's.
     """
     codes, operation = statements.codes, f"release {statements.codes.step} of"
-    row, now = get(statements.model, task_id), clock.now()
-    if row is None:
-        raise not_found(statements, task_id, operation)
-    check_format(row, operation)
+    row, now = _read(statements, task_id, operation), clock.now()
     if row.status in (codes.pending, codes.failed):
         return row
     if row.status != codes.in_progress:
@@ -129,6 +120,15 @@ def revoke(
     if found.status == codes.in_progress:
         raise held_by_another(statements, found, operation, f"the claim of {row.worker} that was to be released")
     raise refusal(statements, found, operation)
+
+
+def _read(statements: StepStatements[T], task_id: str, operation: str) -> T:
+    """Read a task that a command is about; raise if there is none, or if a later version wrote it."""
+    row = get(statements.model, task_id)
+    if row is None:
+        raise not_found(statements, task_id, operation)
+    check_format(row, operation)
+    return row
 
 
 def _has(row: TaskRow, entry: Failure) -> bool:
