@@ -45,7 +45,7 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
     assert len(outcome.history.asked) == TASKS, told(outcome)
     assert len(outcome.final.rows) > TASKS / 2, told(outcome)  # the rest was asked for, and got no answer
     assert outcome.faults.keys() == KINDS, told(outcome)
-    assert len(outcome.in_transactions) > 1, told(outcome)  # few, so a slow machine may miss some kinds
+    assert len(outcome.in_transactions) > 1, told(outcome)  # they are few, so some kinds may be missing
     assert sum(len(accounts.get("weigh", ())) for accounts in outcome.final.ledger.values()) > TASKS / 10, told(outcome)
     assert all(outcome.blows[kind] for kind in ("kill", "freeze", "wake")), told(outcome)
 
