@@ -23,10 +23,20 @@ from pynamodb_tracker.model.row_state import (
     unreadable_error,
 )
 from pynamodb_tracker.model.schema import Schema
-from pynamodb_tracker.model.serialization import FencesAttribute, IntegerAttribute, TimeAttribute, serialized
+from pynamodb_tracker.model.serialization import (
+    FencesAttribute,
+    IntegerAttribute,
+    StoredMapAttribute,
+    TextsAttribute,
+    TimeAttribute,
+    serialized,
+)
 
-FORMAT = 1
-"""The latest format of rows that this version knows.
+PLAIN_FORMAT = 1
+"""The format of a row at its creation, unless it has something that older versions would misread."""
+
+FORMAT = 2
+"""The latest format of rows that this version knows: rows that merge, repeat, wait for others, or belong to others.
 
 A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
 """
@@ -87,7 +97,33 @@ class TaskRow(Model):
     last_error = UnicodeAttribute(null=True)
     """The last failure on one line, for the index."""
     format_version = IntegerAttribute(null=True, attr_name="v")
-    """The format in which the row is stored, `FORMAT` or later; rows from before it was stored have none."""
+    """The format in which the row is stored; rows from before it was stored have none."""
+    round = UnicodeAttribute(null=True)
+    """The token of what started the task over; until then, `creation` tells this round of the task from others."""
+    again = StoredMapAttribute(null=True)
+    """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
+    asked = IntegerAttribute(null=True)
+    """How often `create_or_merge` wrote to the row."""
+    asked_by = TextsAttribute(null=True)
+    """The tokens of the last of these writes, by which one whose answer got lost is recognized."""
+    creator = UnicodeAttribute(null=True)
+    """The task whose run created this one, and the round that it was in."""
+    parent = UnicodeAttribute(null=True)
+    """The task that waits for the success of this one, and the round that it was in; none once that has counted."""
+    waits = IntegerAttribute(null=True)
+    """How many other tasks this one waits for."""
+    wait_until = TimeAttribute(null=True)
+    """When it starts even if some of them have not succeeded."""
+    repeat = UnicodeAttribute(null=True)
+    """The rule by which the task is due again after its end."""
+    occurrence = UnicodeAttribute(null=True)
+    """The time of the rule for which the task is due, on the wall clock of the rule's zone."""
+    occurrence_count = IntegerAttribute(null=True)
+    """How many occurrences of the rule the task has had, this one included."""
+    extra_time = TimeAttribute(null=True)
+    """When the task runs out of turn, before its occurrence."""
+    trace = UnicodeAttribute(null=True)
+    """Where the task came from, as the creator's tracing has it: JSON."""
     expire_time = TTLAttribute(null=True)
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
 

@@ -22,7 +22,7 @@ from pynamodb.attributes import (
     UnicodeSetAttribute,
     UTCDateTimeAttribute,
 )
-from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET
+from pynamodb.constants import LIST, MAP, NULL, NUMBER, NUMBER_SET, STRING
 from pynamodb.exceptions import AttributeNullError
 
 from pynamodb_tracker import clock
@@ -90,6 +90,34 @@ class FencesAttribute(Attribute[list[int]]):
     def deserialize(self, value: list[dict[str, str]]) -> list[int]:
         """Return the numbers."""
         return [int(fence[NUMBER]) for fence in value]
+
+
+class TextsAttribute(Attribute[list[str]]):
+    """A list of texts."""
+
+    attr_type = LIST
+
+    def serialize(self, value: list[str]) -> list[dict[str, str]]:
+        """Return the stored list."""
+        return [{STRING: text} for text in value]
+
+    def deserialize(self, value: list[dict[str, str]]) -> list[str]:
+        """Return the texts."""
+        return [text[STRING] for text in value]
+
+
+class StoredMapAttribute(Attribute[dict[str, Any]]):
+    """A map whose values are kept in their stored form."""
+
+    attr_type = MAP
+
+    def serialize(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return the map itself."""
+        return value
+
+    def deserialize(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return the map itself."""
+        return value
 
 
 class DecimalAttribute(Attribute[Decimal]):

@@ -26,8 +26,8 @@ _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_
 """PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
 threads open a connection for each request, and throw it away."""
 
-_PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "range_key", "self"})
-"""Parameters of `create` and of PynamoDB's constructor: an attribute with such a name could not be passed to them."""
+_PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "later", "merge", "range_key", "self", "wait"})
+"""Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
 
 _MOST_ATTEMPTS = 2**63 - 1
 _LONGEST_NAME = 65_535

@@ -20,7 +20,7 @@ from pynamodb_tracker.exceptions import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.model.changes import check_row_size, raise_if_invalid
-from pynamodb_tracker.model.row import FORMAT, TaskRow, load
+from pynamodb_tracker.model.row import PLAIN_FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
@@ -113,7 +113,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
         "attempt": {"N": "0"},
         "fence": {"N": "0"},
         "unfinished": {"L": []},
-        "v": {"N": str(FORMAT)},
+        "v": {"N": str(PLAIN_FORMAT)},
     }
     if expiry := model.tracker.expiry_of(code, now):
         item["expire_time"] = {"N": expiry}

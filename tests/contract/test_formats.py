@@ -26,7 +26,7 @@ STEP = Order.confirm_payment
 
 def later(**attributes: Any) -> dict[str, Any]:
     """Let a later version write the row, and return it."""
-    change(Order, "o-1", v={"N": "2"}, **attributes)
+    change(Order, "o-1", v={"N": "3"}, **attributes)
     return stored(Order, "o-1")
 
 
@@ -61,7 +61,7 @@ COMMANDS: dict[str, Callable[[], object]] = {
 def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any, command: str) -> None:
     Order.create("o-1", state=state)
     before = later()
-    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it, in format 2") as caught:
+    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it, in format 3") as caught:
         COMMANDS[command]()
     assert (caught.value.task_id, caught.value.task is not None) == ("o-1", True)
     assert stored(Order, "o-1") == before
@@ -135,7 +135,7 @@ def test_readers_find_a_task_of_a_later_version() -> None:
     Order.create("o-1", amount=5)
     later(news={"S": "unknown here"})
     for task in (Order.get_task("o-1"), *STEP.pending.query(), *STEP.pending.page().tasks, *STEP.todo()):
-        assert (task.amount, task.format_version) == (5, 2)
+        assert (task.amount, task.format_version) == (5, 3)
     assert STEP.pending.count() == Order.counts()[STEP.pending] == 1
 
 

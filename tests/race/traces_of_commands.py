@@ -310,7 +310,7 @@ def deleted_by_an_earlier_version(world: World) -> bool:
 def later_version(world: World) -> None:
     """Let a later version of the library write the row."""
     tracker = world.theirs.tracker
-    tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.format_version.set(2)])
+    tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.format_version.set(3)])
 
 
 def is_gone(world: World) -> bool:
