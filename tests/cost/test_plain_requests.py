@@ -1,0 +1,29 @@
+"""A task that uses nothing of queues and schedules sends what it sent before there was any of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cost.plain_requests import LIVES, in_file, sent
+from tests.support.engines import Engine, Moto
+from tests.support.shop import AppTask
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with Moto.of([AppTask]) as engine:
+        yield engine
+
+
+@pytest.fixture
+def empty(engine: Engine) -> Iterator[None]:
+    yield
+    engine.empty()
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize("life", LIVES)
+def test_a_plain_life_sends_exactly_the_requests_on_file(life: str) -> None:
+    assert sent(life) == in_file()[life]
