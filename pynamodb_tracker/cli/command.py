@@ -5,6 +5,7 @@ Errors that end a command are one line on stderr, not a traceback.
 
 import importlib
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -125,9 +126,12 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(cause).split())
 
 
+_ADVICE = re.compile("; (?:start|ignore) takes ")
+
+
 def for_people(error: BaseException) -> str:
     """Return the message of an error on one line, without the advice that is for programmers."""
-    return one_line(error).partition("; start takes ")[0]
+    return _ADVICE.split(one_line(error))[0]
 
 
 # Classes and functions of the user's modules.

@@ -380,15 +380,19 @@ class BoundStep(Generic[T]):
             self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
         )
 
-    def ignore(self, task_id: str, *, reason: str, by: str | None = None) -> T:
+    def ignore(self, task_id: str, *, reason: str, by: str | None = None, even_running: bool = False) -> T:
         """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
 
         `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
         An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or
-        TaskNotReadyError, a missing one TaskNotFoundError.
+        TaskNotReadyError, a missing one TaskNotFoundError. With `even_running`, a task that a worker holds is ignored
+        as well: its block is not stopped, but its `ctx.lock_lost` becomes true at the next heartbeat, and its writes
+        and its end raise LockLostError, with the reason. Two requests, and 3 write units for a row of up to 1 KB.
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
-        return transitions.ignore(self._definition.statements, arguments.check_task_id(task_id), reason, by)
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(even_running=even_running)
+        return transitions.ignore(self._definition.statements, task_id, reason, by, even_running=even_running)
 
     def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
         """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.

@@ -13,6 +13,7 @@
 | extend, save | in_progress → in_progress | the same, and only forward |
 | reopen | failed, ignored → pending | status, a later token |
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
+| cancel | in_progress → ignored | the claim as read |
 | revoke | in_progress → pending; the attempt counts | the claim as read |
 | delete | anything that no worker holds → nothing | the row as read, its create_time |
 """

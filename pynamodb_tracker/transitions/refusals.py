@@ -98,14 +98,17 @@ def not_startable(statements: StepStatements[T], task_id: str, operation: str) -
     )
 
 
-def refusal(statements: StepStatements[T], row: T, operation: str) -> TaskNotStartableError:
-    """Return the error that says why the row, as it was found, does not allow the operation at this step."""
+def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
+    """Return the error that says why the row, as it was found, does not allow the operation at this step.
+
+    `if_held` is what else can be done if a worker holds the task.
+    """
     codes, status = statements.codes, row.status
     message = f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}"
     kind: type[TaskNotStartableError]
     if status == codes.in_progress:
         kind = TaskLockedError
-        message += f", attempt {row.attempt}, {holder(row)}"
+        message += f", attempt {row.attempt}, {holder(row)}{if_held}"
     elif status >= codes.succeeded:
         kind = TaskAlreadySucceededError
         message += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
@@ -165,8 +168,9 @@ def lost(lock: Lock[T], operation: str, found: TaskRow | None) -> LockLostError:
         now_is = f"it is {found.tracker.name_of(found.status)}, last claimed by {readable_value(found, 'worker')}"
         claim_time = readable_value(task, "update_time") or found.update_time
         for entry in failures_in_row(found):
-            if entry.type == "released" and entry.time >= claim_time:
-                now_is, advice = f"{entry.worker} released the task ({entry.message})", ""
+            if entry.type in ("released", "ignored") and entry.time >= claim_time:
+                now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
+                advice = "" if entry.time < lock.expire_time else advice
     return LockLostError(
         f"cannot {operation} {lock.step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, "
         f"{now_is}; nothing of this run was recorded since{advice}",

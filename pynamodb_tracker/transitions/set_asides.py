@@ -78,17 +78,25 @@ def _send_reopen(
     return statements.send(statements.reopen(kept=kept, recorded=False), task_id, **values)
 
 
-def ignore(statements: StepStatements[T], task_id: str, reason: str, by: str | None = None) -> T:
-    """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed."""
+def ignore(
+    statements: StepStatements[T], task_id: str, reason: str, by: str | None = None, *, even_running: bool = False
+) -> T:
+    """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed.
+
+    With `even_running`, also one that a worker holds: nothing more of its run is recorded.
+    """
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     for _ in range(_TRIES):
         row, now = _read(statements, task_id, operation), clock.now()
         if row.status == codes.ignored:
             return row
-        if row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
-            raise refusal(statements, row, operation)
+        write = statements.ignore
+        if even_running and row.status == codes.in_progress:
+            write = statements.cancel
+        elif row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
+            raise refusal(statements, row, operation, "; ignore takes even_running=True to cancel its run")
         entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
-        if ignored := _move(statements, statements.ignore, row, codes.ignored, entry):
+        if ignored := _move(statements, write, row, codes.ignored, entry):
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
 

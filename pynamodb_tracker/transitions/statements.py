@@ -187,6 +187,11 @@ class StepStatements(Generic[T]):
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
         return self._set_aside(when.seen() & free & when.later_token())
 
+    @cached_property
+    def cancel(self) -> PreparedWrite:
+        """Ignore a task that another worker holds; its fence stays in `unfinished`."""
+        return self._set_aside(when.held_as_seen(self.codes))
+
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
     ) -> dict[str, Any]:

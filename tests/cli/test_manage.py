@@ -42,6 +42,15 @@ def test_tasks_are_ignored_for_a_reason() -> None:
     assert Order.get_task("o-1").errors[-1].message == "cancelled by phone"
 
 
+def test_a_running_task_is_ignored_only_if_asked_for() -> None:
+    Order.create("o-1")
+    Order.pay.start("o-1").__enter__()
+    refused = run("ignore", "o-1", "--reason", "cancelled by phone")
+    assert (refused.code, refused.err.endswith("try again after that\n")) == (1, True)
+    ended = run("ignore", "o-1", "--even-running", "--reason", "cancelled by phone")
+    assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
+
+
 def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
     Order.create("o-1")
     run("ignore", "pay", "o-1", "--reason", "first")

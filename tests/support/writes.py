@@ -55,6 +55,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "reopen ended": writes.reopen(kept=True, recorded=False),
         "release by command": writes.revoke,
         "ignore": writes.ignore,
+        "ignore running": writes.cancel,
         "delete": deletion(Order, held=False),
         "delete abandoned": deletion(Order, held=True),
     }

@@ -91,10 +91,19 @@ def reopen(targets: opt.Targets, *, by: By, name: opt.App, use_case_name: opt.Us
         _for_each_target(model, targets, reopen_one)
 
 
-def ignore(targets: opt.Targets, *, reason: Reason, by: By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+def ignore(
+    targets: opt.Targets,
+    *,
+    reason: Reason,
+    even_running: Annotated[bool, opt.flag("--even-running", "Also tasks that a worker is running.")] = False,
+    by: By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
     """Ignore tasks: they are not run until they are reopened.
 
-    With a step, only tasks that are at this step.
+    With a step, only tasks that are at this step. A task that is running is refused, unless you add --even-running: its
+    worker can record nothing more, but what it does outside of the table goes on until it notices.
 
     Exits with 1 if a task was refused; the others are ignored.
     """
@@ -102,7 +111,7 @@ def ignore(targets: opt.Targets, *, reason: Reason, by: By, name: opt.App, use_c
         _check_reason(reason)
 
         def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            state = name_of(of.ignore(task_id, reason=reason, by=by).state)
+            state = name_of(of.ignore(task_id, reason=reason, by=by, even_running=even_running).state)
             was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
