@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
@@ -19,7 +19,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     ValueNotStorableError,
 )
-from pynamodb_tracker.model.changes import check_row_size, raise_if_invalid
+from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.row import PLAIN_FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
@@ -37,6 +37,21 @@ T = TypeVar("T", bound=TaskRow)
 _TRIES = 4
 
 
+class NewTask(Generic[T]):
+    """A task that can be created: its values were checked, and are in their stored form."""
+
+    __slots__ = ("changes", "chunks", "item", "row")  # no dataclass: building one takes time at every cold start
+
+    def __init__(self, row: T, item: Item, changes: Changes, chunks: Sequence[Item]) -> None:
+        self.row = row
+        """The task as it will be, if the item is put."""
+        self.item = item
+        self.changes = changes
+        """The user's attributes that have a value, defaults included."""
+        self.chunks = chunks
+        """The overflow chunks of its `data`, which are put together with the item."""
+
+
 def create(
     model: type[T], task_id: str, code: int | None, due_time: datetime | None, attributes: Mapping[str, Any]
 ) -> T:
@@ -44,6 +59,25 @@ def create(
 
     Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
+    task = new_task(model, task_id, code, due_time, attributes)
+    try:
+        put(task)
+    except Refused as refused:
+        found = existing(model, task_id, refused)
+        creation = None if found is None else readable_value(found, "creation")
+        if creation != task.row.creation:  # if equal, it is this call's own, which was sent twice
+            raise TaskAlreadyExistsError(
+                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
+                task_id=task_id,
+                task=found,
+            ) from None
+    return task.row
+
+
+def new_task(
+    model: type[T], task_id: str, code: int | None, due_time: datetime | None, attributes: Mapping[str, Any]
+) -> NewTask[T]:
+    """Check the values of a new task; a ValueNotStorableError names the attribute that cannot be stored."""
     now = clock.now()
     given = _given(model, task_id, attributes)
     item = _item(model, task_id, code, now, due_time)
@@ -67,24 +101,10 @@ def create(
     check_row_size(row, {})
     if chunks:
         model.data.fill(row, changes["data"][1]["S"])
-    try:
-        _put(model, item, chunks)
-    except PynamoDBConnectionError as error:
-        raise_if_invalid(row, changes, error)
-        raise
-    except Refused as refused:
-        found = _met(model, task_id, refused)
-        creation = None if found is None else readable_value(found, "creation")
-        if creation != row.creation:  # if equal, it is this call's own, which was sent twice
-            raise TaskAlreadyExistsError(
-                f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
-                task_id=task_id,
-                task=found,
-            ) from None
-    return row
+    return NewTask(row, item, changes, chunks)
 
 
-def _met(model: type[T], task_id: str, refused: Refused) -> T | None:
+def existing(model: type[T], task_id: str, refused: Refused) -> T | None:
     """Return the row that exists already; it may be this call's own, because the network itself repeats requests."""
     if refused.item is not None:
         return load(model, refused.item)
@@ -118,6 +138,16 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
     if expiry := model.tracker.expiry_of(code, now):
         item["expire_time"] = {"N": expiry}
     return item
+
+
+def put(task: NewTask[T]) -> None:
+    """Put the row of a new task together with its overflow chunks; raise Refused if there is one."""
+    model = type(task.row)
+    try:
+        _put(model, task.item, task.chunks)
+    except PynamoDBConnectionError as error:
+        raise_if_invalid(task.row, task.changes, error)
+        raise
 
 
 def _put(model: type[T], item: Item, chunks: Sequence[Item]) -> None:

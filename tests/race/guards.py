@@ -149,19 +149,19 @@ def forget_repeats(patch: Patch) -> None:
 
 def look_at_no_row(patch: Patch) -> None:
     """Treat every refused create as if another worker had created the task."""
-    patch.setattr(creations, "_met", lambda *_: None)
+    patch.setattr(creations, "existing", lambda *_: None)
 
 
 def trust_any_row(patch: Patch) -> None:
     """Treat any row as the one that was just created."""
-    original = creations._met
+    original = creations.existing
 
     def met(*given: Any) -> Any:
         row: Any = original(*given)
         row.attribute_values["creation"] = mock.ANY
         return row
 
-    patch.setattr(creations, "_met", met)
+    patch.setattr(creations, "existing", met)
 
 
 def one_slot(patch: Patch) -> None:
