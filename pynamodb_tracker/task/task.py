@@ -168,6 +168,20 @@ class Task(TaskRow, metaclass=TaskMeta):
         return row
 
     @classmethod
+    def get_many(cls, task_ids: Iterable[str]) -> list[Self]:
+        """Return these tasks in the order of their ids, each strongly consistent; an id without a task is left out.
+
+        Each task is returned once. One request for 100 tasks, and more if they are large, or stored off-row in part:
+        https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
+        """
+        given: object = task_ids
+        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+            raise TypeError(f"get_many takes an iterable of ids, not {shown(given)}")
+        ids = dict.fromkeys(map(check_task_id, task_ids))
+        found = hydration.fill(cls, hydration.rows(cls, ids))
+        return [found[task_id] for task_id in ids if task_id in found]
+
+    @classmethod
     def get(
         cls,
         hash_key: Any,

@@ -56,6 +56,30 @@ def test_get_task_does_not_find_a_missing_task() -> None:
     assert (caught.value.task_id, caught.value.task) == ("nothing", None)
 
 
+def test_get_many_returns_tasks_in_the_order_of_their_ids_each_once_and_leaves_out_missing_ones() -> None:
+    large = {"text": [str(number) for number in range(1_000)]}
+    for task_id in ("o-1", "o-2", "o-3"):
+        Order.create(task_id, data=large if task_id == "o-2" else {})
+    with recorded() as requests:
+        found = Order.get_many(iter(["o-3", "nothing", "o-2", "o-3"]))
+        assert [(task.task_id, task.data) for task in found] == [("o-3", {}), ("o-2", large)]
+    assert [request.operation for request in requests] == ["BatchGetItem"] * 2
+    (of_table,) = requests[0].body["RequestItems"].values()
+    assert of_table["ConsistentRead"] is True
+
+
+def test_get_many_of_no_ids_sends_nothing() -> None:
+    with recorded() as requests:
+        assert Order.get_many([]) == []
+    assert not requests
+
+
+@pytest.mark.parametrize("given", ["o-1", {"o-1": 1}, 5], ids=repr)
+def test_get_many_takes_an_iterable_of_ids(given: Any) -> None:
+    with pytest.raises(TypeError, match="get_many takes an iterable of ids"):
+        Order.get_many(given)
+
+
 def test_get_task_does_not_find_a_task_of_another_use_case() -> None:
     Parcel.create("x")
     with pytest.raises(TaskNotFoundError):

@@ -11,7 +11,7 @@ from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Letter, ShopTask, refuse
 from tests.infra.worker_operations import LARGE
 
-ONE = "`get_task`, `get`, `refresh`; `pynamodb-tracker show`"
+ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = "`query`, `page`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
 COUNTS = "`counts`; `pynamodb-tracker status`"
 WHOLE = "`Task.scan`; `pynamodb-tracker export` without a state"
@@ -27,6 +27,7 @@ def read_one(record: Record) -> None:
         assert letter.data == LARGE
         assert letter.errors
         Letter.get("r-1").refresh()
+        assert len(Letter.get_many(["r-1", "r-2"])) == 1
 
 
 @row("Reader", STATE)

@@ -108,6 +108,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.create("o-1001", amount=4200), Order)
     assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
     assert_type(Order.get_task("o-1001"), Order)
+    assert_type(Order.get_many(["o-1001"]), list[Order])
     assert_type(Order.get_task("o-1001").state, State[Order])
     assert_type(Order.get("o-1001"), Order)
     assert_type(Order.get_task("o-1001").to_dict(), dict[str, Any])
