@@ -50,6 +50,17 @@ def check_time(name: str, time: object) -> datetime | None:
         raise ValueError(f"{name}={time!r} is outside of the years of datetime in UTC") from None
 
 
+def check_due_time(due_time: object) -> datetime | timedelta | None:
+    """Return when a task is due: an aware time, a duration from now, or None."""
+    if due_time is None or isinstance(due_time, datetime):
+        return check_time("due_time", due_time)
+    if not isinstance(due_time, timedelta):
+        raise TypeError(f"due_time must be an aware datetime, or a timedelta from now, not {shown(due_time)}")
+    if not timedelta(0) <= due_time <= LONGEST:
+        raise ValueError(f"due_time must be from zero to {LONGEST.days} days from now, not {due_time!r}")
+    return due_time
+
+
 def check_duration(name: str, duration: object) -> timedelta:
     """Return a duration above zero."""
     if not isinstance(duration, timedelta):

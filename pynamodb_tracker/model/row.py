@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import Attribute, JSONAttribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
@@ -122,8 +122,8 @@ class TaskRow(Model):
     """How many occurrences of the rule the task has had, this one included."""
     extra_time = TimeAttribute(null=True)
     """When the task runs out of turn, before its occurrence."""
-    trace = UnicodeAttribute(null=True)
-    """Where the task came from, as the creator's tracing has it: JSON."""
+    trace = JSONAttribute(null=True)
+    """Where the task came from, as the creator's tracing has it: a dictionary of text."""
     expire_time = TTLAttribute(null=True)
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""
 

@@ -17,7 +17,7 @@ from pynamodb.connection.base import Connection, MetaTable
 from pynamodb.connection.table import TableConnection
 from pynamodb.models import Model
 
-from pynamodb_tracker.arguments import LONGEST, shown
+from pynamodb_tracker.arguments import LONGEST, did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.status import END, Codes, name_of
@@ -264,6 +264,14 @@ class Schema:
         """The user's attributes by name, `data` included."""
         attributes = self._model.get_attributes().items()
         return {name: attribute for name, attribute in attributes if name not in self._reserved}
+
+    def check_own(self, names: Iterable[str]) -> None:
+        """Raise a TypeError for a name that is none of the user's attributes."""
+        own = self.own_attributes
+        for name in names:
+            if name not in own:
+                problem = " is the tracker's own" if name in self._reserved else " is not declared"
+                raise TypeError(f"{self._model.__name__}.{name}{problem}{did_you_mean(name, own)}")
 
     @property
     def margin(self) -> timedelta:

@@ -6,7 +6,7 @@ PynamoDB's own methods that write a row are guarded or closed: only transitions 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -18,7 +18,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import query, transitions
-from pynamodb_tracker.arguments import check_flags, check_task_id, check_threads, check_time, did_you_mean, shown
+from pynamodb_tracker.arguments import check_due_time, check_flags, check_task_id, check_threads, did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
@@ -92,22 +92,28 @@ class Task(TaskRow, metaclass=TaskMeta):
 
     @classmethod
     def create(
-        cls, task_id: str, *, due_time: datetime | None = None, state: State[Any] | None = None, **attributes: object
+        cls,
+        task_id: str,
+        *,
+        due_time: datetime | timedelta | None = None,
+        state: State[Any] | None = None,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
     ) -> Self:
         """Create a task, pending at its first step, and return it; one request.
 
-        `due_time` is the earliest time it may start. `state` is another state to begin in, for tasks from elsewhere.
-        Raises TaskAlreadyExistsError, which leaves the existing task as it is, or ValueNotStorableError, which names
-        the attribute.
+        `due_time` is the earliest time it may start, or how long from now that is. `state` is another state to begin
+        in, for tasks from elsewhere. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`;
+        it takes at most 512 bytes of JSON. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
+        ValueNotStorableError, which names the attribute.
         """
         task_id = check_task_id(task_id)
-        due_time = check_time("due_time", due_time)
-        cls._check_own(attributes)
+        due_time = check_due_time(due_time)
         code = None if state is None else cls._code_to_begin_in(state, due_time)
-        return transitions.create(cls, task_id, code, due_time, attributes)
+        return transitions.create(cls, task_id, code, due_time, attributes, trace=trace)
 
     @classmethod
-    def _code_to_begin_in(cls, state: State[Any], due_time: datetime | None) -> int:
+    def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:
         known: object = cls._states.get(getattr(state, "code", -1))
         if known is None or known != state:
             raise ValueError(f"{state!r} is no state of {cls.__name__}")
@@ -116,14 +122,6 @@ class Task(TaskRow, metaclass=TaskMeta):
         if due_time is not None and cls.tracker.ends_at(state.code):
             raise ValueError(f"a task that is {state} is never due: leave due_time out")
         return state.code
-
-    @classmethod
-    def _check_own(cls, attributes: Iterable[str]) -> None:
-        own = cls.tracker.own_attributes
-        for name in attributes:
-            if name not in own:
-                reserved = " is the tracker's own" if name in cls.tracker_attributes else " is not declared"
-                raise TypeError(f"{cls.__name__}.{name}{reserved}{did_you_mean(name, own)}")
 
     @classmethod
     def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
@@ -51,15 +51,30 @@ class NewTask(Generic[T]):
         self.chunks = chunks
         """The overflow chunks of its `data`, which are put together with the item."""
 
+    def puts(self) -> list[dict[str, Any]]:
+        """Return the actions of a transaction that creates it; the first one puts the row if there is none."""
+        table = self.row.tracker.connection()
+        request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
+        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
+        del request["Key"]
+        chunks = ({"Put": {"TableName": table.table_name, "Item": chunk}} for chunk in self.chunks)
+        return [{"Put": {**request, "Item": self.item}}, *chunks]
+
 
 def create(
-    model: type[T], task_id: str, code: int | None, due_time: datetime | None, attributes: Mapping[str, Any]
+    model: type[T],
+    task_id: str,
+    code: int | None,
+    due_time: datetime | timedelta | None,
+    attributes: Mapping[str, Any],
+    *,
+    trace: Mapping[str, str] | None = None,
 ) -> T:
     """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
 
     Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
-    task = new_task(model, task_id, code, due_time, attributes)
+    task = new_task(model, task_id, code, due_time, attributes, also=tracked(trace=trace))
     try:
         put(task)
     except Refused as refused:
@@ -75,12 +90,23 @@ def create(
 
 
 def new_task(
-    model: type[T], task_id: str, code: int | None, due_time: datetime | None, attributes: Mapping[str, Any]
+    model: type[T],
+    task_id: str,
+    code: int | None,
+    due_time: datetime | timedelta | None,
+    attributes: Mapping[str, Any],
+    *,
+    also: Item | None = None,
 ) -> NewTask[T]:
-    """Check the values of a new task; a ValueNotStorableError names the attribute that cannot be stored."""
+    """Check the values of a new task; `also` are further attributes of the tracker's own, as they are stored.
+
+    Raises a TypeError for an attribute that is not declared; a ValueNotStorableError names the one that cannot be
+    stored.
+    """
+    model.tracker.check_own(attributes)
     now = clock.now()
     given = _given(model, task_id, attributes)
-    item = _item(model, task_id, code, now, due_time)
+    item = {**_item(model, task_id, code, now, due_time), **(also or {})}
     changes = {}
     for name, attribute in model.tracker.own_attributes.items():
         try:
@@ -104,6 +130,15 @@ def new_task(
     return NewTask(row, item, changes, chunks)
 
 
+def tracked(*, trace: Mapping[str, str] | None) -> Item:
+    """Return the stored form of the tracker's own attributes that a caller gives to a new task."""
+    if trace is None:
+        return {}
+    from pynamodb_tracker.model.references import trace_text  # noqa: PLC0415 - few cold starts need it
+
+    return {"trace": {"S": trace_text(trace)}}
+
+
 def existing(model: type[T], task_id: str, refused: Refused) -> T | None:
     """Return the row that exists already; it may be this call's own, because the network itself repeats requests."""
     if refused.item is not None:
@@ -119,7 +154,9 @@ def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
         raise
 
 
-def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | None) -> Item:
+def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | timedelta | None) -> Item:
+    if isinstance(due_time, timedelta):
+        due_time = now + due_time
     use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
     code = model.tracker.steps[0].pending if code is None else code
     item: Item = {
@@ -142,32 +179,24 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
 
 def put(task: NewTask[T]) -> None:
     """Put the row of a new task together with its overflow chunks; raise Refused if there is one."""
-    model = type(task.row)
     try:
-        _put(model, task.item, task.chunks)
+        _put(task)
     except PynamoDBConnectionError as error:
         raise_if_invalid(task.row, task.changes, error)
         raise
 
 
-def _put(model: type[T], item: Item, chunks: Sequence[Item]) -> None:
+def _put(task: NewTask[T]) -> None:
     """Put the row if there is none, together with its overflow chunks."""
-    table = model.tracker.connection()
-    request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
-    request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
-    del request["Key"]
-    puts = [{"Put": {**request, "Item": item}}]
-    if chunks:
-        puts += [{"Put": {"TableName": table.table_name, "Item": chunk}} for chunk in chunks]
-        if unapplied := transact_write(table, puts):
-            reasons = unapplied.error.cancellation_reasons
-            met = reasons[0].raw_item if reasons and reasons[0] else None
-            if is_missing_table(unapplied.error.cause):
-                raise missing_table(table, unapplied.error.cause)
-            raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
-    else:
-        del request["TableName"]
-        send(table, "PutItem", {**request, "Item": item})
+    table, puts = task.row.tracker.connection(), task.puts()
+    if len(puts) == 1:
+        send(table, "PutItem", puts[0]["Put"])
+    elif unapplied := transact_write(table, puts):
+        reasons = unapplied.error.cancellation_reasons
+        met = reasons[0].raw_item if reasons and reasons[0] else None
+        if is_missing_table(unapplied.error.cause):
+            raise missing_table(table, unapplied.error.cause)
+        raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
 
 
 def delete(model: type[T], task_id: str) -> None:

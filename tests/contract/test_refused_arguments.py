@@ -461,7 +461,8 @@ BAD_TIMES = [
 @columns("time", "message")(BAD_TIMES)
 def test_what_is_no_time_is_refused_by_the_name_of_the_argument(time: object, message: str) -> None:
     for name, method in TAKES_A_TIME:
-        refuses(partial(method, time), f"{name}.*{message}")
+        if name != "due_time" or not isinstance(time, timedelta):  # from now
+            refuses(partial(method, time), f"{name}.*{message}")
 
 
 @pytest.mark.parametrize(

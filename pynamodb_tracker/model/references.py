@@ -1,0 +1,74 @@
+"""Where a task comes from: references to tasks, each in one of their rounds, and the trace of what asked for a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.failure import cut
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.schema import SEPARATOR
+
+MAX_TRACE_BYTES = 512
+"""Bytes of a trace as JSON, without `BY`: every write of the task is charged for them."""
+
+BY = "by"
+"""The entry of a trace that says which run created the task."""
+
+_LONGEST_BY = 200
+
+
+class Reference(NamedTuple):
+    """A task in one of its rounds: a task that was deleted and created again, or started over, is another one."""
+
+    use_case: str
+    round: str
+    task_id: str
+
+
+def round_of(row: TaskRow) -> str:
+    """Return which round of its life a task is in: the token of what started it over, or else of its creation.
+
+    It is empty for a row that was created before creations had tokens.
+    """
+    return readable_value(row, "round") or readable_value(row, "creation") or ""
+
+
+def reference_to(row: TaskRow) -> str:
+    """Return the stored form of a reference to a task in its present round."""
+    return SEPARATOR.join((row.use_case_id, round_of(row), row.task_id))
+
+
+def parse(text: str) -> Reference:
+    """Return a stored reference; neither a use case nor a round has a `#`, and a task id may have any number."""
+    try:
+        use_case, of, task_id = text.split(SEPARATOR, 2)
+    except ValueError:
+        raise ValueError(f"{shown(text)} is no reference to a task, which is written use_case#round#task_id") from None
+    return Reference(use_case, of, task_id)
+
+
+def trace_text(trace: object, by: str | None = None) -> str:
+    """Return the stored form of a trace: a mapping of text to text, of at most 512 bytes as JSON.
+
+    `by` replaces the entry of that name, which does not count.
+    """
+    if not isinstance(trace, Mapping) or not all(isinstance(text, str) for entry in trace.items() for text in entry):
+        raise TypeError(
+            f'trace must be a mapping of text to text, such as {{"traceparent": "00-..."}}, not {shown(trace)}'
+        )
+    entries = {name: text for name, text in trace.items() if name != BY}
+    size = len(_json(entries)) if entries else 0
+    if size > MAX_TRACE_BYTES:
+        raise ValueError(
+            f"trace has {size:,} bytes as JSON, and at most {MAX_TRACE_BYTES} are stored: leave entries out"
+        )
+    by = by or trace.get(BY)
+    return _json({**entries, BY: cut(by, _LONGEST_BY)} if by else entries).decode()
+
+
+def _json(entries: Mapping[str, str]) -> bytes:
+    return json.dumps(entries, separators=(",", ":")).encode()
