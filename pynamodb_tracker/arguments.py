@@ -55,7 +55,7 @@ def check_due_time(due_time: object) -> datetime | timedelta | None:
     if due_time is None or isinstance(due_time, datetime):
         return check_time("due_time", due_time)
     if not isinstance(due_time, timedelta):
-        raise TypeError(f"due_time must be an aware datetime, or a timedelta from now, not {shown(due_time)}")
+        raise TypeError(f"due_time must be an aware datetime, not {shown(due_time)}, or a timedelta from now")
     if not timedelta(0) <= due_time <= LONGEST:
         raise ValueError(f"due_time must be from zero to {LONGEST.days} days from now, not {due_time!r}")
     return due_time

@@ -84,7 +84,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "count since naive": lambda: STATE.count(since=NAIVE),
     "count window turned round": lambda: STATE.count(since=NOW, until=NOW - timedelta(days=1)),
     "create due_time naive": lambda: CASE.create("o-1", due_time=NAIVE),
-    "create due_time as a duration": lambda: CASE.create("o-1", due_time=timedelta(days=1)),
+    "create due_time as a number": lambda: CASE.create("o-1", due_time=5),
     "create an undeclared attribute": lambda: CASE.create("o-1", colour="red"),
     "create a finished task for later": lambda: CASE.create("o-1", state=Order.deliver.succeeded, due_time=NOW),
     "create_many of numbers": lambda: CASE.create_many([1, 2]),
