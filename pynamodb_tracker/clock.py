@@ -7,7 +7,10 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["Clock", "StoppedClock", "now", "read", "seconds_until", "sleep", "stamp", "use", "wait"]
+__all__ = ["NEVER", "Clock", "StoppedClock", "now", "read", "seconds_until", "sleep", "stamp", "use", "wait"]
+
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""The due time of a task that only another task's end makes due."""
 
 _GLANCE = 0.005
 """Seconds between two checks of a stopped clock."""

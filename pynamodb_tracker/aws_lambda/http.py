@@ -22,6 +22,7 @@ _CODES: Mapping[ResultStatus, int] = {
     "not_found": 404,
     "locked": 409,
     "not_ready": 409,
+    "waits": 409,
     "ignored": 422,
     "mismatch": 422,
     "failed": 500,

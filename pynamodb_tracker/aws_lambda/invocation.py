@@ -49,6 +49,7 @@ _LEVELS: dict[Reason | None, int] = {
     "succeeded": logging.INFO,
     "locked": logging.INFO,
     "not_ready": logging.INFO,
+    "waits": logging.INFO,
     "not_found": logging.WARNING,
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,
@@ -216,8 +217,14 @@ class InvocationAttempt(TaskAttempt[Any]):
             return self.outcome if self.outcome in ("failed", "ignored") else None
         for kind, reason in _REASONS.items():
             if isinstance(self.error, kind):
-                return reason
+                return "waits" if reason == "not_ready" and self._becomes_due else reason
         return None
+
+    @property
+    def _becomes_due(self) -> bool:
+        """Whether a task that is not due waits for others, or for its next occurrence, and not after a failure."""
+        task = self.task
+        return task is not None and task.status == self.codes.pending and bool(task.waits or task.repeat)
 
     @property
     def result(self) -> Result[Any]:
@@ -241,7 +248,9 @@ class InvocationAttempt(TaskAttempt[Any]):
 
     def _retry_after(self, task: Any) -> timedelta | None:
         """Return when another try makes sense: a locked task may be done long before its lock expires."""
-        if task is None or self.reason not in ("locked", "not_ready", "failed"):
+        if task is None or self.reason not in ("locked", "not_ready", "waits", "failed"):
+            return None
+        if task.due_time == clock.NEVER:
             return None
         wait = _LOOK_AGAIN
         if task.status in (self.codes.pending, self.codes.failed):

@@ -12,6 +12,7 @@ from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.aws_lambda.http import is_request, read_request
 from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model.schema import SEPARATOR
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -136,7 +137,7 @@ BatchReply = Literal["report", "raise"]
 """report: a batch is answered with the records that failed, and only these are redelivered, which needs
 ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
 
-Reason = Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "failed"]
+Reason = Literal["succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed"]
 """Why a task did not succeed in this invocation; the names of the fields of Replies."""
 
 
@@ -150,6 +151,8 @@ class Replies:
     """Another worker holds the lock."""
     not_ready: Reply | None = None
     """The task is not due yet, or an earlier step of it has not succeeded."""
+    waits: Reply | None = None
+    """The task waits for other tasks, or for its next occurrence: it becomes due by itself."""
     not_found: Reply | None = None
     """There is no such task."""
     mismatch: Reply | None = None
@@ -187,6 +190,7 @@ _TO_CALLERS = Replies(
     succeeded="done",
     locked="error",
     not_ready="error",
+    waits="error",
     not_found="error",
     mismatch="error",
     ignored="error",
@@ -195,11 +199,19 @@ _TO_CALLERS = Replies(
 )
 """For a caller that sees the error and decides what to do."""
 _TO_CLIENTS = Replies(
-    succeeded="done", locked="done", not_ready="done", not_found="done", mismatch="done", ignored="done", failed="done"
+    succeeded="done",
+    locked="done",
+    not_ready="done",
+    waits="done",
+    not_found="done",
+    mismatch="done",
+    ignored="done",
+    failed="done",
 ).over(_TO_CALLERS)
 """For a client that gets each of them as a status code; an error of the function is a server error without a body."""
-_TO_RETRIES = Replies(ignored="done").over(_TO_CALLERS)
-"""For a trigger that delivers again after an error, which is no use for an ignored task."""
+_TO_RETRIES = Replies(waits="done", ignored="done").over(_TO_CALLERS)
+"""For a trigger that delivers again after an error. That is no use for an ignored task, and none for one that waits for
+others: their end makes it due, and the message would have become a dead letter before that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +243,21 @@ class Trigger:
         if found is None or not found.sources <= {*self.sources}:
             raise self._refusal(event)
         try:
-            return [self.read(record) for record in found.records]
+            return [self.read(record) for record in found.records if not (self.is_stream and _is_beside_tasks(record))]
         except (KeyError, TypeError) as error:
             raise self._refusal(event) from error
 
     def _refusal(self, event: object) -> UnreadableEventError:
         return UnreadableEventError(f"this is not an event of the trigger {self.name!r}: {shape_of(event)}")
+
+
+def _is_beside_tasks(record: Mapping[str, Any]) -> bool:
+    """Return whether a record of the task table's own stream is about an item that is no task, by its range key.
+
+    Such items are overflow chunks, for example; no use case has a `#` in its name.
+    """
+    keys = record.get("dynamodb", {}).get("Keys", {})
+    return "task_id" in keys and SEPARATOR in keys.get("use_case_id", {}).get("S", "")
 
 
 def _s3_record(record: Mapping[str, Any]) -> Record:

@@ -10,6 +10,7 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
 from pynamodb_tracker.model.data import DataAttribute
@@ -146,6 +147,19 @@ class TaskRow(Model):
         @property
         def state(self) -> object:
             """The state of the task, as `Task.state` returns it."""
+
+    @property
+    def waits_for(self) -> str | None:
+        """What the task waits for before it becomes due, in words, such as "3 tasks"; None if it waits for none.
+
+        A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00+00:00".
+        """
+        waits, due_time = readable_value(self, "waits"), readable_value(self, "due_time")
+        is_pending = any(readable_value(self, "status") == codes.pending for codes in self.tracker.steps)
+        if not (waits and due_time and is_pending and due_time > clock.now()):
+            return None
+        until = "" if due_time == clock.NEVER else f", or until {due_time}"
+        return f"{waits} {'task' if waits == 1 else 'tasks'}{until}"
 
     def redact(self, text: str) -> str:
         """Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.

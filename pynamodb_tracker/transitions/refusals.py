@@ -126,7 +126,10 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
 
 def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotReadyError:
     """Return the error for a task that may start later."""
-    why = f"it is {row.tracker.name_of(row.status)}, and due at {row.due_time}; try again then"
+    what_then = f"due at {row.due_time}; try again then"
+    if (waits_for := row.waits_for) is not None:
+        what_then = f"waits for {waits_for}; the end of the last one makes it due"
+    why = f"it is {row.tracker.name_of(row.status)}, and {what_then}"
     return TaskNotReadyError(
         f"cannot {operation} {statements.model.__name__} {row.task_id!r}: {why}",
         task_id=row.task_id,

@@ -8,7 +8,7 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, TrackerError
 from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles, retry_handler
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, dynamodb_event
 from tests.aws_lambda.events import bare, kafka, kinesis, names, s3, sns, sqs
 from tests.aws_lambda.shop import Broken, Context, Order, ship
 from tests.aws_lambda.test_batches import BROKEN, ready, states
@@ -129,6 +129,20 @@ def test_a_window_that_ends_without_records_is_answered_with_its_state(context: 
     answer = handler({**window, **kinesis(bare("o-1")), "isFinalInvokeForWindow": False}, context)
     assert answer == {"batchItemFailures": [], "state": {"seen": 2}}
     assert states("o-1") == ["deliver pending"]
+
+
+def test_items_beside_tasks_are_acknowledged_in_the_stream_of_the_tasks_own_table(context: Context) -> None:
+    ready("o-1")
+    items = [("o-1", "order#data#A#0"), ("o-2", "#group#order"), ("o-1", "order"), ("o-3", "order")]
+    event = dynamodb_event(
+        *({"task_id": task_id, "use_case_id": range_key} for task_id, range_key in items),
+        keys=["task_id", "use_case_id"],
+    )
+    own = handles(Order.ship, task_id="dynamodb.Keys.task_id.S")(lambda ctx, _: ctx.attempt)
+
+    assert names(own(event, context)) == ["s-4"]
+    assert states("o-1") == ["deliver pending"]
+    assert names(own({"Records": event["Records"][:2]}, context)) == []
 
 
 @pytest.mark.parametrize(

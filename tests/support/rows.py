@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker import Task
+from pynamodb_tracker.clock import NEVER, stamp
 
-__all__ = ["change", "client", "index_entries", "item_bytes", "keys", "put", "stored"]
+__all__ = ["change", "client", "index_entries", "item_bytes", "keys", "park", "put", "stored"]
 
 Item = dict[str, Any]
 
@@ -46,6 +48,12 @@ def change(use_case: type[Task], task_id: str, **attributes: Item | None) -> Non
     """Store other values in a row; None removes one."""
     item = {**stored(use_case, task_id), **attributes}
     put(use_case, {name: value for name, value in item.items() if value is not None})
+
+
+def park(use_case: type[Task], task_id: str, waits: int, until: datetime = NEVER) -> None:
+    """Let a pending task wait for others, at the longest until then."""
+    at_latest = {} if until == NEVER else {"wait_until": {"S": stamp(until)}}
+    change(use_case, task_id, waits={"N": str(waits)}, due_time={"S": stamp(until)}, v={"N": "2"}, **at_latest)
 
 
 def index_entries(use_case: type[Task]) -> list[Item]:

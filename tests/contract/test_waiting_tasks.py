@@ -1,0 +1,41 @@
+"""Tasks that wait for others, as whoever does not end these others sees them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import TaskNotReadyError
+from tests.support.rows import park
+from tests.support.shop import Order
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+@pytest.mark.parametrize(("waits", "told"), [(1, "1 task"), (3, "3 tasks")])
+def test_a_task_says_what_it_waits_for_and_so_does_its_refusal(waits: int, told: str) -> None:
+    Order.create("o-1")
+    park(Order, "o-1", waits)
+    assert (Order.get_task("o-1").waits, Order.get_task("o-1").waits_for) == (waits, told)
+    with pytest.raises(TaskNotReadyError, match=f"confirm_payment pending, and waits for {told}; the end of the last"):
+        Order.confirm_payment.run("o-1", pytest.fail)
+
+
+def test_a_task_that_waits_until_some_time_says_so_and_starts_then(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    until = clock.now() + timedelta(hours=1)
+    park(Order, "o-1", 2, until)
+    assert Order.get_task("o-1").waits_for == f"2 tasks, or until {until}"
+    clock.advance(timedelta(hours=1))
+    assert Order.get_task("o-1").waits_for is None
+    with Order.confirm_payment.start("o-1") as ctx:
+        assert ctx.task.waits_for is None
+
+
+def test_a_task_that_waits_for_a_time_alone_waits_for_no_others(clock: StoppedClock) -> None:
+    assert Order.create("o-1", due_time=clock.now() + timedelta(hours=1)).waits_for is None
