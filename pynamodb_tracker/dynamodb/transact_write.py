@@ -15,7 +15,8 @@ from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
 
-_REFUSED = "ConditionalCheckFailed"
+REFUSED = "ConditionalCheckFailed"
+"""Why DynamoDB cancels a transaction: the condition of a write did not hold."""
 _CONFLICT = "TransactionConflict"
 _TEMPORARY = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 
@@ -62,8 +63,8 @@ def transact_write(
             # The transaction that it conflicts with may be another copy of itself.
             conflicts = is_in_progress(error) or _CONFLICT in reasons
             unheard = unheard or conflicts or is_unheard(error) or was_repeated(cause)
-            refused = reasons[:1] == [_REFUSED]
-            temporary = is_temporary(error) or (_TEMPORARY.intersection(reasons) and _REFUSED not in reasons)
+            refused = reasons[:1] == [REFUSED]
+            temporary = is_temporary(error) or (_TEMPORARY.intersection(reasons) and REFUSED not in reasons)
             may_retry = not refused and temporary and (lock is not None or retries < TRIES - 1)
             if not (may_retry and slept_before(None if lock is None else lock.expire_time, jittered_pause(retries))):
                 return Unapplied(error, refused=refused, unheard=unheard)

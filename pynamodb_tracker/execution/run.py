@@ -16,7 +16,14 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.exceptions import GiveUp, LockLostError, RetryLater, TrackerError, ValueNotStorableError
+from pynamodb_tracker.exceptions import (
+    GiveUp,
+    LockLostError,
+    RetryLater,
+    TaskAlreadyExistsError,
+    TrackerError,
+    ValueNotStorableError,
+)
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.failure import add_note
@@ -27,6 +34,9 @@ from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
+
+_IMPOSSIBLE = (ValueNotStorableError, TaskAlreadyExistsError)
+"""Why a success cannot be recorded, however often it is tried: a value, or a follow-up whose id another task has."""
 
 
 class RetryPolicy(Protocol):
@@ -189,14 +199,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.finisher.setdefault("call", call) is not call:
             return _end_after_give_back(lock, error)
         self._stop_block(lock)
-        if lock.pending_success is not None:
+        if lock.pending_success is not None and lock.pending_success.of_block:
             return self._end_with_pending_success(lock, lock.pending_success, error)
         if error is not None:
             return self._end_without_success(lock, error)
         try:
             self._record(lock, transitions.succeed)
-        except ValueNotStorableError as unstorable:  # the only thing that turns finished work into a failure
-            self._fail(lock, unstorable)
+        except _IMPOSSIBLE as impossible:  # the only thing that turns finished work into a failure
+            self._fail(lock, impossible)
             raise
         if lock.interrupt is not None:
             raise lock.interrupt
@@ -208,7 +218,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
         try:
             self._end(error, call)
-        except ValueNotStorableError:
+        except _IMPOSSIBLE:
             return  # recorded as a failure
         except (PynamoDBException, TrackerError) as unrecorded:
             self._note_unrecorded(lock, interrupt, str(unrecorded))
@@ -285,7 +295,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                     transitions.settle_success(lock, pending)
                 if pending is None or not pending.recorded:
                     finish(lock)
-        except ValueNotStorableError:
+        except _IMPOSSIBLE:
             raise
         except (PynamoDBException, TrackerError) as unrecorded:
             if isinstance(unrecorded, LockLostError):

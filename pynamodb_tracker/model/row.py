@@ -252,6 +252,15 @@ def has_later_format(row: TaskRow) -> bool:
     return (readable_value(row, "format_version") or 0) > FORMAT
 
 
+def may_expire(row: TaskRow) -> bool:
+    """Return whether a task that ends gets a time to live, where the use case has one.
+
+    A rule that is gone would be created anew by the next start of a program; and a parent waits for its child until a
+    person has decided.
+    """
+    return not {"repeat", "parent"} & row._row_state.stored.keys()
+
+
 def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
     """Return the error for an operation on such a row."""
     return TaskFormatError(

@@ -20,11 +20,12 @@
 
 from pynamodb_tracker.transitions.claims import claim
 from pynamodb_tracker.transitions.creations import create, delete, deletion
-from pynamodb_tracker.transitions.finishes import fail, release, succeed
+from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
-from pynamodb_tracker.transitions.progress import check_in, commit, commit_success, extend, save, settle_success
+from pynamodb_tracker.transitions.progress import check_in, commit, extend, save
 from pynamodb_tracker.transitions.set_asides import ignore, reopen, revoke
 from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.success import commit_success, settle_success, succeed
 
 __all__ = [
     "Lock",

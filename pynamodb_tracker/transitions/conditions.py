@@ -68,6 +68,16 @@ def same_payload(payload: Attribute[str]) -> Condition:
     return payload.does_not_exist() | (payload == slot(payload, "payload"))
 
 
+def nothing_asked() -> Condition:
+    """Require that nobody has asked for another run of the task since this one began."""
+    return TaskRow.again.does_not_exist()
+
+
+def asked_as_seen() -> Condition:
+    """Require that nobody has asked for another run since the row was read."""
+    return TaskRow.asked == slot(TaskRow.asked, "seen_asked")
+
+
 def grows() -> Condition:
     """Require that the lock becomes longer: a late extension never shortens it."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "expire")

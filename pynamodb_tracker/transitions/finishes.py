@@ -1,4 +1,4 @@
-"""Ending a run: succeed, fail, release. A finish is sent until it has landed, the lock is lost, or the lock expires."""
+"""Ending a run without success: fail, release. A finish is sent until it has landed, or the lock is lost or expires."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
-from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.failure import Failure, add_note, type_of
-from pynamodb_tracker.model.changes import Changes, is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import log_failures, put_next_version, settle, version_of_failures
+from pynamodb_tracker.transitions.overflow_writes import log_failures, version_of_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.statements import get, user_values
+from pynamodb_tracker.transitions.refusals import is_held_by, lost
+from pynamodb_tracker.transitions.statements import get
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -37,61 +34,13 @@ _KEPT_FENCES = 8
 """How many unfinished claims a row remembers; an older one counts as lost."""
 
 
-def succeed(lock: Lock[T]) -> None:
-    """Record the success and what the block changed, both or neither.
+class AskedMeanwhile(Exception):  # noqa: N818 - it is no error: the success is sent in another form
+    """Raised while the lock is held: somebody has asked for another run, which the success has to take in."""
 
-    Raises ValueNotStorableError if a value cannot be stored; the caller then records a failure.
-    """
-    statements, code = lock.statements, lock.statements.codes.succeeded
-    retries = 0
-    while lock.success is None:
-        try:
-            if lock.unsure is not None:
-                settle(lock)
-            try:
-                changes = sent = changes_of_success(lock)
-            except ValueNotStorableError as unstorable:
-                changes = sent = _changes_after_interrupt(lock, unstorable)
-            if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
-                sent = put_next_version(lock, changes)
-            lock.success = changes, sent
-        except PynamoDBConnectionError as error:
-            wait_before_retry(lock, code, error, retries)
-            retries += 1
-    changes, sent = lock.success
-    try:
-        row = send_until_landed(lock, statements.succeed(sent), code, attempt=0, **user_values(sent))
-    except PynamoDBConnectionError as error:
-        raise_if_invalid(lock.task, sent, error)
-        raise
-    lock.mark_saved(changes, sent)
-    lock.task.attribute_values.update(row, last_error=None, release_count=None)
-    if statements.has_expiry:
-        expire(statements, lock.task)
-
-
-def _changes_after_interrupt(lock: Lock[T], unstorable: ValueNotStorableError) -> Changes:
-    """Serialize the user's values a second time; raise the error again if it was a value that raised it.
-
-    An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
-    """
-    interrupt = unstorable.__cause__
-    if interrupt is None:
-        raise unstorable
-    try:
-        changes = changes_of_success(lock)
-    except ValueNotStorableError:
-        raise unstorable from interrupt
-    lock.interrupt = interrupt
-    return changes
-
-
-def changes_of_success(lock: Lock[T]) -> Changes:
-    """Return what is stored with the success: what the block changed, and its answer in place of an earlier one."""
-    attribute, text = lock.statements.answer, lock.answer
-    if text is None and attribute.attr_name not in lock.task._row_state.stored:
-        return storable_changes(lock.task)
-    return storable_changes(lock.task, {attribute.attr_name: (attribute, None if text is None else {STRING: text})})
+    def __init__(self, row: TaskRow) -> None:
+        super().__init__(row)
+        self.row = row
+        """The row as it was found."""
 
 
 def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) -> None:
@@ -103,7 +52,9 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     is_known = any(each is failure for each in known)  # if an interrupt followed the finish
     failures = known if is_known else [*known, failure]
     logged = has_log(task) or not fits_row(failures)
-    write, code = (statements.give_up, codes.ignored) if final else (statements.fail, codes.failed)
+    write, code = statements.fail, codes.failed
+    if final:
+        write, code = statements.give_up(expires=may_expire(task)), codes.ignored
     times = {"now": failure.time, "due": failure.time if final else _later(failure.time, delay)}
     last_error = failure.one_line
     entries = for_row(failures, logged=logged)
@@ -152,8 +103,9 @@ def release(lock: Lock[T]) -> None:
 def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: Any) -> Mapping[str, Any]:
     """Send a finish until it has landed; return the attributes of the row after it.
 
-    Raises LockLostError only if the row proves it. The finish is tried at least once: even after the lock has expired,
-    it is valid as long as no other worker has taken the task.
+    Raises LockLostError only if the row proves it, and AskedMeanwhile if it has to take in what was asked for. The
+    finish is tried at least once: even after the lock has expired, it is valid as long as no other worker has taken the
+    task.
     """
     statements, task_id = lock.statements, lock.task.task_id
     slots, row = finish_values(lock, code, **values)
@@ -165,7 +117,7 @@ def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: 
             except Refused:
                 found = get(statements.model, task_id, until=lock.expire_time)
                 if not has_landed(lock, found):
-                    raise lost(lock, "finish", found) from None
+                    raise why_refused(lock, found) from None
         except PynamoDBConnectionError as error:
             wait_before_retry(lock, code, error, retries)
             retries += 1
@@ -188,6 +140,13 @@ def finish_values(
         **values,
     }
     return slots, {"status": code, "attempt": attempt, "due_time": due, "update_time": now, "unfinished": unfinished}
+
+
+def why_refused(lock: Lock[T], found: T | None) -> Exception:
+    """Return what keeps a finish from being applied, according to the row."""
+    if found is not None and is_held_by(found, lock.statements.codes, [lock.token]) and found.again is not None:
+        return AskedMeanwhile(found)
+    return lost(lock, "finish", found)
 
 
 def has_landed(lock: Lock[T], row: T | None) -> bool:

@@ -18,6 +18,8 @@ from pynamodb_tracker.model.changes import Changes, mark_saved
 from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values
+from pynamodb_tracker.transitions.company import Companion
+from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.statements import StepStatements
 
 T = TypeVar("T", bound=TaskRow)
@@ -56,26 +58,30 @@ def new_token(above: str | None = None) -> str:
 class SentSuccess:
     """A success as it was sent in a transaction."""
 
-    __slots__ = ("changes", "row", "sent")  # no dataclass: building one takes time at every cold start
+    __slots__ = ("changes", "ending", "row", "sent")  # no dataclass: building one takes time at every cold start
 
-    def __init__(self, changes: Changes, sent: Changes, row: Mapping[str, Any]) -> None:
+    def __init__(self, changes: Changes, sent: Changes, row: Mapping[str, Any], ending: Ending | None) -> None:
         self.changes = changes
         """What the block had changed by then."""
         self.sent = sent
         """The same, with a pointer in place of data that is stored in overflow chunks."""
         self.row = row
         """The tracker's own attributes of the row after it."""
+        self.ending = ending
+        """What it does to the row beyond the plain move; None for nothing."""
 
 
 class PendingSuccess:
-    """A success that a transaction of the block records, made by `ctx.transaction(succeed=True)`.
+    """A success that a transaction records: of the block, by `ctx.transaction(succeed=True)`, or of the run itself.
 
-    If the transaction is not committed, the attempt fails.
+    If the transaction of a block is not committed, the attempt fails.
     """
 
-    __slots__ = ("error", "recorded", "sent")
+    __slots__ = ("error", "of_block", "recorded", "sent")
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_block: bool = True) -> None:
+        self.of_block = of_block
+        """Whether the block commits it; otherwise the run does, at its end."""
         self.recorded = False
         """Whether the success is on record."""
         self.sent: SentSuccess | None = None
@@ -123,6 +129,8 @@ class Lock(Generic[T]):
         """The changes of the success, and these as they are sent; kept, so that a retry sends the same."""
         self.failure: Failure | None = None
         """The failure that is recorded; kept, so that a retry sends the same."""
+        self.company: list[Companion] = []
+        """What the block has asked for to be written together with its success."""
         self.answer: str | None = None
         """The answer, as JSON, that is stored with the success."""
         self.expects_answer = False

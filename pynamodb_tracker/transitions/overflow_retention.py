@@ -18,7 +18,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, pages
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.overflow import CHUNK, chunk_keys, pointer_in
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.statements import StepStatements, get
@@ -38,7 +38,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
     that is logged, and the chunks stay.
     """
     expiry = statements.model.tracker.expiry_of(task.status, task.update_time)
-    if expiry is None:
+    if expiry is None or not may_expire(task):
         return
     try:
         _set_expire_time(statements.model, task.task_id, task.lock, expiry)

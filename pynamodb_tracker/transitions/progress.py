@@ -8,35 +8,30 @@ another save, without content, late copies of it are refused.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
+from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
-from pynamodb_tracker.exceptions import LockLostError, TrackerError
-from pynamodb_tracker.model.changes import close, is_too_large_for_row, raise_if_invalid, storable_changes
+from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model.changes import is_too_large_for_row, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.finishes import changes_of_success, finish_values, has_landed, wait_before_retry
-from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess
-from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
+from pynamodb_tracker.transitions.company import Action
+from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.overflow_writes import put_next_version
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get, user_values
+from pynamodb_tracker.transitions.success import read_row, settle_unknown_writes, unknown_outcome
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
 T = TypeVar("T", bound=TaskRow)
-
-Action = Mapping[str, Any]
-
-_DECIDE_WITHIN = timedelta(seconds=5)
-"""How long the row is read after the lock has expired without an answer."""
 
 _UNKNOWN = "an earlier try of it got no answer: it may have been applied before, and that cannot be found out"
 
@@ -100,41 +95,8 @@ def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
             error.add_note(f"pynamodb_tracker: {_UNKNOWN}")
         raise error from unapplied.error
     except PynamoDBConnectionError as unknown:
-        raise _unknown_outcome(unapplied, unknown) from unknown
+        raise unknown_outcome(unapplied, unknown) from unknown
     raise unapplied.error
-
-
-def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
-    """Apply the user's writes, the success, and what the block changed together; raises as `commit` does."""
-    if lock.expects_answer:
-        raise TrackerError(
-            f"{lock.step} of {lock.task.task_id!r} stores its answer, which has to be known before a transaction "
-            "records the success: call ctx.store_answer(...) before the transaction is committed"
-        )
-    settle_unknown_writes(lock)
-    statements = lock.statements
-    changes = sent = changes_of_success(lock)
-    if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
-        sent = put_next_version(lock, changes)
-    else:
-        lock.saves += 1
-    slots, row = finish_values(lock, statements.codes.succeeded, attempt=0, saves=str(lock.saves), **user_values(sent))
-    success = pending.sent = SentSuccess(changes, sent, row)
-    unapplied = _send(lock, statements.commit(sent), slots, actions)
-    if unapplied is None:
-        _end_as_success(lock, pending, success)
-    elif unapplied.refused or unapplied.unheard:
-        try:
-            _decide(lock, pending, success)
-        except LockLostError as error:
-            raise error from unapplied.error
-        except PynamoDBConnectionError as unknown:
-            raise _unknown_outcome(unapplied, unknown) from unknown
-        if not pending.recorded:
-            raise unapplied.error
-    else:
-        pending.sent = None
-        raise unapplied.error
 
 
 def check_in(lock: Lock[T], transaction: TransactWrite) -> None:
@@ -145,67 +107,6 @@ def check_in(lock: Lock[T], transaction: TransactWrite) -> None:
     checks.insert(0, checks.pop())
 
 
-def settle_unknown_writes(lock: Lock[T]) -> None:
-    """Find out, before more is written, what became of an earlier write that got no answer.
-
-    Raises LockLostError if this shows that the success is on record.
-    """
-    if lock.pending_success is not None:
-        settle_success(lock, lock.pending_success)
-    if lock.unsure is not None:
-        settle(lock)
-    if lock.pending_success is not None and lock.pending_success.recorded:
-        raise LockLostError(
-            f"{lock.step} of {lock.task.task_id!r} has ended: a transaction of this run, whose answer got lost, has "
-            "recorded the success, and the lock was released with it",
-            task_id=lock.task.task_id,
-        )
-
-
-def settle_success(lock: Lock[T], pending: PendingSuccess) -> None:
-    """Find out what became of a success in a transaction that got no answer; retried until the lock expires."""
-    retries = 0
-    while pending.sent is not None:
-        try:
-            _decide(lock, pending, pending.sent)
-        except PynamoDBConnectionError as error:
-            wait_before_retry(lock, lock.statements.codes.succeeded, error, retries)
-            retries += 1
-
-
-def _unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
-    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be read: {unknown}")
-    return unapplied.error
-
-
-def _decide(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> None:
-    """End the run as a success if the row shows it; otherwise make sure that late copies of it are refused."""
-    row = _read_row(lock)
-    if row is not None and is_held_by(row, lock.statements.codes, [lock.token]):
-        try:
-            settle(lock)
-        except LockLostError as proof:
-            row = proof.task  # type: ignore[assignment]  # it is of the class of the row
-        else:
-            pending.sent = None
-            return
-    if not has_landed(lock, row):
-        pending.sent = None
-        raise lost(lock, "commit a transaction of", row)
-    _end_as_success(lock, pending, success)
-
-
-def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> None:
-    """Mark the run as ended with a recorded success: it writes nothing more."""
-    lock.ended = pending.recorded = True
-    pending.error = pending.sent = None
-    lock.mark_saved(success.changes, success.sent)
-    lock.task.attribute_values.update(success.row, last_error=None, release_count=None)
-    close(lock.task)
-    if lock.statements.has_expiry:
-        expire(lock.statements, lock.task)
-
-
 def _send(
     lock: Lock[T], write: PreparedWrite, values: Mapping[str, Any], actions: Sequence[Action]
 ) -> Unapplied | None:
@@ -214,11 +115,6 @@ def _send(
     request = write.request(lock.task.tracker.key(lock.task.task_id), values)
     own = {"Update": {"TableName": table.table_name, **request}}
     return transact_write(table, [own, *actions], lock=lock)
-
-
-def _read_row(lock: Lock[T]) -> T | None:
-    until: datetime = max(lock.expire_time, clock.now() + _DECIDE_WITHIN)
-    return get(lock.statements.model, lock.task.task_id, until=until)
 
 
 def _was_applied(lock: Lock[T], number: int, *, unheard: bool) -> bool:
@@ -248,7 +144,7 @@ def _keep_out(lock: Lock[T], seen: int) -> bool:
 
 
 def _saves_in_row(lock: Lock[T]) -> int:
-    row = _read_row(lock)
+    row = read_row(lock)
     if row is None or not is_held_by(row, lock.statements.codes, [lock.token]):
         raise lost(lock, "commit a transaction of", row)
     return row.saves

@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
-from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row import TaskRow, load, may_expire
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
@@ -96,7 +96,7 @@ def ignore(
         elif row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
             raise refusal(statements, row, operation, "; ignore takes even_running=True to cancel its run")
         entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
-        if ignored := _move(statements, write, row, codes.ignored, entry):
+        if ignored := _move(statements, write(expires=may_expire(row)), row, codes.ignored, entry):
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
 
@@ -151,7 +151,13 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
     write = statements.spend_abandoned if abandoned else statements.spend
-    return _move(statements, write, row, codes.ignored, _entry("ignored", row, codes.step, now, reason=reason))
+    return _move(
+        statements,
+        write(expires=may_expire(row)),
+        row,
+        codes.ignored,
+        _entry("ignored", row, codes.step, now, reason=reason),
+    )
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:

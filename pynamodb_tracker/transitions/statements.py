@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any, Generic, TypeVar
 
 from pynamodb.attributes import UnicodeAttribute
@@ -18,8 +20,9 @@ from pynamodb_tracker.dynamodb.connection import send
 from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.status import Codes
+from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.ending import PARTS, Ending
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 
 T = TypeVar("T", bound=TaskRow)
@@ -70,31 +73,23 @@ class StepStatements(Generic[T]):
             return write
         condition = when.at(code) & when.due() & when.later_token() & when.known_format()
         taking = self._taking(TaskRow.attempt.set(1))
+        if code == END:
+            taking += [fill(TaskRow.round, "token"), TaskRow.waits.remove(), TaskRow.wait_until.remove()]
         write = self._with_payload(condition, *taking) if with_payload else self._write(condition, *taking)
         return self._keep(shape, write)
 
-    def succeed(self, changes: Changes) -> PreparedWrite:
+    def succeed(self, changes: Changes, ending: Ending | None = None) -> PreparedWrite:
         """Finish with success, together with what the block changed."""
-        shape = _shape("succeed", changes)
-        if write := self._shapes.get(shape):
-            return write
-        code = self.codes.succeeded
-        actions = [TaskRow.last_error.remove(), TaskRow.release_count.remove(), *_user_actions(changes)]
-        return self._keep(shape, self._finish(code, *actions))
+        shape = _shape("succeed", changes, ending)
+        return self._shapes.get(shape) or self._keep(shape, self._succeed(changes, ending))
 
-    def commit(self, changes: Changes) -> PreparedWrite:
+    def commit(self, changes: Changes, ending: Ending | None = None) -> PreparedWrite:
         """Finish with success as part of a transaction; after a `settle`, no late copy of it is applied."""
-        shape = _shape("commit", changes)
+        shape = _shape("commit", changes, ending)
         if write := self._shapes.get(shape):
             return write
-        code = self.codes.succeeded
-        actions = [
-            TaskRow.last_error.remove(),
-            TaskRow.release_count.remove(),
-            fill(TaskRow.saves, "saves"),
-            *_user_actions(changes),
-        ]
-        return self._keep(shape, self._finish(code, *actions, also=when.later_save()))
+        write = self._succeed(changes, ending, fill(TaskRow.saves, "saves"), also=when.later_save())
+        return self._keep(shape, write)
 
     @cached_property
     def check(self) -> PreparedWrite:
@@ -107,10 +102,10 @@ class StepStatements(Generic[T]):
         """Finish with a failure after which another attempt is allowed."""
         return self._finish(self.codes.failed, *_ERRORS)
 
-    @cached_property
-    def give_up(self) -> PreparedWrite:
-        """Finish with a failure after which the task is ignored."""
-        return self._finish(self.codes.ignored, *_ERRORS)
+    def give_up(self, *, expires: bool = True) -> PreparedWrite:
+        """Finish with a failure after which the task is ignored; without a time to live unless it `expires`."""
+        shape = ("give_up", expires)
+        return self._shapes.get(shape) or self._keep(shape, self._finish(self.codes.ignored, *_ERRORS, expires=expires))
 
     @cached_property
     def release(self) -> PreparedWrite:
@@ -143,15 +138,15 @@ class StepStatements(Generic[T]):
         condition = when.mine(self.codes) & when.saves_seen()
         return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
 
-    @cached_property
-    def spend(self) -> PreparedWrite:
+    def spend(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a waiting task that has no attempt left."""
-        return self._set_aside(when.seen())
+        shape = ("spend", expires)
+        return self._shapes.get(shape) or self._keep(shape, self._set_aside(when.seen(), expires=expires))
 
-    @cached_property
-    def spend_abandoned(self) -> PreparedWrite:
+    def spend_abandoned(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore an abandoned task that has no attempt left; its fence stays in `unfinished`."""
-        return self._set_aside(when.seen() & when.lock_expired())
+        shape, condition = ("spend_abandoned", expires), when.seen() & when.lock_expired()
+        return self._shapes.get(shape) or self._keep(shape, self._set_aside(condition, expires=expires))
 
     def reopen(self, *, kept: bool, recorded: bool) -> PreparedWrite:
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
@@ -181,16 +176,20 @@ class StepStatements(Generic[T]):
         moves = [*self._moves(self.codes.pending), fill(TaskRow.errors, "errors"), fill(TaskRow.lock, "token")]
         return self._write(when.held_as_seen(self.codes) & when.known_format(), *moves)
 
-    @cached_property
-    def ignore(self) -> PreparedWrite:
+    def ignore(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a task by command."""
+        shape = ("ignore", expires)
+        if write := self._shapes.get(shape):
+            return write
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        return self._set_aside(when.seen() & free & when.later_token())
+        return self._keep(shape, self._set_aside(when.seen() & free & when.later_token(), expires=expires))
 
-    @cached_property
-    def cancel(self) -> PreparedWrite:
+    def cancel(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a task that another worker holds; its fence stays in `unfinished`."""
-        return self._set_aside(when.held_as_seen(self.codes))
+        shape = ("cancel", expires)
+        if write := self._shapes.get(shape):
+            return write
+        return self._keep(shape, self._set_aside(when.held_as_seen(self.codes), expires=expires))
 
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
@@ -237,28 +236,44 @@ class StepStatements(Generic[T]):
             TaskRow.expire_time.remove(),
         ]
 
-    def _finish(self, code: int, *actions: Action, also: Condition | None = None) -> PreparedWrite:
+    def _succeed(
+        self, changes: Changes, ending: Ending | None, *actions: Action, also: Condition | None = None
+    ) -> PreparedWrite:
+        code, names = self.codes.succeeded, ["nothing asked"] if self.codes.succeeded == END else []
+        if ending is not None:
+            code, names = ending.code, ending.parts
+        parts = [PARTS[name]() for name in names]
+        guards = [guard for guards, _ in parts for guard in guards]
+        own = [TaskRow.last_error.remove(), TaskRow.release_count.remove(), *actions]
+        own += [action for _, actions in parts for action in actions]
+        also_guards = [*guards, *([] if also is None else [also])]
+        expires = ending is None or ending.expires
+        return self._finish(code, *own, *_user_actions(changes), also=also_guards, expires=expires)
+
+    def _finish(
+        self, code: int, *actions: Action, also: Sequence[Condition] = (), expires: bool = True
+    ) -> PreparedWrite:
         moves = [
-            *self._moves(code),
+            *self._moves(code, expires=expires),
             fill(TaskRow.attempt, "attempt"),
             fill(TaskRow.unfinished, "unfinished"),
         ]
-        mine = when.mine(self.codes)
-        condition = mine if also is None else mine & also
+        condition = reduce(and_, also, when.mine(self.codes))
         return PreparedWrite(self.table, condition=condition, actions=[*moves, *actions])
 
-    def _set_aside(self, condition: Condition) -> PreparedWrite:
+    def _set_aside(self, condition: Condition, *, expires: bool) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it
-        return self._write(condition & when.known_format(), *self._moves(self.codes.ignored), *_ERRORS, token)
+        moves = self._moves(self.codes.ignored, expires=expires)
+        return self._write(condition & when.known_format(), *moves, *_ERRORS, token)
 
-    def _moves(self, code: int) -> list[Action]:
+    def _moves(self, code: int, *, expires: bool = True) -> list[Action]:
         actions: list[Action] = [
             TaskRow.status.set(code),
             fill(TaskRow.status_key, "status_key"),
             fill(TaskRow.due_time, "due"),
             fill(TaskRow.update_time, "now"),
         ]
-        if self.model.tracker.kept_for(code) is not None:
+        if expires and self.model.tracker.kept_for(code) is not None:
             actions.append(fill(TaskRow.expire_time, "expiry"))
         return actions
 
@@ -279,9 +294,10 @@ _ERRORS = (
 )
 
 
-def _shape(name: str, changes: Changes) -> tuple[object, ...]:
+def _shape(name: str, changes: Changes, ending: Ending | None = None) -> tuple[object, ...]:
     """Return which attributes change, and the type of each: writes of one shape are rendered once."""
-    return (name, *[(name, value and next(iter(value))) for name, (_, value) in changes.items()])
+    parts = None if ending is None else (ending.code, ending.expires, *ending.parts)
+    return (name, parts, *[(name, value and next(iter(value))) for name, (_, value) in changes.items()])
 
 
 def _user_actions(changes: Changes) -> list[Action]:

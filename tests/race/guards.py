@@ -24,6 +24,7 @@ from pynamodb_tracker.transitions import (
     progress,
     set_asides,
     statements,
+    success,
 )
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepStatements
@@ -78,8 +79,8 @@ def always(*_: object) -> Any:
 def keep_the_token(patch: Patch) -> None:
     """Set tasks aside without a later token."""
 
-    def set_aside(self: Any, condition: Any) -> Any:
-        return self._write(condition, *self._moves(self.codes.ignored), *statements._ERRORS)
+    def set_aside(self: Any, condition: Any, *, expires: bool) -> Any:
+        return self._write(condition, *self._moves(self.codes.ignored, expires=expires), *statements._ERRORS)
 
     patch.setattr(StepStatements, "_set_aside", set_aside)
 
@@ -96,12 +97,14 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    patch.setattr(finishes, "has_landed", landed)
+    for module in (finishes, success):
+        patch.setattr(module, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
-    patch.setattr(finishes, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
+    for module in (finishes, success):
+        patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
 def attempts_go_on(patch: Patch) -> None:
@@ -172,7 +175,7 @@ def one_slot(patch: Patch) -> None:
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
     patch.setattr(overflow_writes, "settle", lambda *_: None)
-    patch.setattr(progress, "settle", lambda *_: None)
+    patch.setattr(success, "settle", lambda *_: None)
     patch.setattr(progress, "_keep_out", lambda *_: True)
 
 

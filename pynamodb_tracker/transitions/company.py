@@ -1,0 +1,80 @@
+"""An end takes company: further writes that are applied together with the row's own, or not at all.
+
+The row's own write comes first. If it is refused, nothing else matters: the run or the command finds out why. If only
+its company is refused, what that was built from has changed, and it is built again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pynamodb.connection.table import TableConnection
+
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import slept_before
+from pynamodb_tracker.dynamodb.transact_write import REFUSED, Deadline, Unapplied, transact_write
+
+Action = Mapping[str, Any]
+"""One of the writes of a transaction, as DynamoDB takes it: {"Put": ...}, {"Update": ...} and so on."""
+
+Reason = Any
+"""Why DynamoDB did not apply an action: PynamoDB's CancellationReason, or None for one that it would have applied."""
+
+_TRIES = 6
+"""How often a command is tried while its company is refused; a run has until its lock expires."""
+
+
+class Companion(Protocol):
+    """Writes of one kind that an end takes with it."""
+
+    def actions(self) -> Sequence[Action]:
+        """Return the writes, each on a row of its own, built from rows that are read now, strongly consistent."""
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Take note of the reasons, one for each action of the last build; raise if another try makes no sense."""
+
+
+def send_together(
+    table: TableConnection,
+    own: Action,
+    company: Sequence[Companion],
+    *,
+    more: Sequence[Action] = (),
+    lock: Deadline | None = None,
+) -> Unapplied | None:
+    """Send the row's own write with `more` writes and its company; return None once it is applied.
+
+    Otherwise the own write was refused, or one of `more`, or there was no answer. An earlier build that arrives late
+    does no harm: whichever is applied first, the own write of the other one is refused.
+    """
+    unheard, retries = False, 0
+    while True:
+        built = [(companion, companion.actions()) for companion in company]
+        actions = [own, *more, *(action for _, actions in built for action in actions)]
+        unapplied = transact_write(table, actions, lock=lock)
+        if unapplied is None:
+            return None
+        unapplied.unheard = unheard = unheard or unapplied.unheard
+        if not _is_company_refused(unapplied, built, first=1 + len(more)):
+            return unapplied
+        if lock is None and retries >= _TRIES - 1:
+            return unapplied
+        if not slept_before(None if lock is None else lock.expire_time, jittered_pause(retries)):
+            return unapplied
+        retries += 1
+
+
+def _is_company_refused(unapplied: Unapplied, built: Sequence[tuple[Companion, Sequence[Action]]], first: int) -> bool:
+    """Tell each companion why its writes were refused; return whether nothing but these kept it from being applied."""
+    reasons = unapplied.error.cancellation_reasons
+    if any(reason is not None and reason.code == REFUSED for reason in reasons[:first]):
+        return False
+    is_refused, at = False, first
+    for companion, actions in built:
+        own = reasons[at : at + len(actions)]
+        at += len(actions)
+        if any(reason is not None and reason.code == REFUSED for reason in own):
+            companion.refused(own)
+            is_refused = True
+    return is_refused

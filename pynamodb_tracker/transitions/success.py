@@ -1,0 +1,327 @@
+"""Recording a success: alone, or together with other writes, and with what was asked for while the task ran.
+
+A success in a transaction counts as a save of the run. So if its answer got lost, another save finds out what became of
+it, and refuses late copies of it, before anything else is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from pynamodb.attributes import Attribute, UnicodeAttribute
+from pynamodb.constants import NULL, STRING
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import slept_before
+from pynamodb_tracker.dynamodb.transact_write import Unapplied
+from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
+from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.changes import (
+    Changes,
+    close,
+    is_too_large_for_row,
+    mark_saved,
+    raise_if_invalid,
+    storable_changes,
+)
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions.company import Action, Companion, send_together
+from pynamodb_tracker.transitions.ending import Ending
+from pynamodb_tracker.transitions.finishes import (
+    AskedMeanwhile,
+    finish_values,
+    has_landed,
+    send_until_landed,
+    wait_before_retry,
+)
+from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess, new_token
+from pynamodb_tracker.transitions.overflow_retention import expire
+from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
+from pynamodb_tracker.transitions.refusals import is_held_by, lost
+from pynamodb_tracker.transitions.statements import get, user_values
+
+T = TypeVar("T", bound=TaskRow)
+
+_DECIDE_WITHIN = timedelta(seconds=5)
+"""How long the row is read after the lock has expired without an answer."""
+
+
+def succeed(lock: Lock[T]) -> None:
+    """Record the success and what the block changed, both or neither, and its company with them.
+
+    Raises ValueNotStorableError if a value cannot be stored; the caller then records a failure.
+    """
+    changes, sent = _changes_to_send(lock)
+    if company := company_of_success(lock):
+        pending = lock.pending_success = lock.pending_success or PendingSuccess(of_block=False)
+        _succeed_together(lock, pending, (changes, sent), company)
+        return
+    _note_success(lock, _succeed_alone(lock, changes, sent))
+
+
+def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
+    """Apply the user's writes, the success, and what the block changed together; raises as `commit` does."""
+    if lock.expects_answer:
+        raise TrackerError(
+            f"{lock.step} of {lock.task.task_id!r} stores its answer, which has to be known before a transaction "
+            "records the success: call ctx.store_answer(...) before the transaction is committed"
+        )
+    settle_unknown_writes(lock)
+    changes = sent = _changes_of_success(lock)
+    if "data" in changes and is_too_large_for_row(lock.statements.model, changes["data"][1]):
+        sent = put_next_version(lock, changes)
+    _succeed_together(lock, pending, (changes, sent), company_of_success(lock), actions)
+
+
+def company_of_success(lock: Lock[T]) -> list[Companion]:
+    """Return what is written together with the success of this run."""
+    return lock.company
+
+
+def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | None:
+    """Return what the success does to the row beyond the plain move; None for nothing.
+
+    `found` is the row, if a success was refused because somebody has asked for another run meanwhile.
+    """
+    if lock.statements.codes.succeeded != END or found is None:
+        return None
+    return _taking_in(lock, found)
+
+
+def _taking_in(lock: Lock[T], found: TaskRow) -> Ending:
+    """Return the ending of a success that makes the task pending again, with what was asked for."""
+    tracker, again = lock.statements.model.tracker, Again.read(found.again)
+    ending = Ending(tracker.steps[0].pending)
+    ending.due = again.due_time
+    ending.add("asked as seen", {"again": None}, seen_asked=str(found.asked))
+    token = new_token()
+    ending.add("starts over", {"round": token, "waits": None, "wait_until": None}, round=token)
+    names = {attribute.attr_name: (name, attribute) for name, attribute in tracker.own_attributes.items()}
+    ending.changes = {
+        name: (attribute, None if NULL in value else value)
+        for stored, value in again.attributes.items()
+        for name, attribute in [names.get(stored) or _undeclared(stored)]
+    }
+    return ending
+
+
+def _undeclared(stored: str) -> tuple[str, Attribute[Any]]:
+    """Stand in for an attribute that another version of the program has asked for, and this one does not declare."""
+    return stored, UnicodeAttribute(attr_name=stored)
+
+
+def _changes_to_send(lock: Lock[T]) -> tuple[Changes, Changes]:
+    """Return what the block changed, and the same as it is sent: with large data stored before, and a pointer to it."""
+    retries = 0
+    while lock.success is None:
+        try:
+            if lock.unsure is not None:
+                settle(lock)
+            try:
+                changes = sent = _changes_of_success(lock)
+            except ValueNotStorableError as unstorable:
+                changes = sent = _changes_after_interrupt(lock, unstorable)
+            if "data" in changes and is_too_large_for_row(lock.statements.model, changes["data"][1]):
+                sent = put_next_version(lock, changes)
+            lock.success = changes, sent
+        except PynamoDBConnectionError as error:
+            wait_before_retry(lock, lock.statements.codes.succeeded, error, retries)
+            retries += 1
+    return lock.success
+
+
+def _changes_after_interrupt(lock: Lock[T], unstorable: ValueNotStorableError) -> Changes:
+    """Serialize the user's values a second time; raise the error again if it was a value that raised it.
+
+    An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
+    """
+    interrupt = unstorable.__cause__
+    if interrupt is None:
+        raise unstorable
+    try:
+        changes = _changes_of_success(lock)
+    except ValueNotStorableError:
+        raise unstorable from interrupt
+    lock.interrupt = interrupt
+    return changes
+
+
+def _changes_of_success(lock: Lock[T]) -> Changes:
+    """Return what is stored with the success: what the block changed, and its answer in place of an earlier one."""
+    attribute, text = lock.statements.answer, lock.answer
+    if text is None and attribute.attr_name not in lock.task._row_state.stored:
+        return storable_changes(lock.task)
+    return storable_changes(lock.task, {attribute.attr_name: (attribute, None if text is None else {STRING: text})})
+
+
+def _succeed_alone(lock: Lock[T], changes: Changes, sent: Changes) -> SentSuccess:
+    """Send the success in an update of its own, with what was asked for meanwhile if there is any, and return it."""
+    statements, ending, retries = lock.statements, ending_of_success(lock), 0
+    while True:
+        code, due, all_sent, values = statements.codes.succeeded, None, sent, {}
+        if ending is not None:
+            code, due, all_sent, values = ending.code, ending.due, {**sent, **ending.changes}, ending.values
+        write = statements.succeed(all_sent, ending)
+        try:
+            row = send_until_landed(lock, write, code, attempt=0, due=due, **user_values(all_sent), **values)
+        except AskedMeanwhile as asked:
+            _wait_for_quiet(lock, retries)
+            ending, retries = ending_of_success(lock, asked.row), retries + 1
+        except PynamoDBConnectionError as error:
+            raise_if_invalid(lock.task, sent, error)
+            raise
+        else:
+            return SentSuccess(changes, sent, row, ending)
+
+
+def _succeed_together(
+    lock: Lock[T],
+    pending: PendingSuccess,
+    success: tuple[Changes, Changes],
+    company: Sequence[Companion],
+    more: Sequence[Action] = (),
+) -> None:
+    """Send the success in a transaction, with its company and `more` writes of the user's."""
+    changes, sent = success
+    found, retries = None, 0
+    while not pending.recorded:
+        lock.saves += 1
+        ending = ending_of_success(lock, found)
+        own, row = _own_action(lock, sent, ending)
+        pending.sent = SentSuccess(changes, sent, row, ending)
+        unapplied = send_together(lock.statements.table, own, company, more=more, lock=lock)
+        if unapplied is None:
+            _end_as_success(lock, pending, pending.sent)
+        elif unapplied.refused or unapplied.unheard:
+            found = _found_after(lock, pending, unapplied)
+            if found is not None:
+                _wait_for_quiet(lock, retries)
+            elif not pending.recorded:
+                raise unapplied.error
+        else:
+            pending.sent = None
+            raise unapplied.error
+        retries += 1
+
+
+def _own_action(lock: Lock[T], sent: Changes, ending: Ending | None) -> tuple[Action, dict[str, Any]]:
+    """Return the success as the first action of a transaction, and the attributes of the row after it."""
+    statements, code, due = lock.statements, lock.statements.codes.succeeded, None
+    if ending is not None:
+        sent, code, due = {**sent, **ending.changes}, ending.code, ending.due
+    values = {**user_values(sent), **(ending.values if ending else {}), "saves": str(lock.saves)}
+    slots, row = finish_values(lock, code, attempt=0, due=due, **values)
+    request = statements.commit(sent, ending).request(lock.task.tracker.key(lock.task.task_id), slots)
+    return {"Update": {"TableName": statements.table.table_name, **request}}, row
+
+
+def _found_after(lock: Lock[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
+    """Find out what became of a success; return the row if it is to be sent once more, with what was asked for."""
+    try:
+        row = _decide(lock, pending)
+    except LockLostError as error:
+        raise error from unapplied.error
+    except PynamoDBConnectionError as unknown:
+        raise unknown_outcome(unapplied, unknown) from unknown
+    return row if unapplied.refused and row is not None and row.again is not None else None
+
+
+def _wait_for_quiet(lock: Lock[T], retries: int) -> None:
+    """Wait before a success takes in what was asked for since; the first time at once."""
+    if retries and not slept_before(lock.expire_time, jittered_pause(retries)):
+        raise LockLostError(
+            f"cannot finish {lock.step} of {lock.task.task_id!r}: it was asked for again {retries + 1} times while its "
+            f"success was being recorded, and its lock expires at {lock.expire_time}; nothing was recorded, so it runs "
+            "again",
+            task_id=lock.task.task_id,
+        )
+
+
+def settle_unknown_writes(lock: Lock[T]) -> None:
+    """Find out, before more is written, what became of an earlier write that got no answer.
+
+    Raises LockLostError if this shows that the success is on record.
+    """
+    if lock.pending_success is not None:
+        settle_success(lock, lock.pending_success)
+    if lock.unsure is not None:
+        settle(lock)
+    if lock.pending_success is not None and lock.pending_success.recorded:
+        raise LockLostError(
+            f"{lock.step} of {lock.task.task_id!r} has ended: a transaction of this run, whose answer got lost, has "
+            "recorded the success, and the lock was released with it",
+            task_id=lock.task.task_id,
+        )
+
+
+def settle_success(lock: Lock[T], pending: PendingSuccess) -> None:
+    """Find out what became of a success in a transaction that got no answer; retried until the lock expires."""
+    retries = 0
+    while pending.sent is not None:
+        try:
+            _decide(lock, pending)
+        except PynamoDBConnectionError as error:
+            wait_before_retry(lock, lock.statements.codes.succeeded, error, retries)
+            retries += 1
+
+
+def read_row(lock: Lock[T]) -> T | None:
+    """Read the row, and go on for a while after the lock has expired: what became of a write must be known."""
+    until: datetime = max(lock.expire_time, clock.now() + _DECIDE_WITHIN)
+    return get(lock.statements.model, lock.task.task_id, until=until)
+
+
+def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
+    """Return the error of a transaction that may have been applied, which cannot be found out."""
+    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be read: {unknown}")
+    return unapplied.error
+
+
+def _decide(lock: Lock[T], pending: PendingSuccess) -> T | None:
+    """End the run as a success if the row shows it; otherwise refuse late copies of it, and return the row."""
+    success, row = pending.sent, read_row(lock)
+    if row is not None and is_held_by(row, lock.statements.codes, [lock.token]):
+        try:
+            settle(lock)
+        except LockLostError as proof:
+            row = proof.task  # type: ignore[assignment]  # it is of the class of the row
+        else:
+            pending.sent = None
+            return row
+    if success is None or not has_landed(lock, row):
+        pending.sent = None
+        raise lost(lock, "commit a transaction of", row)
+    _end_as_success(lock, pending, success)
+    return None
+
+
+def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess) -> None:
+    """Mark the run as ended with a recorded success: it writes nothing more."""
+    lock.ended = pending.recorded = True
+    pending.error = pending.sent = None
+    _note_success(lock, success)
+    if pending.of_block:
+        close(lock.task)
+
+
+def _note_success(lock: Lock[T], success: SentSuccess) -> None:
+    """Let the task in memory be what its row is after the success."""
+    task, ending = lock.task, success.ending
+    lock.mark_saved(success.changes, success.sent)
+    task.attribute_values.update(success.row, last_error=None, release_count=None)
+    if ending is not None:
+        task.attribute_values.update(ending.row)
+        state = task._row_state
+        state.stored = {name: value for name, value in state.stored.items() if ending.row.get(name, value) is not None}
+        mark_saved(task, ending.changes, ending.changes)
+        for name, (attribute, value) in ending.changes.items():
+            if name in task.tracker.own_attributes:
+                read = None if value is None else attribute.deserialize(attribute.get_value(value))
+                task.attribute_values[name] = read
+    if lock.statements.has_expiry:
+        expire(lock.statements, task)
