@@ -1,0 +1,131 @@
+"""Cron expressions of five fields: which minutes of the wall clock they name."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+
+_SHORT_FORMS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+_MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
+_WEEKDAYS = {name.upper(): (number + 1) % 7 for number, name in enumerate(calendar.day_abbr)}
+
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of month", 1, 31, {}),
+    ("month", 1, 12, _MONTHS),
+    ("day of week", 0, 7, _WEEKDAYS),
+)
+
+_PART = re.compile(r"(?P<low>\*|\?|\w+)(?:-(?P<high>\w+))?(?:/(?P<step>\d+))?")
+
+_LAST_DAY = 32
+"""Stands for L among the days of a month; a real day is never that."""
+
+_SEARCHED_YEARS = 50
+"""29 February falls on each day of the week within 40 years, 2100 included."""
+
+_MIDNIGHT = time(0)
+
+
+class CronExpression:
+    """A cron expression, read."""
+
+    def __init__(self, given: str) -> None:
+        """Read the expression; ValueError for what cannot be read."""
+        text = _SHORT_FORMS.get(given.strip().lower(), given)
+        fields = text.upper().split()
+        if len(fields) != len(_FIELDS):
+            raise ValueError(
+                f"the cron expression {given!r} has {len(fields)} fields: write five, minute, hour, day of month, "
+                "month and day of week, such as '30 2 * * MON-FRI', or one of " + ", ".join(_SHORT_FORMS)
+            )
+        self.text = " ".join(fields)
+        """The expression with single spaces, and names in capitals."""
+        try:
+            minutes, hours, self._days, self._months, weekdays = map(_values, fields, _FIELDS)
+        except ValueError as error:
+            raise ValueError(f"the cron expression {given!r} cannot be read: {error}") from None
+        self._times = [time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)]
+        self._weekdays = {(day - 1) % 7 for day in weekdays}
+        self._either_day = fields[2][0] not in "*?" and fields[4][0] not in "*?"
+
+    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:  # noqa: ARG002 - as below
+        """Yield the times on the wall clock from `low` on, none of them counted, until 50 years have none.
+
+        They depend on no anchor: a time that a gap of the clocks moves may even come before it.
+        """
+        return ((0, wall) for wall in self._times_from(low))
+
+    def is_over(self, number: int, wall: datetime, time: datetime) -> bool:  # noqa: ARG002 - as of a recurrence rule
+        """Return False: a cron expression has no end."""
+        return False
+
+    def _times_from(self, low: datetime) -> Iterator[datetime]:
+        day, earliest, last_year = low.date(), low.time(), low.year + _SEARCHED_YEARS
+        while day.year <= last_year:
+            if day.month not in self._months:
+                day = _first_of_next_month(day)
+            else:
+                if self._has(day):
+                    last_year = day.year + _SEARCHED_YEARS
+                    yield from (datetime.combine(day, at) for at in self._times if at >= earliest)
+                day += timedelta(days=1)
+            earliest = _MIDNIGHT
+
+    def _has(self, day: date) -> bool:
+        """Return whether the expression names the day; given both a day of month and of week, either is enough."""
+        is_last = _LAST_DAY in self._days and day.day == calendar.monthrange(day.year, day.month)[1]
+        in_month, in_week = day.day in self._days or is_last, day.weekday() in self._weekdays
+        return in_month or in_week if self._either_day else in_month and in_week
+
+
+def _first_of_next_month(day: date) -> date:
+    return (day.replace(day=28) + timedelta(days=4)).replace(day=1)
+
+
+def _values(field: str, about: tuple[str, int, int, dict[str, int]]) -> set[int]:
+    """Return the numbers that a field names."""
+    return {number for part in field.split(",") for number in _numbers(part, *about)}
+
+
+def _numbers(part: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> range:
+    if part == "L" and name == "day of month":
+        return range(_LAST_DAY, _LAST_DAY + 1)
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise ValueError(f"{part!r} is no {name}: write *, a number, a range such as 1-5, or steps such as */2")
+    low, high, step = found["low"], found["high"], found["step"]
+    if low in "*?":
+        if high:
+            raise ValueError(f"{part!r} is no {name}: a range has two numbers")
+        first, last = lowest, highest
+    else:
+        first = _number(low, name, lowest, highest, names)
+        last = _number(high, name, lowest, highest, names) if high else highest if step else first
+        if last < first and name == "day of week" and last == 0:
+            last = 7  # a range that ends on a Sunday
+    if last < first:
+        raise ValueError(f"{part!r} goes backwards for the {name}: write {low}-{highest},{lowest}-{high}")
+    if step and int(step) == 0:
+        raise ValueError(f"{part!r} has steps of 0 for the {name}")
+    return range(first, last + 1, int(step or 1))
+
+
+def _number(text: str, name: str, lowest: int, highest: int, names: dict[str, int]) -> int:
+    number = names[text] if text in names else int(text) if text.isdecimal() and text.isascii() else -1
+    if not lowest <= number <= highest:
+        known = f", or {'/'.join(names)}" if names else ""
+        raise ValueError(f"{text!r} is no {name}: it is from {lowest} to {highest}{known}")
+    return number

@@ -1,0 +1,167 @@
+"""Recurrence rules of RFC 5545, RRULE: checked, and carried out by dateutil, one step at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from pynamodb_tracker.arguments import did_you_mean
+
+_WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+
+_DAYS_OF = {"YEARLY": 366, "MONTHLY": 31, "WEEKLY": 7, "DAILY": 1}
+"""The frequencies, and the most days that dateutil looks at for one step."""
+
+_SHORTER = ("HOURLY", "MINUTELY", "SECONDLY")
+
+_LIMITS = {
+    "BYMONTH": (1, 12),
+    "BYWEEKNO": (-53, 53),
+    "BYYEARDAY": (-366, 366),
+    "BYMONTHDAY": (-31, 31),
+    "BYHOUR": (0, 23),
+    "BYMINUTE": (0, 59),
+    "BYSECOND": (0, 59),
+    "BYSETPOS": (-366, 366),
+}
+
+_KEYS = ("FREQ", "INTERVAL", "COUNT", "UNTIL", "WKST", "BYDAY", *_LIMITS)
+
+_MOST_TIMES = 50_000
+"""How many times dateutil may look at for one step; so many take it 5 ms."""
+
+_BYDAY = re.compile(rf"([+-]?\d{{1,2}})?({'|'.join(_WEEKDAYS)})")
+_UNTIL = re.compile(r"\d{8}T\d{6}Z?")
+_ELSEWHERE = {
+    "DTSTART": "pass it as start=",
+    "RDATE": "one rule has no single dates",
+    "EXDATE": "one rule has no exceptions",
+    "EXRULE": "one rule has no exceptions",
+}
+
+_DAYS_IN_WEEKS = {"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO"}
+"""Parts that say on which days of its weeks a weekly rule occurs."""
+
+_CYCLE, _LAST_YEAR = 400, 9899
+"""After 400 years the calendar repeats, days of the week included."""
+
+
+class RecurrenceRule:
+    """The text of a recurrence rule, read and checked."""
+
+    def __init__(self, given: str) -> None:
+        """Read the rule; ValueError for what cannot be read."""
+        self.text = given.strip().removeprefix("RRULE:").strip(";").upper()
+        """The rule without a prefix, in capitals."""
+        try:
+            parts = _parts(self.text)
+            _check(parts)
+            self.count = int(parts.pop("COUNT")) if "COUNT" in parts else None
+            """How many occurrences the rule has, if that is limited."""
+            self._until = datetime.fromisoformat(parts.pop("UNTIL")) if "UNTIL" in parts else None
+            """Aware in UTC, or naive if it is on the wall clock."""
+        except ValueError as error:
+            raise ValueError(f"the rule {given!r} cannot be read: {error}") from None
+        self._parts = parts
+        self._has_positions_in_weeks = parts["FREQ"] == "WEEKLY" and "BYSETPOS" in parts
+
+    def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:
+        """Yield the times on the wall clock from `low` on, with how many are passed over since `anchor`.
+
+        The anchor has the place of DTSTART, which gives the phase of INTERVAL, and what the text leaves out, such as
+        the time of day. dateutil goes through all occurrences since then, so the anchor is the last one, never the
+        first. It is moved by cycles of the calendar so that the years of datetime end soon: otherwise, a rule without
+        a further occurrence would be tried until the year 9999.
+        """
+        from dateutil.rrule import rrulestr  # noqa: PLC0415 - takes long, and a cold start pays for every import
+
+        shift = (_LAST_YEAR - anchor.year) // _CYCLE * _CYCLE
+        first = start = anchor.replace(year=anchor.year + shift)
+        parts = self._parts
+        if self._has_positions_in_weeks:  # dateutil's first week begins at DTSTART: positions in it would be others
+            start -= timedelta(days=(first.weekday() - _WEEKDAYS.index(parts.get("WKST", "MO"))) % 7)
+            if parts.keys().isdisjoint(_DAYS_IN_WEEKS):
+                parts = parts | {"BYDAY": _WEEKDAYS[first.weekday()]}
+        text = ";".join(f"{key}={value}" for key, value in parts.items())
+        found = (wall for wall in rrulestr(text, dtstart=start) if wall >= first)
+        for passed, wall in enumerate(found):
+            real = wall.replace(year=wall.year - shift)
+            if real >= low:
+                yield passed, real
+
+    def is_over(self, number: int, wall: datetime, time: datetime) -> bool:
+        """Return whether COUNT or UNTIL ends the rule before this occurrence."""
+        if self.count is not None and number > self.count:
+            return True
+        if self._until is None:
+            return False
+        return wall > self._until if self._until.tzinfo is None else time > self._until
+
+
+def _parts(text: str) -> dict[str, str]:
+    if "\n" in text:
+        raise ValueError("it has several lines: pass one rule, and its DTSTART as start=")
+    parts: dict[str, str] = {}
+    for part in text.split(";"):
+        key, equals, value = part.strip().partition("=")
+        name = key.partition(":")[0]
+        if name in _ELSEWHERE:
+            raise ValueError(f"it has {name}: {_ELSEWHERE[name]}")
+        if key not in _KEYS or not equals:
+            raise ValueError(f"{part!r} is no part of a rule{did_you_mean(key, _KEYS)}")
+        if key in parts:
+            raise ValueError(f"it has {key} twice")
+        parts[key] = value.strip()
+    return parts
+
+
+def _check(parts: dict[str, str]) -> None:
+    frequency = parts.get("FREQ")
+    if frequency in _SHORTER:
+        raise ValueError(f"FREQ={frequency} is not supported: write Repeat.every(timedelta(...))")
+    if frequency not in _DAYS_OF:
+        raise ValueError(f"FREQ is one of {', '.join(_DAYS_OF)}, not {frequency}")
+    _check_bounds(parts)
+    if parts.get("WKST", "MO") not in _WEEKDAYS:
+        raise ValueError(f"WKST is one of {', '.join(_WEEKDAYS)}, not {parts['WKST']!r}")
+    for day in parts["BYDAY"].split(",") if "BYDAY" in parts else ():
+        _check_day(day, frequency)
+    for key, (lowest, highest) in _LIMITS.items():
+        for number in parts[key].split(",") if key in parts else ():
+            if not _is_number(number) or not lowest <= int(number) <= highest or (lowest and not int(number)):
+                raise ValueError(
+                    f"{key} has {number!r}: it takes numbers from {lowest} to {highest}{' but 0' if lowest < 0 else ''}"
+                )
+    times = _DAYS_OF[frequency]
+    for key in ("BYHOUR", "BYMINUTE", "BYSECOND"):
+        times *= len(parts[key].split(",")) if key in parts else 1
+    if times > _MOST_TIMES:
+        raise ValueError(
+            f"FREQ={frequency} with so many times a day takes long to find the next one: write FREQ=DAILY, or "
+            "Repeat.every(timedelta(...))"
+        )
+
+
+def _check_bounds(parts: dict[str, str]) -> None:
+    for key in ("INTERVAL", "COUNT"):
+        if key in parts and not (_is_number(parts[key]) and int(parts[key]) > 0):
+            raise ValueError(f"{key} is a whole number from 1, not {parts[key]!r}")
+    if "COUNT" in parts and "UNTIL" in parts:
+        raise ValueError("it has both COUNT and UNTIL: leave one out")
+    if "UNTIL" in parts and not _UNTIL.fullmatch(parts["UNTIL"]):
+        raise ValueError(
+            f"UNTIL={parts['UNTIL']} is no time: write UNTIL=20261231T235959, or with a Z at its end for UTC"
+        )
+
+
+def _check_day(day: str, frequency: str) -> None:
+    found = _BYDAY.fullmatch(day)
+    if found is None:
+        raise ValueError(f"BYDAY has {day!r}: it takes {', '.join(_WEEKDAYS)}, or with a number, such as 1MO and -1FR")
+    if found[1] and (frequency not in ("MONTHLY", "YEARLY") or int(found[1]) == 0):
+        raise ValueError(f"BYDAY has {day!r}: a number is for FREQ=MONTHLY and FREQ=YEARLY, and is not 0")
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d{1,6}", text, re.ASCII) is not None
