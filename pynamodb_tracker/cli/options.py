@@ -145,9 +145,13 @@ StepOrAll = Annotated[
     str | None,
     typer.Argument(metavar="STEP", autocompletion=completion.steps, help="Only this step; all steps by default."),
 ]
-State = Annotated[
-    str,
-    typer.Argument(metavar="STEP.STATUS", autocompletion=completion.states, help="The state, as in ship.failed."),
+StateOrWaiting = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="STEP.STATUS",
+        autocompletion=completion.states,
+        help="The state, as in ship.failed; optional with --waiting.",
+    ),
 ]
 Targets = Annotated[
     list[str],

@@ -24,30 +24,43 @@ from pynamodb_tracker.task.task import Task
 
 # Rows of a table.
 
-COLUMNS: dict[Status | None, tuple[str, ...]] = {
+WAITING = "waiting"
+"""Names the columns of a table of tasks that wait for others."""
+
+COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
     Status.IN_PROGRESS: ("task", "attempt", "age", "lock", "worker"),
     Status.FAILED: ("task", "attempt", "age", "due", "error"),
     Status.IGNORED: ("task", "attempt", "age", "error"),
     Status.SUCCEEDED: ("task", "age"),
+    WAITING: ("task", "state", "age", "waits for"),
     None: ("task", "attempt", "age", "due", "error"),
 }
 """The columns of a table by the status of its tasks: what people look for depends on it."""
 
 
-def row_of(status: Status | None, task: Task) -> list[Cell]:
+def row_of(status: Status | str | None, task: Task) -> list[Cell]:
     """Return the cells of a task in the columns of that status."""
     now = clock.now()
     cells: dict[str, Cell] = {
         "task": styled(task.task_id, "bold"),
         "attempt": str(task.attempt),
         "age": age(now - task.update_time),
-        "due": between(task.due_time) if task.due_time >= now + timedelta(seconds=1) else "now",
+        "due": _due(task, now),
         "lock": lock_of(task),
         "worker": task.worker or "",
         "error": task.last_error or "",
+        "state": name_of(task.state),
+        "waits for": task.waits_for or "",
     }
     return [cells[title] for title in COLUMNS[status]]
+
+
+def _due(task: Task, now: datetime) -> Cell:
+    """Return when a task may start, or after what."""
+    if task.due_time == clock.NEVER:
+        return f"after {task.waits_for or 'others'}"
+    return between(task.due_time) if task.due_time >= now + timedelta(seconds=1) else "now"
 
 
 def lock_of(task: Task) -> Cell:
@@ -74,6 +87,8 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     attributes = attributes_of(task, unread, with_data=with_data)
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: readable_value(task, name) for name in (*names, "last_error")}
+    if task.waits_for is not None:
+        own |= {"waits": task.waits, "waits_for": task.waits_for}
     times = {name: stamp(value) for name, value in own.items() if isinstance(value, datetime)}
     found = {"task_id": task.task_id, "state": name_of(task.state), **own, **times, "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})

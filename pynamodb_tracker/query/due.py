@@ -67,13 +67,16 @@ class DueTasks(Generic[T]):
     def first(self) -> dict[int, datetime]:
         """Return by code when its first task can start, now or later; reads one entry of each shard.
 
-        A lock that was extended expires later than that, because the index does not contain extensions.
+        A code whose tasks all wait for others is left out: nobody knows when. A lock that was extended expires later
+        than that, because the index does not contain extensions.
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
             entry = next(StateScan(self.model, code, self.window).entries(limit=1), None)
-            if entry is not None:
-                due_time = clock.read(entry["due_time"]["S"]) or self.now  # an unreadable time comes first
+            if entry is None:
+                continue
+            due_time = clock.read(entry["due_time"]["S"]) or self.now  # an unreadable time comes first
+            if due_time < clock.NEVER:
                 found[code] = due_time + (self.model.tracker.margin if code == self.codes.in_progress else timedelta(0))
         return found
 

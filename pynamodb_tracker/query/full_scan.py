@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import pages
@@ -15,22 +15,31 @@ from pynamodb_tracker.query.state_scan import INDEX, kept_since
 T = TypeVar("T", bound=TaskRow)
 
 
-def counts(model: type[TaskRow]) -> dict[int, int]:
+class Count(NamedTuple):
+    """How many tasks are in a state."""
+
+    tasks: int = 0
+    waiting: int = 0
+    """How many of them only the end of other tasks makes due."""
+
+
+def counts(model: type[TaskRow]) -> dict[int, Count]:
     """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once."""
     prefix, table = model.tracker.use_case.prefix, model.tracker.connection()
     scanned = pages(
         table,
         table.scan,
         filter_condition=StatusIndex.status_key.startswith(prefix),
-        attributes_to_get=["status_key", "update_time"],
+        attributes_to_get=["status_key", "update_time", "due_time"],
         index_name=INDEX,
     )
-    found = Counter[int]()
+    found, waiting, never = Counter[int](), Counter[int](), clock.stamp(clock.NEVER)
     for entry in (entry for page in scanned for entry in page["Items"]):
         code = int(entry["status_key"]["S"].removeprefix(prefix).partition("#")[0])
         kept = kept_since(model, code)
         found[code] += kept is None or entry["update_time"]["S"] >= clock.stamp(kept)
-    return found
+        waiting[code] += entry["due_time"]["S"] == never
+    return {code: Count(number, waiting[code]) for code, number in found.items()}
 
 
 def task_ids(model: type[TaskRow]) -> Iterator[str]:

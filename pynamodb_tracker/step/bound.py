@@ -273,8 +273,9 @@ class BoundStep(Generic[T]):
     def next_due(self) -> dict[State[T], datetime]:
         """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
 
-        That time may have passed. A task in progress can be taken over once its lock, as it was claimed, has expired;
-        if the lock was extended since, that is later. Read from the index, with one request per state and shard.
+        That time may have passed. Tasks that only the end of others makes due are left out. A task in progress can be
+        taken over once its lock, as it was claimed, has expired; if the lock was extended since, that is later. Read
+        from the index, with one request per state and shard.
         """
         of = self._definition
         return {of.states[code]: time for code, time in of.due().first().items()}

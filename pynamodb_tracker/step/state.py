@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from pynamodb_tracker import clock
 from pynamodb_tracker import query as index
 from pynamodb_tracker.arguments import check_flags, check_limit, check_task_id, check_time, shown
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.query import Count
 from pynamodb_tracker.status import Status
 
 T = TypeVar("T", bound=TaskRow)
@@ -159,6 +162,24 @@ def window(since: datetime | None, until: datetime | None) -> index.Window:
 def due_until(state: State[T], latest: datetime) -> Iterator[T]:
     """Return the tasks of a state whose due time is not after `latest`, in order, without data."""
     return index.StateScan(state.model, state.code, index.Window(), latest=latest, with_data=False).rows()
+
+
+def counted(model: type[T]) -> dict[State[T], Count]:
+    """Return the numbers of tasks in every state of a use case, and in codes that no step declares."""
+    found, states = index.counts(model), model._states  # noqa: SLF001 - users have no use for them by code
+    unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
+    return {state: found.get(code, Count()) for code, state in sorted({**states, **unknown}.items())}
+
+
+def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
+    """Yield the tasks of a pending state that wait for others, the latest due time first, without data."""
+    scan = index.StateScan(state.model, state.code, window(since, until), latest_first=True, with_data=False)
+    now = stamp(clock.now())
+    for row in scan.rows():
+        if row._row_state.stored["due_time"]["S"] <= now:
+            return
+        if readable_value(row, "waits"):
+            yield row
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:

@@ -29,6 +29,7 @@ from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import check_map
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
+from pynamodb_tracker.step.state import counted
 from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
@@ -200,9 +201,7 @@ class Task(TaskRow, metaclass=TaskMeta):
 
         Reads the whole index once, all use cases of the table included; eventually consistent.
         """
-        found = query.counts(cls)
-        unknown = {code: State(cls, "", None, code) for code in found.keys() - cls._states.keys()}
-        return {state: found.get(code, 0) for code, state in sorted({**cls._states, **unknown}.items())}
+        return {state: count.tasks for state, count in counted(cls).items()}
 
     @classmethod
     def delete_task(cls, task_id: str) -> None:

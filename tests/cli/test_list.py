@@ -9,6 +9,7 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import APP, read, run
 from tests.cli.shop import Order, refuse
+from tests.support.rows import park
 
 
 def fail(task_id: str) -> None:
@@ -60,6 +61,38 @@ def test_since_until_newest_and_limit_choose(store: StoppedClock) -> None:
     assert ids("--since", "1w", "--until", "3d12h") == ["o-0"]
     assert ids("--newest", "--limit", "2") == ["o-3", "o-2"]
     assert ids("--since", (store.now() - timedelta(hours=30)).isoformat()) == ["o-3"]
+
+
+def test_tasks_that_wait_for_others_are_listed_with_what_they_wait_for(store: StoppedClock) -> None:
+    later = store.now() + timedelta(hours=1)
+    Order.create_many(["o-1", "o-2", {"task_id": "o-3", "state": Order.ship.pending}, "o-4"])
+    Order.create("o-5", due_time=later)
+    park(Order, "o-1", 2, until=later)
+    park(Order, "o-2", 1)
+    park(Order, "o-3", 7)
+    lines = run("list", "--waiting").lines
+    assert [line.split(maxsplit=3) for line in lines] == [
+        ["task", "state", "age", "waits for"],
+        ["o-2", "pay.pending", "0s", "1 task"],
+        ["o-1", "pay.pending", "0s", f"2 tasks, or until {later}"],
+        ["o-3", "ship.pending", "0s", "7 tasks"],
+    ]
+    assert [task["waits_for"] for task in read("list", "ship.pending", "--waiting")] == ["7 tasks"]
+    assert [line.split(maxsplit=2)[2] for line in run("list", "pay.pending").lines[1:]] == [
+        *("now", "in 1h", "in 1h", "after 1 task")
+    ]
+    assert (
+        run("list", "--waiting", "--limit", "2").err
+        == "these are the first 2 tasks: use --limit N or --all to see more\n"
+    )
+    Order.delete_use_case()
+    assert run("list", "--waiting").out == "no task of Order waits for others\n"
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("words", [[], ["pay.failed", "--waiting"], ["--waiting", "--newest"]])
+def test_what_list_cannot_combine_is_refused(words: list[str]) -> None:
+    assert run("list", *words).code == 2
 
 
 @pytest.mark.usefixtures("store")

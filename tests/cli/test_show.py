@@ -11,6 +11,7 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, Sample, refuse
+from tests.support.rows import park
 
 
 def shown(task_id: str = "o-1") -> str:
@@ -41,6 +42,15 @@ def test_a_failed_task_is_shown_with_attributes_data_and_failures(store: Stopped
         "of this task",
     ):
         assert words in text
+
+
+def test_a_task_that_waits_for_others_is_shown_with_what_it_waits_for(store: StoppedClock) -> None:
+    Order.create_many(["o-1", "o-2"])
+    park(Order, "o-1", 3)
+    park(Order, "o-2", 1, until=store.now() + timedelta(hours=2))
+    assert "next waits for 3 tasks created" in shown()
+    assert "due" not in shown()
+    assert re.search(r"next waits for 1 task, or until .* due .*, in 2h", shown("o-2"))
 
 
 def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.command import read, run
 from tests.cli.shop import Invoice, Order
+from tests.support.rows import park
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -30,6 +31,20 @@ def test_every_state_has_a_line_with_its_number_and_a_bar_in_proportion() -> Non
         f"      ignored      1  {'█' * 10}",
         "      succeeded    0",
     ]
+
+
+def test_of_pending_tasks_it_says_how_many_wait_for_others() -> None:
+    Order.create_many(f"o-{number}" for number in range(12))
+    for number in range(9):
+        park(Order, f"o-{number}", 3)
+    assert run("status").lines[1:3] == [f"pay   pending      12 (9 wait)  {'█' * 40}", "      in_progress   0"]
+    assert read("status")["use_cases"][0]["states"][0] == {
+        "step": "pay",
+        "state": "pending",
+        "code": 10,
+        "tasks": 12,
+        "waiting": 9,
+    }
 
 
 def test_one_task_among_very_many_has_a_bar() -> None:

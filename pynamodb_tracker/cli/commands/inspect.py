@@ -19,7 +19,7 @@ from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import due_until
+from pynamodb_tracker.step.state import due_until, waiting_in
 from pynamodb_tracker.task.task import Task
 
 _LIMIT = 50
@@ -30,12 +30,13 @@ _LABEL = 12
 
 
 def list_tasks(
-    state: opt.State,
+    state: opt.StateOrWaiting = None,
     *,
     name: opt.App,
     use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
+    waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others, in a state or in all.")] = False,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
     limit: Annotated[
         int | None,
@@ -48,24 +49,46 @@ def list_tasks(
 
     A state is a step and a status: pending, in_progress, failed, ignored or succeeded. The column "age" shows how long
     a task has been in its state.
+
+    With --waiting, list the tasks that are pending and wait for others, of all steps if no state is given. It reads
+    all tasks of the state that are due later.
     """
     most = None if everything else limit or _LIMIT
     with command.use_case(name, use_case_name) as model:
         command.check_window(since, until)
-        of, damaged = command.state_named(model, state), tasks.Damaged(own_too=True)
-        asked = None if most is None else most + 1
-        found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
+        damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
+        if waiting:
+            if newest:
+                raise typer.BadParameter("it cannot be combined with --waiting", param_hint="--newest")
+            status: Status | str | None = tasks.WAITING
+            found, is_what = _waiting(model, state, since, until), "waits for others"
+        elif state is None:
+            raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
+        else:
+            of = command.state_named(model, state)
+            status, is_what = of.status, f"is {command.name_of(of)}"
+            found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
         shown = islice(found, most)
         if as_json:
             terminal.say_json_array(map(tasks.task_as_json, damaged.reported(shown)))
         else:
-            rows = (tasks.row_of(of.status, task) for task in damaged.readable(shown))
-            terminal.print_table(tasks.COLUMNS[of.status], rows)
+            rows = (tasks.row_of(status, task) for task in damaged.readable(shown))
+            terminal.print_table(tasks.COLUMNS[status], rows)
         if not (damaged.read or as_json):
-            terminal.say(f"no task of {model.__name__} is {command.name_of(of)}")
+            terminal.say(f"no task of {model.__name__} {is_what}")
         if most is not None and next(found, None) is not None:
             terminal.warn(f"these are the first {terminal.count(most)}: use --limit N or --all to see more")
         damaged.exit()
+
+
+def _waiting(model: type[Task], state: str | None, since: datetime | None, until: datetime | None) -> Iterator[Task]:
+    """Return the tasks that wait for others, in a pending state or in all."""
+    states = [step.pending for step in command.steps_of(model)]
+    if state is not None:
+        states = [command.state_named(model, state)]
+        if states[0].status is not Status.PENDING:
+            raise typer.BadParameter("only pending tasks wait for others", param_hint="--waiting")
+    return chain.from_iterable(waiting_in(each, since, until) for each in states)
 
 
 def errors(
@@ -242,7 +265,7 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
         yield _line(label, line)
     yield _line("created", _time(task.create_time))
     yield _line("in its state", _time(task.update_time))
-    if state.status in {Status.PENDING, Status.FAILED}:
+    if state.status in {Status.PENDING, Status.FAILED} and task.due_time != clock.NEVER:
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
         yield _line("lock expires", _time(task.lock_expire_time))
@@ -267,9 +290,16 @@ def _next(task: Task, step: BoundStep[Any] | None) -> str:
         case Status.IN_PROGRESS:
             return "its worker is running it"
         case _:
-            due: datetime | None = task.due_time
-            when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-            return f"may start {when}"
+            return _start(task)
+
+
+def _start(task: Task) -> str:
+    """Return when a pending or failed task may start, or what it waits for."""
+    due: datetime | None = task.due_time
+    if task.waits_for is not None:
+        return f"waits for {task.waits_for}"
+    when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
+    return f"may start {when}"
 
 
 def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from rich.text import Text
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, name_of, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, count, say, write
+from pynamodb_tracker.step.state import counted
 from pynamodb_tracker.task.task import Task
 
 _WIDEST, _WIDEST_IN_PIPE = 60, 40
@@ -37,7 +38,8 @@ def status(
 ) -> None:
     """Count the tasks in each state, for one use case or for all use cases of a table.
 
-    Each count reads the use case's whole index, which takes about one read unit per 20 to 40 tasks.
+    Of pending tasks it says how many wait for other tasks, as in 12 (9 wait), except those that wait no longer than
+    until some time. Each count reads the use case's whole index, which takes about one read unit per 20 to 40 tasks.
     """
     pause = (every or _INTERVAL).total_seconds()
     with use_cases(name, use_case_name) as models:
@@ -59,13 +61,14 @@ def status(
 def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
     use_cases = []
     for model in models:
-        counts = model.counts()
+        counts = counted(model)
         states = [
-            {"step": state.step, "state": state.status, "code": state.code, "tasks": number}
-            for state, number in counts.items()
+            {"step": state.step, "state": state.status, "code": state.code, "tasks": found.tasks}
+            | ({"waiting": found.waiting} if found.waiting else {})
+            for state, found in counts.items()
         ]
-        name = model.tracker.use_case.name
-        use_cases.append({"use_case": name, "tasks": sum(counts.values()), "states": states})
+        name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
+        use_cases.append({"use_case": name, "tasks": total, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
@@ -89,24 +92,31 @@ def _lines(models: Sequence[type[Task]], on: Console) -> Iterator[Text]:
 
 def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     """Yield a title with the sum, and a line for each state."""
-    counts = model.counts()
-    total = sum(counts.values())
+    counts = counted(model)
+    total = sum(found.tasks for found in counts.values())
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}")
     names = [(state.step, str(state.status) if state.status else name_of(state)) for state in counts]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
-    room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - 6
+    waiting = max(len(_waiting(found.waiting)) for found in counts.values())
+    room = (on.width if on.is_terminal else 2 * _WIDEST_IN_PIPE) - steps - states - digits - waiting - 6
     widest = max(min(room, _WIDEST if on.is_terminal else _WIDEST_IN_PIPE), 0)
-    most, before = max(counts.values(), default=0), None
-    for (step, name), (state, number) in zip(names, counts.items(), strict=True):
-        style = COLOURS[state.status]
+    most, before = max((found.tasks for found in counts.values()), default=0), None
+    for (step, name), (state, found) in zip(names, counts.items(), strict=True):
+        number, style = found.tasks, COLOURS[state.status]
         bar = _bar(number, most, widest, blocks=on.encoding.startswith("utf"))
         line = Text(f"{'' if step == before else step:{steps}}  ")
         line.append(f"{name:{states}}", style if number else "dim").append("  ")
-        line.append(f"{number:>{digits},}", "" if number else "dim").append("  ").append(bar, style)
+        line.append(f"{number:>{digits},}", "" if number else "dim")
+        line.append(f"{_waiting(found.waiting):{waiting}}", "dim").append("  ").append(bar, style)
         line.rstrip()
         yield line
         before = step
+
+
+def _waiting(number: int) -> str:
+    """Return in words how many tasks of a state only the end of others makes due; nothing if there are none."""
+    return f" ({number:,} wait)" if number else ""
 
 
 def _bar(number: int, most: int, widest: int, *, blocks: bool) -> str:
