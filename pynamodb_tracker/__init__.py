@@ -30,6 +30,7 @@ from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.transitions.merges import Merged
     from pynamodb_tracker.worker import Tally, Worker
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Failure",
     "GiveUp",
     "LockLostError",
+    "Merged",
     "Page",
     "PayloadMismatchError",
     "Report",
@@ -65,6 +67,7 @@ __all__ = [
 
 
 _LAZY = {
+    "Merged": "pynamodb_tracker.transitions.merges",
     "Report": "pynamodb_tracker.batch.batch",
     "Tally": "pynamodb_tracker.worker",
     "Worker": "pynamodb_tracker.worker",
@@ -72,7 +75,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> object:
-    """Import what only batches and workers need on first access: a cold start pays for every import."""
+    """Import what few cold starts need on first access: a cold start pays for every import."""
     if name in _LAZY:
         value: object = getattr(import_module(_LAZY[name]), name)
         globals()[name] = value

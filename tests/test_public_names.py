@@ -15,6 +15,7 @@ NAMES = [
     "Failure",
     "GiveUp",
     "LockLostError",
+    "Merged",
     "Page",
     "PayloadMismatchError",
     "Report",

@@ -18,7 +18,15 @@ from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import query, transitions
-from pynamodb_tracker.arguments import check_due_time, check_flags, check_task_id, check_threads, did_you_mean, shown
+from pynamodb_tracker.arguments import (
+    check_due_time,
+    check_flags,
+    check_parameters,
+    check_task_id,
+    check_threads,
+    did_you_mean,
+    shown,
+)
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
@@ -34,6 +42,7 @@ from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.transitions.merges import Merged
 
 _INDEX_NAME = 6
 """Its position among the further arguments of PynamoDB's `scan`."""
@@ -112,6 +121,47 @@ class Task(TaskRow, metaclass=TaskMeta):
         due_time = check_due_time(due_time)
         code = None if state is None else cls._code_to_begin_in(state, due_time)
         return transitions.create(cls, task_id, code, due_time, attributes, trace=trace)
+
+    @classmethod
+    def create_or_merge(
+        cls,
+        task_id: str,
+        *,
+        merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
+        due_time: datetime | timedelta | None = None,
+        later: bool = False,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
+    ) -> Merged[Self]:
+        """Create a task, or have the existing one run with what is asked for; every call is followed by such a run.
+
+        A task that waits at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets the
+        task and the given attributes, may be called more than once, and its exceptions leave everything as it is. The
+        earlier due time wins; with `later`, it is the given one. A task that failed keeps the time of its retry, and an
+        ignored one waits for a reopen. While the task runs, or is past its first step, the same is done to what waits
+        for its success. One that has succeeded begins anew, with the given attributes in place of the old ones. `data`
+        is only for a new task: an existing one keeps its own, and with `merge` it is a TypeError.
+
+        One request creates the task, or finds that nothing has to be changed; two change it. Raises
+        ValueNotStorableError, also if the row has no room for both, and TaskNotReadyError if others kept changing the
+        row. If a request gets no answer, and the row cannot tell what became of it, PynamoDB's error leaves.
+        """
+        from pynamodb_tracker.transitions.merges import Merge  # noqa: PLC0415 - few cold starts need it
+
+        task_id = check_task_id(task_id)
+        check_flags(later=later)
+        due_time = check_due_time(due_time)
+        if later and due_time is None:
+            raise ValueError("later=True moves the due time: give a due_time")
+        if merge is not None:
+            check_parameters(merge, "task", "new")
+            if "data" in attributes:
+                raise TypeError("data cannot be merged: leave it out, or keep what is asked for in other attributes")
+        if "state" in attributes:
+            raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
+        cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+        first = next(iter(cls._bound_steps.values()))._definition.statements
+        return Merge(first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace).carry_out()
 
     @classmethod
     def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:

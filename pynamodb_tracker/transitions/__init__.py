@@ -3,6 +3,7 @@
 | transition | from → to | guarded by |
 | --- | --- | --- |
 | create | nothing → pending, or another given state | there is no row |
+| merge | waiting → itself; running → itself, to run again; succeeded → pending | the row as read, nobody asked since |
 | claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
 | claim from | exactly one further state → in_progress | status, due_time, a later token |
 | spend | waiting or abandoned without an attempt left → ignored | the row as read |

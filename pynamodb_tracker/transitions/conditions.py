@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pynamodb.attributes import Attribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
@@ -73,9 +75,10 @@ def nothing_asked() -> Condition:
     return TaskRow.again.does_not_exist()
 
 
-def asked_as_seen() -> Condition:
+def asked_as_seen(*, is_there: bool = True) -> Condition:
     """Require that nobody has asked for another run since the row was read."""
-    return TaskRow.asked == slot(TaskRow.asked, "seen_asked")
+    asked = TaskRow.asked
+    return asked == slot(asked, "seen_asked") if is_there else asked.does_not_exist()
 
 
 def grows() -> Condition:
@@ -128,6 +131,23 @@ def lock_seen(*, is_there: bool) -> Condition:
 def same_life() -> Condition:
     """Require that the task was not deleted and created again since it was read."""
     return TaskRow.create_time == slot(TaskRow.create_time, "seen_create_time")
+
+
+def same_creation(*, is_there: bool) -> Condition:
+    """Require the same as `same_life`, whatever the clocks: by the token of the create, if the row has one."""
+    creation = TaskRow.creation
+    return creation == slot(creation, "seen_creation") if is_there else creation.does_not_exist() & same_life()
+
+
+def due_as_seen() -> Condition:
+    """Require that nobody has moved the due time since the row was read."""
+    return TaskRow.due_time == slot(TaskRow.due_time, "seen_due")
+
+
+def value_seen(attribute: Attribute[Any], name: str, kind: str | None) -> Condition:
+    """Require that the attribute has the value of this type that was read, or none if it had none."""
+    path = Path(attribute)
+    return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 
 
 def seen_values(row: TaskRow) -> dict[str, str]:

@@ -8,7 +8,7 @@ from functools import cached_property, reduce
 from operator import and_
 from typing import Any, Generic, TypeVar
 
-from pynamodb.attributes import UnicodeAttribute
+from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import ALL_NEW
 from pynamodb.expressions.condition import Condition
@@ -16,10 +16,10 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import send
+from pynamodb_tracker.dynamodb.connection import Item, send
 from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.ending import PARTS, Ending
@@ -190,6 +190,43 @@ class StepStatements(Generic[T]):
         if write := self._shapes.get(shape):
             return write
         return self._keep(shape, self._set_aside(when.held_as_seen(self.codes), expires=expires))
+
+    def merge(self, how: str, stored: Item, changes: Changes, *, moves_due: bool = False) -> PreparedWrite:
+        """Store what is asked for in the row as it was read: in its attributes, in `again`, or as a new round.
+
+        `stored` is that row; the write depends on which attributes it had.
+        """
+        before = [next(iter(stored.get(attribute.attr_name, ())), None) for attribute, _ in changes.values()]
+        has = ("asked" in stored, "creation" in stored)
+        shape = (*_shape("merge", changes), how, has, tuple(before), moves_due)
+        if write := self._shapes.get(shape):
+            return write
+        condition = when.seen() & when.asked_as_seen(is_there=has[0]) & when.same_creation(is_there=has[1])
+        for (name, (attribute, _)), kind in zip(changes.items(), before, strict=True):
+            condition &= when.value_seen(attribute, name, kind)
+        actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *_user_actions(changes)]
+        if moves_due:
+            condition &= when.due_as_seen()
+            actions.append(fill(TaskRow.due_time, "due"))
+        if how == "again":
+            actions += [fill(TaskRow.again, "again"), TaskRow.format_version.set(FORMAT)]
+        if how == "anew":
+            condition &= when.later_token()
+            actions += self._new_round()
+        return self._keep(shape, self._write(condition & when.known_format(), *actions))
+
+    def _new_round(self) -> list[Action]:
+        """Return what makes a task that has succeeded pending at this step, its first one."""
+        payloads = [UnicodeAttribute(attr_name=payload_attribute(each.pending)) for each in self.model.tracker.steps]
+        left: tuple[Attribute[Any], ...] = (TaskRow.again, TaskRow.expire_time, TaskRow.release_count, TaskRow.waits)
+        return [
+            *self._moves(self.codes.pending),
+            fill(TaskRow.lock, "token"),
+            fill(TaskRow.round, "token"),
+            TaskRow.attempt.set(0),
+            TaskRow.format_version.set(FORMAT),
+            *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *payloads)),
+        ]
 
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any

@@ -12,6 +12,10 @@ from pynamodb_tracker.transitions.prepared import PreparedWrite
 __all__ = ["as_told", "writes_of_ship"]
 
 
+_SEEN: dict[str, Any] = {"asked": {}, "creation": {}}
+"""A row to merge into, which others have asked for before."""
+
+
 class Named(dict[str, Any]):
     """Values for a prepared write that are their own names."""
 
@@ -56,6 +60,10 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "release by command": writes.revoke,
         "ignore": writes.ignore(),
         "ignore running": writes.cancel(),
+        "merge": writes.merge("merged", _SEEN, {}),
+        "merge and move": writes.merge("merged", _SEEN, {}, moves_due=True),
+        "ask again": writes.merge("again", _SEEN, {}),
+        "begin anew": writes.merge("anew", _SEEN, {}),
         "delete": deletion(Order, held=False),
         "delete abandoned": deletion(Order, held=True),
     }

@@ -1,0 +1,304 @@
+"""Create a task, or merge what is asked for into the task that is there; each call counts exactly once.
+
+What is asked for is in exactly one place: in the row while the task waits at its first step, otherwise in `again`,
+which the success of the last step takes in. So every call is followed by a run that began after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeVar
+
+from pynamodb.attributes import Attribute, UnicodeAttribute
+from pynamodb.constants import MAP, NULL, STRING
+from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import Item, Refused
+from pynamodb_tracker.dynamodb.error_codes import is_unheard
+from pynamodb_tracker.dynamodb.limits import check
+from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
+from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.creations import new_task, put, tracked
+from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
+from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.refusals import check_format, kept_changing
+from pynamodb_tracker.transitions.statements import StepStatements, get, user_values
+
+T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+How = Literal["created", "merged", "again", "anew"]
+
+_TRIES = 16
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+"""Seconds; how long a call waits before it tries again after another one has come first."""
+
+_KEPT_TOKENS = 8
+"""How many calls a row remembers. One whose answer got lost finds its token there, or cannot know what became of it."""
+
+_MOST_ERRORS = 3
+"""How many requests of a call may get no answer; each takes as long as the SDK tries to get one."""
+
+_OPERATION = "merge into"
+
+_DOUBT = "it may have been merged, because a request got no answer, and the row does not show it any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged(Generic[T_co]):
+    """What `create_or_merge` did, and the task after it.
+
+    `how` is `created`, or `merged`: the task waits at its first step, with what was asked for. `again`: the task runs,
+    or is past its first step, and is pending again after its success. `anew`: it had succeeded, and is pending again.
+    """
+
+    task: T_co
+    how: How
+
+
+class Merge(Generic[T]):
+    """One call of `create_or_merge`: what it asks for, and what became of its requests."""
+
+    def __init__(
+        self,
+        statements: StepStatements[T],
+        task_id: str,
+        attributes: Mapping[str, Any],
+        *,
+        merge: Callable[[T, Mapping[str, Any]], object] | None,
+        due_time: datetime | timedelta | None,
+        later: bool,
+        trace: Mapping[str, str] | None,
+    ) -> None:
+        """`statements` are those of the first step. A ValueNotStorableError names what cannot be stored."""
+        self._statements = statements
+        self._new = new_task(statements.model, task_id, None, due_time, attributes, also=tracked(trace=trace))
+        self._function = merge
+        self._given = MappingProxyType({**attributes})
+        self._later = later
+        self._token: str = self._new.row.creation
+        """The row has it, as `creation` or in `asked_by`, once it has what this call asks for."""
+        self._how: How = "created"
+        """What the last request would do."""
+        self._unheard: tuple[str | None, int] | None = None
+        """The life of the row, and how many calls it had counted, as seen by a write that may still be applied."""
+        self._errors: list[PynamoDBConnectionError] = []
+        """How the requests failed that got no answer."""
+        self._kept = False
+        """Whether the time to live of a finished task's chunks was removed."""
+
+    def carry_out(self) -> Merged[T]:
+        """Send requests until one of them is applied; raise if the task cannot take it, or if that cannot be known."""
+        try:
+            return self._carry_out()
+        except PynamoDBConnectionError as error:
+            if self._unheard is not None:
+                add_note(error, f"pynamodb_tracker: {_DOUBT}")
+            raise
+        finally:
+            if self._kept:
+                expire_again(self._statements.model, self._new.row.task_id)
+
+    def _carry_out(self) -> Merged[T]:
+        row: T | None = None
+        for retry in range(_TRIES):
+            try:
+                return self._write(row)
+            except Refused as refused:
+                found = self._find(row, refused.item, repeated=refused.repeated)
+            except PynamoDBConnectionError as error:
+                self._errors.append(error)
+                if not is_unheard(error):
+                    raise
+                found = self._find(row, None, repeated=True)
+            if found is not None and self._is_applied(found):
+                self._unheard = None
+                return Merged(found, self._how)
+            self._check_doubt(found)
+            if len(self._errors) == _MOST_ERRORS:
+                raise self._errors[-1]
+            if row is not None:
+                clock.sleep(jittered_pause(retry, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
+            row = found
+        raise kept_changing(self._statements, self._new.row.task_id, _OPERATION, _TRIES)
+
+    def _find(self, before: T | None, item: Item | None, *, repeated: bool) -> T | None:
+        """Return the row that refused a write; a repeated write may have been applied."""
+        if repeated and before is not None:
+            self._unheard = before.creation, before.asked or 0
+        model = self._statements.model
+        return get(model, self._new.row.task_id) if item is None else check_tracker_attributes(load(model, item))
+
+    def _is_applied(self, row: T) -> bool:
+        """Return whether the row has what this call asks for: another copy of a request was applied."""
+        if row.creation == self._token:
+            self._how = "created"
+        return row.creation == self._token or self._token in (row.asked_by or ())
+
+    def _check_doubt(self, row: T | None) -> None:
+        """Raise if an unanswered write may have been applied, and the row has forgotten the calls of that time."""
+        if self._unheard is None:
+            return
+        creation, asked = self._unheard
+        if row is not None and row.creation == creation and (row.asked or 0) <= asked + _KEPT_TOKENS:
+            if (row.asked or 0) != asked:
+                self._unheard = None  # it was not applied, and is refused when it arrives
+            return
+        raise self._errors[-1] if self._errors else UpdateError("Failed to update item: the first answer got lost")
+
+    def _write(self, row: T | None) -> Merged[T]:
+        """Create the task, or write what is asked for into its row; no request if the row has it already."""
+        if row is None:
+            self._how = "created"
+            put(self._new)
+            return Merged(self._new.row, self._how)
+        check_format(row, _OPERATION)
+        if row.status == END:
+            return self._begin_anew(row)
+        codes = self._statements.codes
+        waits = row.status in (codes.pending, codes.failed, codes.ignored)
+        if waits and readable_value(row, "again") is None and not row.waits:
+            return self._merge_into_row(row)
+        return self._ask_again(row)
+
+    def _merge_into_row(self, row: T) -> Merged[T]:
+        self._how = "merged"
+        changes = self._merged(row, {})
+        due = self._due_for(row)
+        if not changes and due is None:
+            return Merged(row, self._how)
+        check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
+        times = {} if due is None else {"due": clock.stamp(due), "seen_due": clock.stamp(row.due_time)}
+        return self._send(row, changes, times, moves_due=due is not None)
+
+    def _due_for(self, row: T) -> datetime | None:
+        """Return the due time that a waiting row gets; None if it keeps its own, as one that is to be retried does."""
+        if row.status != self._statements.codes.pending:
+            return None
+        due: datetime = max(self._new.row.due_time, row.update_time)
+        if self._later:
+            return None if due == row.due_time else due
+        can_start = row.due_time <= clock.now() + row.tracker.margin
+        return None if can_start or due >= row.due_time else due
+
+    def _ask_again(self, row: T) -> Merged[T]:
+        self._how = "again"
+        before, again = self._again_after(row)
+        if again == before:
+            return Merged(row, self._how)
+        stored = again.stored()
+        check_row_size(row, {"again": {MAP: stored}})
+        return self._send(row, {}, {"again": stored})
+
+    def _again_after(self, row: T) -> tuple[Again | None, Again]:
+        """Return what waits in `again`, and that with what this call asks for."""
+        due, waiting = self._new.row.due_time, readable_value(row, "again")
+        if waiting is None:
+            return None, Again(due, _stored(self._own))
+        before = Again.read(waiting)
+        attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
+        return before, Again(due if self._later else min(due, before.due_time), attributes, before.repeat)
+
+    def _begin_anew(self, row: T) -> Merged[T]:
+        self._how = "anew"
+        due, changes = self._new.row.due_time, self._own
+        trace: Any = TaskRow.trace, self._new.item.get("trace")
+        if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
+            _, again = self._again_after(row)
+            due, changes = again.due_time, _changes_in(row, again.attributes)
+        changes = {**changes, "trace": trace}
+        check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
+        token, now = new_token(above=row.lock), clock.now()
+        if row.expire_time is not None:
+            self._kept = True
+            try:
+                keep(self._statements.model, row, token, _OPERATION)
+            except TaskNotFoundError:  # its time to live has ended, and the row has not gone yet
+                changes = {**changes, "data": (self._statements.model.data, None)}
+        moved = self._statements.moved(self._statements.codes.pending, row.task_id, now, due)
+        merged = self._send(row, changes, {**moved, "token": token})
+        self._kept = False
+        return merged
+
+    @property
+    def _own(self) -> Changes:
+        """What is asked for, in stored form, without defaults and without `data`, which stays from run to run."""
+        own, values = self._statements.model.tracker.own_attributes, self._new.changes
+        return {name: values.get(name, (own[name], None)) for name in self._given if name != "data"}
+
+    def _merged(self, row: T, waiting: Item) -> Changes:
+        """Call the user's function with what waits, and return what it changed; nothing without a function."""
+        if self._function is None:
+            return {}
+        stored = {**row._row_state.stored, **waiting}
+        view = load(type(row), {name: value for name, value in stored.items() if NULL not in value})
+        result = self._function(view, self._given)
+        name = f"{type(row).__name__} {row.task_id!r}"
+        if result is not None:
+            raise TypeError(
+                f"merge of {name} returned {result!r}: it changes the task that it is given, and returns None"
+            )
+        try:
+            changes = changes_of(view)
+            if "data" in changes:
+                raise TypeError(f"merge changed data of {name}: keep what is asked for in attributes of your own")
+            for attribute_name, (attribute, value) in changes.items():
+                check(type(row).__name__, attribute_name, attribute, value)
+        except ValueNotStorableError as error:
+            error.task_id = row.task_id
+            raise
+        return changes
+
+    def _send(self, row: T, changes: Changes, values: Mapping[str, Any], *, moves_due: bool = False) -> Merged[T]:
+        """Send a write, with the condition that the row is as it was read."""
+        stored, asked = row._row_state.stored, row.asked or 0
+        write: PreparedWrite = self._statements.merge(self._how, stored, changes, moves_due=moves_due)
+        slots = {
+            **seen_values(row),
+            **{f"seen {name}": _content(stored.get(attribute.attr_name)) for name, (attribute, _) in changes.items()},
+            "seen_asked": str(asked),
+            "seen_creation": row.creation,
+            "seen_create_time": clock.stamp(row.create_time),
+            "asked": str(asked + 1),
+            "asked_by": [{STRING: token} for token in [*(row.asked_by or ()), self._token][-_KEPT_TOKENS:]],
+            **user_values(changes),
+            **values,
+        }
+        try:
+            answer = self._statements.send(write.with_row_if_refused(), row.task_id, **slots)
+        except PynamoDBConnectionError as error:
+            raise_if_invalid(row, {**self._own, **changes}, error)
+            raise
+        self._unheard = None
+        return Merged(load(self._statements.model, answer["Attributes"]), self._how)
+
+
+def _stored(changes: Changes) -> Item:
+    """Return changes as `again` has them: by stored names, and with null for an attribute that is to be removed."""
+    return {attribute.attr_name: value or {NULL: True} for attribute, value in changes.values()}
+
+
+def _changes_in(row: TaskRow, attributes: Item) -> Changes:
+    """Return the changes that what waited in `again` makes in the row."""
+    own = {attribute.attr_name: (name, attribute) for name, attribute in row.tracker.own_attributes.items()}
+    changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
+    for stored_name, value in attributes.items():  # a later version of the class may have declared others
+        name, attribute = own.get(stored_name, (stored_name, UnicodeAttribute(attr_name=stored_name)))
+        changes[name] = attribute, None if NULL in value else value
+    return changes
+
+
+def _content(value: Mapping[str, Any] | None) -> Any:
+    return None if value is None else next(iter(value.values()))
