@@ -155,6 +155,7 @@ def test_a_wrong_option_of_a_batch_is_refused(wrong: dict[str, Any], error: type
 
 TAKES_AN_ID: list[Callable[[Any], object]] = [
     Order.create,
+    Order.create_or_merge,
     lambda task_id: Order.create_many([{"task_id": task_id}]),
     Order.get_task,
     Order.delete_task,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pynamodb.connection import Connection
@@ -15,6 +16,7 @@ from pynamodb_tracker import (
     TaskAlreadySucceededError,
     TaskIgnoredError,
     TaskNotFoundError,
+    TaskNotReadyError,
     Worker,
 )
 from pynamodb_tracker.aws_lambda import handles, retry_handler
@@ -23,7 +25,9 @@ from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, Stock, pack, refuse
+from tests.support.network import error
 from tests.support.rows import client
+from tests.support.through import Dispatch, through
 
 LARGE = {"text": [str(number) for number in range(1_000)]}
 IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}
@@ -188,6 +192,36 @@ def create_what_an_event_names(record: Record) -> None:
         Parcel.create("new-3", data=LARGE)
         with pytest.raises(TaskAlreadyExistsError):
             Parcel.create("new-3", data=LARGE)
+
+
+@row("Worker", "`create_or_merge`")
+def merge_what_is_asked_for(record: Record) -> None:
+    with record:
+        Parcel.create_or_merge("m-1", data=LARGE, due_time=timedelta(hours=1))
+        Parcel.create_or_merge("m-1")
+        Parcel.create_or_merge("m-2", weight=1)
+
+
+@row("Worker", "`create_or_merge`")
+def begin_a_finished_task_anew(record: Record) -> None:
+    Parcel.create("m-3", data=LARGE, state=Parcel.send.pending)
+    Parcel.send.run("m-3", pack)
+    with record:
+        assert Parcel.create_or_merge("m-3").how == "anew"
+
+
+@row("Worker", "`create_or_merge`")
+def fail_to_begin_a_finished_task_anew(record: Record) -> None:
+    def refuse_to(dispatch: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "UpdateItem" and request["Key"]["use_case_id"] == {"S": "parcel"}:
+            raise error(operation, "ConditionalCheckFailedException")
+        return dispatch(operation, request)
+
+    with stopped_clock():
+        Parcel.create("m-4", data=LARGE, state=Parcel.send.pending)
+        Parcel.send.run("m-4", pack)
+        with through(ShopTask, refuse_to), record, pytest.raises(TaskNotReadyError):
+            Parcel.create_or_merge("m-4")
 
 
 @row("Worker", "`update`")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 
@@ -13,6 +13,7 @@ from pynamodb_tracker import (
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
+    Merged,
     Page,
     Report,
     State,
@@ -104,8 +105,15 @@ def look(ctx: ExecutionContext[AppTask]) -> None:
     assert_type(ctx.task, AppTask)
 
 
+def merge(task: Order, new: Mapping[str, Any]) -> None:
+    task.amount = max(task.amount, new["amount"])
+
+
 def use(cursor: str | None) -> int:
     assert_type(Order.create("o-1001", amount=4200), Order)
+    assert_type(Order.create_or_merge("o-1001", merge=merge, due_time=timedelta(minutes=1)), Merged[Order])
+    assert_type(Order.create_or_merge("o-1001").task, Order)
+    assert_type(Order.create_or_merge("o-1001").how, Literal["created", "merged", "again", "anew"])
     assert_type(Order.create_many(["a", {"task_id": "b", "amount": 1}], threads=8), Report)
     assert_type(Order.get_task("o-1001"), Order)
     assert_type(Order.get_many(["o-1001"]), list[Order])
