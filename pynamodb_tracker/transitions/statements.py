@@ -217,7 +217,6 @@ class StepStatements(Generic[T]):
 
     def _new_round(self) -> list[Action]:
         """Return what makes a task that has succeeded pending at this step, its first one."""
-        payloads = [UnicodeAttribute(attr_name=payload_attribute(each.pending)) for each in self.model.tracker.steps]
         left: tuple[Attribute[Any], ...] = (TaskRow.again, TaskRow.expire_time, TaskRow.release_count, TaskRow.waits)
         return [
             *self._moves(self.codes.pending),
@@ -225,8 +224,12 @@ class StepStatements(Generic[T]):
             fill(TaskRow.round, "token"),
             TaskRow.attempt.set(0),
             TaskRow.format_version.set(FORMAT),
-            *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *payloads)),
+            *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *self._payloads())),
         ]
+
+    def _payloads(self) -> list[Attribute[str]]:
+        """Return the fingerprints of all steps, which a new round forgets: it may be started with another payload."""
+        return [UnicodeAttribute(attr_name=payload_attribute(each.pending)) for each in self.model.tracker.steps]
 
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
@@ -283,6 +286,8 @@ class StepStatements(Generic[T]):
         guards = [guard for guards, _ in parts for guard in guards]
         own = [TaskRow.last_error.remove(), TaskRow.release_count.remove(), *actions]
         own += [action for _, actions in parts for action in actions]
+        if "starts over" in names:
+            own += [payload.remove() for payload in self._payloads()]
         also_guards = [*guards, *([] if also is None else [also])]
         expires = ending is None or ending.expires
         return self._finish(code, *own, *_user_actions(changes), also=also_guards, expires=expires)

@@ -1,104 +1,401 @@
-"""The success of the last step takes in what was asked for while the task ran: the task is pending again with that."""
+"""What was asked for while a task ran: its last success takes it in, and nothing else loses or repeats it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pynamodb.transactions import TransactWrite
+from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
+from pynamodb_tracker import GiveUp, LockLostError, Merged, Step, TaskIgnoredError, UseCase
+from tests.support.network import Answer, Network, Request, passing, unheard
 from tests.support.recorder import recorded
-from tests.support.rows import change, stored
-from tests.support.shop import Order, Receipt
-from tests.support.workers import fail, succeed
+from tests.support.rows import change, client, stored
+from tests.support.shop import AppTask
+from tests.support.workers import die, succeed
 
 if TYPE_CHECKING:
+    from pynamodb_tracker import ExecutionContext
     from pynamodb_tracker.clock import StoppedClock
 
 pytestmark = pytest.mark.usefixtures("table")
 
-LATER = "2999-01-01T00:00:00.000000+0000"
+HOUR = timedelta(hours=1)
 
 
-def ask(model: Any, task_id: str, *, asked: int = 1, due_time: str = LATER, **attributes: Any) -> None:
-    """Leave a request in the row of a task that cannot take it now."""
-    again = {"due_time": {"S": due_time}, "attributes": {"M": attributes}}
-    change(model, task_id, again={"M": again}, asked={"N": str(asked)}, v={"N": "2"})
+class Feed(AppTask):
+    """Two steps; the second one may be tried twice."""
+
+    use_case_id = UseCase("feed")
+
+    read = Step(10, max_attempts=2)
+    send = Step(20, max_attempts=2)
+
+    items = ListAttribute[str](default=list)
+    note = UnicodeAttribute(null=True)
+    weight = NumberAttribute(default=1)
 
 
-def test_the_success_of_the_last_step_makes_the_task_pending_with_what_was_asked_for() -> None:
-    Order.create("o-1", state=Order.deliver.pending, amount=1)
-    with recorded() as requests, Order.deliver.start("o-1") as ctx:
-        ctx.task.amount = 2
-        ctx.task.tracking_no = "T-1"
-        ask(Order, "o-1", amount={"N": "3"})
-        requests.clear()
+class Cursor(AppTask):
+    """One step, as most tasks that are merged have."""
+
+    use_case_id = UseCase("cursor")
+
+    step = Step(10, max_attempts=3)
+
+    items = ListAttribute[str](default=list)
+
+
+def append(task: Any, new: Mapping[str, Any]) -> None:
+    """Count every merge."""
+    task.items = [*task.items, *new["items"]]
+
+
+def ask(item: str, **options: Any) -> Merged[Cursor]:
+    """Ask for one item, which is there as often as it was asked for."""
+    return Cursor.create_or_merge("c", items=[item], merge=append, **options)
+
+
+def drain() -> list[list[str]]:
+    """Run the task until it is finished; return what each run worked on."""
+    worked_on = []
+    while Cursor.get_task("c").state != Cursor.step.succeeded:
+        worked_on.append(Cursor.step.run("c", lambda ctx: list(ctx.task.items)))
+    return worked_on
+
+
+# The success of the last step.
+
+
+def test_any_number_of_calls_during_a_run_make_one_run_more(clock: StoppedClock) -> None:
+    ask("first")
+    with Cursor.step.start("c") as ctx:
+        for number in range(50):
+            ask(f"{number}", due_time=HOUR * (50 - number))
+        ctx.task.data["cursor"] = 1
+    task = Cursor.get_task("c")
+    assert (task.state, task.attempt, task.due_time) == (Cursor.step.pending, 0, clock.now() + HOUR)
+    assert (task.again, task.asked, len(task.asked_by), task.round is None) == (None, 50, 8, False)
+    assert (ctx.task.state, ctx.task.items, ctx.task.round) == (task.state, task.items, task.round)
+    clock.advance(HOUR)
+    assert drain() == [[f"{number}" for number in range(50)]]
+    assert Cursor.get_task("c").data == {"cursor": 1}
+
+
+def test_taking_in_is_two_requests_more() -> None:
+    ask("a")
+    started = Cursor.step.start("c")
+    started.__enter__()
+    ask("b")
+    with recorded() as requests:
+        started.__exit__(None, None, None)
     assert requests.operations == ["UpdateItem", "GetItem", "UpdateItem"]
-    task = Order.get_task("o-1")
-    assert (task.state, task.attempt, task.amount, task.tracking_no) == (Order.confirm_payment.pending, 0, 3, "T-1")
-    assert (task.due_time.year, task.again, task.round is None) == (2999, None, False)
-    assert (ctx.task.amount, ctx.task.state, ctx.task.again) == (3, Order.confirm_payment.pending, None)
+    assert requests[1].body["ConsistentRead"]
 
 
-def test_a_success_of_an_earlier_step_leaves_it_where_it_is() -> None:
-    Order.create("o-1")
-    ask(Order, "o-1")
-    succeed(Order.confirm_payment, "o-1")
-    assert (Order.get_task("o-1").state, "again" in stored(Order, "o-1")) == (Order.ship.pending, True)
+def test_what_was_asked_for_wins_over_what_the_block_assigned() -> None:
+    Feed.create("f", state=Feed.send.pending, items=["a"], note="old", weight=1)
+    with Feed.send.start("f") as ctx:
+        Feed.create_or_merge("f", items=["b"], note=None)
+        ctx.task.items = ["by the block"]
+        ctx.task.note = "by the block"
+        ctx.task.weight = 9
+    for task in (ctx.task, Feed.get_task("f")):
+        assert (task.state, task.items, task.note, task.weight) == (Feed.read.pending, ["b"], None, 9)
 
 
-def test_a_failed_attempt_leaves_it_where_it_is() -> None:
-    Receipt.create("r-1")
-    ask(Receipt, "r-1")
-    fail(Receipt.send, "r-1", ValueError())
-    assert "again" in stored(Receipt, "r-1")
-    Receipt.send.reopen("r-1")
-    succeed(Receipt.send, "r-1")
-    assert ("again" in stored(Receipt, "r-1"), Receipt.get_task("r-1").state) == (False, Receipt.send.pending)
+def test_the_success_of_an_earlier_step_leaves_it_to_the_last_one() -> None:
+    Feed.create("f", items=["a"])
+    with Feed.read.start("f"):
+        Feed.create_or_merge("f", items=["b"])
+    task = Feed.get_task("f")
+    assert (task.state, task.items, task.again is None) == (Feed.send.pending, ["a"], False)
+    succeed(Feed.send, "f")
+    task = Feed.get_task("f")
+    assert (task.state, task.items, task.again) == (Feed.read.pending, ["b"], None)
 
 
-def test_a_success_in_a_transaction_takes_it_in_as_well() -> None:
-    Receipt.create("r-1")
-    Order.create("o-1")
-    with Receipt.send.start("r-1") as ctx:
-        ask(Receipt, "r-1")
+def test_the_next_round_may_start_with_another_payload() -> None:
+    Feed.create("f")
+    with Feed.read.start("f", same="one"):
+        Feed.create_or_merge("f")
+    with Feed.send.start("f", same="one"):
+        pass
+    assert Feed.read.run("f", lambda ctx: ctx.attempt, same="two") == 1
+    assert Feed.send.run("f", lambda ctx: ctx.attempt, same="two") == 1
+
+
+def test_a_success_in_a_transaction_takes_it_in() -> None:
+    ask("a")
+    other = Feed.create("f")
+    with Cursor.step.start("c") as ctx:
+        ctx.task.data["cursor"] = 1
+        ask("b")
         with ctx.transaction(succeed=True) as transaction:
-            transaction.update(Order.get_task("o-1"), [Order.amount.set(7)])
-    assert (Receipt.get_task("r-1").state, Receipt.get_task("r-1").due_time.year) == (Receipt.send.pending, 2999)
-    assert Order.get_task("o-1").amount == 7
-    assert isinstance(transaction, TransactWrite)
+            transaction.update(other, [Feed.note.set("sent")])
+    task = Cursor.get_task("c")
+    assert (task.state, task.items, task.data, task.again) == (Cursor.step.pending, ["b"], {"cursor": 1}, None)
+    assert Feed.get_task("f").note == "sent"
 
 
-def test_what_was_asked_for_since_the_row_was_read_is_taken_in_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pynamodb_tracker.transitions import success  # noqa: PLC0415 - only here
-
-    Order.create("o-1", state=Order.deliver.pending)
-    waits = success._wait_for_quiet
-
-    def asked_once_more(lock: Any, retries: int) -> None:
-        if retries == 0:
-            ask(Order, "o-1", asked=2, amount={"N": "5"})
-        waits(lock, retries)
-
-    monkeypatch.setattr(success, "_wait_for_quiet", asked_once_more)
-    with Order.deliver.start("o-1"):
-        ask(Order, "o-1", asked=1, amount={"N": "4"})
-    assert (Order.get_task("o-1").amount, "again" in stored(Order, "o-1")) == (5, False)
+def test_large_data_and_an_answer_are_stored_with_it() -> None:
+    text = [str(number) for number in range(2_000)]
+    ask("a")
+    with Cursor.step.start("c") as ctx:
+        ask("b")
+        ctx.task.data["text"] = text
+        ctx.store_answer({"done": ["a"]})
+    task = Cursor.get_task("c")
+    assert (task.items, task.data["text"], Cursor.step.answer(task)) == (["b"], text, None)  # until it succeeds again
+    with Cursor.step.start("c") as ctx:
+        ctx.task.data["text"].append("more")
+    assert Cursor.get_task("c").data["text"][-1] == "more"
 
 
-def test_what_was_asked_for_may_be_due_at_once(clock: StoppedClock) -> None:
-    Receipt.create("r-1")
-    with Receipt.send.start("r-1"):
-        ask(Receipt, "r-1", due_time="2000-01-01T00:00:00.000000+0000")
-        clock.advance(timedelta(seconds=1))
-    assert Receipt.get_task("r-1").due_time == clock.now()
-    succeed(Receipt.send, "r-1")
-    assert Receipt.get_task("r-1").state == Receipt.send.succeeded
+def test_an_attribute_that_only_the_asking_program_declares_is_kept() -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        again = stored(Cursor, "c")["again"]
+        again["M"]["attributes"]["M"] |= {"new": {"S": "x"}, "gone": {"NULL": True}}
+        change(Cursor, "c", again=again, gone={"S": "y"})
+    row = stored(Cursor, "c")
+    assert (row["new"], "gone" in row, row["items"]) == ({"S": "x"}, False, {"L": [{"S": "b"}]})
 
 
-def test_a_round_that_starts_from_the_end_is_another_one() -> None:
-    Receipt.create("r-1")
-    succeed(Receipt.send, "r-1")
-    with Receipt.send.start("r-1", also_from=(Receipt.send.succeeded,)) as ctx:
-        assert ctx.task.round == ctx.fencing_token
+# Other ends leave it where it is.
+
+
+def fails(ctx: ExecutionContext[Cursor]) -> None:
+    raise ValueError(ctx.task.items)
+
+
+def gives_up(ctx: ExecutionContext[Cursor]) -> None:
+    raise GiveUp(str(ctx.task.items))
+
+
+def is_released(_: ExecutionContext[Cursor]) -> None:
+    raise KeyboardInterrupt
+
+
+def end_badly(block: Callable[[ExecutionContext[Cursor]], None], *asked: str) -> None:
+    """Run the task once, with these asked for meanwhile, and let it end like that."""
+
+    def ask_and_end(ctx: ExecutionContext[Cursor]) -> None:
+        for item in asked:
+            ask(item)
+        block(ctx)
+
+    with pytest.raises((ValueError, GiveUp, KeyboardInterrupt)):
+        Cursor.step.run("c", ask_and_end)
+
+
+@pytest.mark.parametrize("block", [fails, gives_up, is_released], ids=lambda each: each.__name__)
+def test_a_run_that_does_not_succeed_leaves_it_for_after_the_one_that_does(block: Any) -> None:
+    ask("a")
+    with recorded() as requests:
+        end_badly(block)
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+    if block is gives_up:
+        Cursor.step.reopen("c")
+    end_badly(block, "b")
+    assert ask("c").how == "again"  # although it waits at its first step: after what waits already
+    if block is gives_up:
+        Cursor.step.reopen("c")
+    assert drain() == [["a"], ["b", "c"]]
+
+
+def test_a_task_whose_attempts_are_used_up_keeps_it_until_it_is_reopened() -> None:
+    Feed.create("f", items=["a"])
+    for _ in range(2):
+        die(Feed.read, "f", lock_for=timedelta(microseconds=1))
+        Feed.create_or_merge("f", items=["b"])
+        change(Feed, "f", lock_expire_time={"S": "2000-01-01T00:00:00.000000+0000"})
+    with pytest.raises(TaskIgnoredError):
+        Feed.read.run("f", print)
+    assert Feed.create_or_merge("f", items=["c"], merge=append).how == "again"
+    Feed.read.reopen("f")
+    succeed(Feed.read, "f")
+    succeed(Feed.send, "f")
+    task = Feed.get_task("f")
+    assert (task.state, task.items) == (Feed.read.pending, ["b", "c"])
+
+
+COMMANDS: dict[str, Callable[[], object]] = {
+    "ignore": lambda: Cursor.step.ignore("c", reason="no", even_running=True),
+    "release": lambda: Cursor.step.release("c", reason="dead"),
+}
+
+
+@pytest.mark.parametrize("end", COMMANDS)
+def test_a_command_in_the_middle_of_a_run_leaves_it(end: str) -> None:
+    def ask_and_end(_: ExecutionContext[Cursor]) -> None:
+        ask("b")
+        COMMANDS[end]()
+
+    ask("a")
+    with pytest.raises(LockLostError):
+        Cursor.step.run("c", ask_and_end)
+    assert stored(Cursor, "c")["again"]["M"]["attributes"]["M"]["items"] == {"L": [{"S": "b"}]}
+    if end == "ignore":
+        Cursor.step.reopen("c")
+    assert drain() == [["a"], ["b"]]
+
+
+def test_a_takeover_leaves_it_to_the_success_of_the_next_worker(clock: StoppedClock) -> None:
+    ask("a")
+    frozen = Cursor.step.start("c")
+    frozen.__enter__()
+    ask("b")
+    clock.advance(HOUR)
+    with Cursor.step.start("c") as ctx:
+        assert ctx.task.items == ["a"]
+        ask("c")
+        with pytest.raises(LockLostError):
+            frozen.__exit__(None, None, None)
+    assert drain() == [["b", "c"]]
+
+
+# Lost answers, late copies, and calls in between.
+
+
+def at(network: Network, number: int, act: Callable[[], object], *, answered: bool = True) -> list[Request]:
+    """Let something happen right before the UpdateItem of that number, or right after it if it is not `answered`."""
+    sent: list[Request] = []
+
+    def rule(operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
+        if operation != "UpdateItem":
+            return send()
+        sent.append(request)
+        if len(sent) != number:
+            return send()
+        network.rule = passing
+        if answered:
+            act()
+            return send()
+        network.rule = rule
+        send()
+        act()
+        return unheard("UpdateItem")(operation, request, dict)
+
+    network.rule = rule
+    return sent
+
+
+def arrive(request: Request) -> bool:
+    """Send a copy of a request; return whether it was applied."""
+    try:
+        client(Cursor).update_item(**request)
+    except client(Cursor).exceptions.ConditionalCheckFailedException:
+        return False
+    return True
+
+
+def test_a_call_between_the_read_and_the_write_that_takes_in_is_taken_in_as_well(network: Network) -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        sent = at(network, 2, lambda: ask("c"))
+    assert len(sent) == 2
+    assert drain() == [["b", "c"]]
+
+
+def test_the_first_call_may_come_right_before_the_success(network: Network) -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        at(network, 1, lambda: ask("b"))
+    assert drain() == [["b"]]
+
+
+@pytest.mark.parametrize("end", COMMANDS)
+def test_a_command_between_the_read_and_the_write_leaves_it(network: Network, end: str) -> None:
+    def ask_then_end(_: ExecutionContext[Cursor]) -> None:
+        ask("b")
+        at(network, 2, COMMANDS[end])
+
+    ask("a")
+    with pytest.raises(LockLostError):
+        Cursor.step.run("c", ask_then_end)
+    if end == "ignore":
+        Cursor.step.reopen("c")
+    assert drain() == [["a"], ["b"]]
+
+
+def test_a_lost_answer_to_the_write_that_takes_in_is_found_in_the_row(network: Network) -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        at(network, 2, lambda: None, answered=False)
+    network.rule = passing
+    assert drain() == [["b"]]
+
+
+def test_late_copies_of_both_writes_are_refused_at_any_later_time(network: Network) -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        sent = at(network, 9, lambda: None)
+    network.rule = passing
+    assert [arrive(request) for request in sent] == [False, False]
+    ask("c")
+    assert [arrive(request) for request in sent] == [False, False]
+    with Cursor.step.start("c"):
+        ask("d")
+        assert [arrive(request) for request in sent] == [False, False]
+    assert drain() == [["d"]]
+    assert [arrive(request) for request in sent] == [False, False]
+
+
+def test_the_next_run_may_begin_before_a_lost_answer_is_looked_up(network: Network) -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        at(network, 2, lambda: die(Cursor.step, "c"), answered=False)
+    network.rule = passing
+    task = Cursor.get_task("c")
+    assert (task.state, task.items, task.attempt) == (Cursor.step.in_progress, ["b"], 1)
+
+
+# What psycopg2_mq does, whose tests these are in spirit.
+
+
+def test_simple_call() -> None:
+    done = Cursor.create_or_merge("c", items=["a"])
+    task = Cursor.get_task("c")
+    assert (done.how, task.task_id, task.state, task.items) == ("created", "c", Cursor.step.pending, ["a"])
+
+
+def test_calls_collapse_into_the_waiting_one_and_the_first_attributes_stay() -> None:
+    Cursor.create_or_merge("c", items=["first"])
+    assert Cursor.create_or_merge("c", items=["second"]).how == "merged"
+    assert drain() == [["first"]]
+
+
+def test_a_cursor_is_empty_at_first_and_is_kept_from_run_to_run() -> None:
+    seen = []
+
+    def advance(ctx: ExecutionContext[Cursor]) -> None:
+        seen.append((ctx.task.task_id, dict(ctx.task.data)))
+        ctx.task.data["at"] = ctx.task.data.get("at", 0) + 1
+
+    for _ in range(2):
+        Cursor.create_or_merge("c")
+        Cursor.step.run("c", advance)
+    assert seen == [("c", {}), ("c", {"at": 1})]
+    assert Cursor.get_task("c").data == {"at": 2}
+
+
+def test_the_resolver_sees_the_waiting_one() -> None:
+    seen = []
+
+    def resolve(task: Cursor, new: Mapping[str, Any]) -> None:
+        seen.append((list(task.items), list(new["items"]), task.state))
+
+    for item in ("a", "b"):
+        Cursor.create_or_merge("c", items=[item], merge=resolve)
+    with Cursor.step.start("c"):
+        for item in ("c", "d"):
+            Cursor.create_or_merge("c", items=[item], merge=resolve)
+    assert [each[:2] for each in seen] == [(["a"], ["b"]), (["c"], ["d"])]
