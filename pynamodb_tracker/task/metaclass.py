@@ -146,7 +146,9 @@ def _mistakes_in_name(base: type[TaskRow], name: str, value: object, *, is_users
         yield '.use_case_id: write use_case_id = UseCase("..."), with the name to store'
     elif isinstance(value, UseCase):
         yield f".{name}: write use_case_id = UseCase({value.name!r})"
-    elif (hasattr(base, name) and not (is_step or is_users)) or name in _PARAMETERS_OF_CREATE:
+    elif (hasattr(base, name) and not (is_step or is_users)) or (
+        isinstance(value, Attribute) and name in _PARAMETERS_OF_CREATE
+    ):
         yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
     elif taken is not None and is_step != isinstance(value, BoundStep | Step):
         yield f".{name} is both a step and an attribute: rename one of them"
