@@ -29,6 +29,7 @@ from pynamodb_tracker.transitions import (
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
+from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_runs as runs
 from tests.support.world import World
@@ -71,7 +72,7 @@ def without(part: str, write: str = "") -> Callable[[Patch], None]:
     return remove
 
 
-def always(*_: object) -> Any:
+def always(*_: object, **__: object) -> Any:
     """Return a condition that holds for every row."""
     return TaskRow.task_id.exists()
 
@@ -206,7 +207,7 @@ def shut_out_whatever_is_there(patch: Patch) -> None:
 
 def trust_the_row(patch: Patch) -> None:
     """Raise the token of a row although a command has written it since."""
-    patch.setattr(conditions, "lock_seen", lambda **_: always())
+    patch.setattr(conditions, "lock_seen", always)
 
 
 GUARDS = [
@@ -282,4 +283,15 @@ GUARDS = [
     Guard("SHUT OUT", runs.unheard_claim_of_a_failed_task, shut_nothing_out),
     Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, trust_the_row),
     Guard("SHUT OUT the row as seen", commands.deleted_meanwhile, shut_out_whatever_is_there),
+    Guard("nothing asked", merges.asked_while_it_ended, without("nothing_asked", "succeed")),
+    Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, without("nothing_asked", "commit")),
+    Guard("TAKE IN as asked", merges.asked_after_the_look, without("asked_as_seen", "succeed")),
+    Guard("TAKE IN as asked", merges.asked_after_the_look_of_a_transaction, without("asked_as_seen", "commit")),
+    Guard("MERGE as asked", merges.late_request, without("asked_as_seen", "merge")),
+    Guard("MERGE of the same life", merges.late_request_in_the_next_life, without("same_creation", "merge")),
+    Guard("MERGE as seen", merges.asked_as_it_was_claimed, without("seen", "merge")),
+    Guard("MERGE the values as seen", merges.written_by_another_program, without("value_seen", "merge")),
+    Guard("MERGE the due time as seen", merges.put_off_by_an_old_reading, without("due_as_seen", "merge")),
+    Guard("token on MERGE", merges.begun_anew_with_an_old_token, without("later_token", "merge")),
+    Guard("format on MERGE", merges.asked_of_a_later_version, without("known_format", "merge")),
 ]

@@ -1,0 +1,144 @@
+"""The traces of requests that are merged: each returns whether one was lost, undone, or left without a run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from pynamodb_tracker import TaskFormatError
+from tests.engine.actions import Hold
+from tests.race.traces_of_commands import later_version
+from tests.support.proxy_rules import arrive
+from tests.support.rows import change
+from tests.support.world import World
+
+DAY = timedelta(days=1)
+
+
+def add(task: Any, new: Mapping[str, Any]) -> None:
+    """Do what the task is to do already, and what is asked for now."""
+    task.note = f"{task.note or ''}{new['note']}"
+
+
+def ask(order: Any, note: str, **options: Any) -> None:
+    """Ask for something."""
+    order.create_or_merge("o", note=note, merge=add, **options)
+
+
+def at_the_last_step(world: World) -> None:
+    """Create a task that has its last step before it."""
+    world.mine.create("o", state=world.mine.ship.pending)
+
+
+def asked_while_it_ended(world: World, *, in_transaction: bool = False) -> bool:
+    """Return whether a task ends though it was asked for again while it ran."""
+    at_the_last_step(world)
+    with world.mine.ship.start("o") as ctx:
+        ask(world.theirs, "a")
+        if in_transaction:
+            with ctx.transaction(succeed=True):
+                pass
+    return bool(world.task.state == world.mine.ship.succeeded)
+
+
+def asked_while_it_ended_in_a_transaction(world: World) -> bool:
+    """Return whether this happens to a task whose success is part of a transaction."""
+    return asked_while_it_ended(world, in_transaction=True)
+
+
+def asked_after_the_look(world: World) -> bool:
+    """Return whether a request is lost that comes after the run has read what it takes in."""
+    at_the_last_step(world)
+    run = world.freeze(world.mine.ship, "o")
+    ask(world.theirs, "a")
+    world.goes_wrong(lambda: None, lambda: ask(world.theirs, "b"))
+    run.wake()
+    return bool(world.task.note != "ab")
+
+
+def asked_after_the_look_of_a_transaction(world: World) -> bool:
+    """Return whether this happens to a task whose success is part of a transaction."""
+    at_the_last_step(world)
+    with world.mine.ship.start("o") as ctx:
+        ask(world.theirs, "a")
+        world.goes_wrong(lambda: None, lambda: ask(world.theirs, "b"), target="TransactWriteItems")
+        with ctx.transaction(succeed=True):
+            pass
+    return bool(world.task.note != "ab")
+
+
+def late_request(world: World) -> bool:
+    """Return whether a late copy of a request removes what was asked for after it."""
+    late = Hold()
+    world.mine.create("o")
+    world.freeze(world.theirs.confirm, "o")
+    world.goes_wrong(late)
+    ask(world.mine, "a")
+    ask(world.theirs, "b")
+    arrive(world.proxy, late)
+    return bool(world.task.again["attributes"]["M"]["note"]["S"] != "ab")
+
+
+def late_request_in_the_next_life(world: World) -> bool:
+    """Return whether a late copy of a request is applied to a task that was deleted and created again since."""
+    late = Hold()
+    world.mine.create("o")
+    world.goes_wrong(late)
+    ask(world.mine, "a")
+    world.theirs.delete_task("o")
+    world.theirs.create("o")
+    arrive(world.proxy, late)
+    return bool(world.task.note == "a")
+
+
+def asked_as_it_was_claimed(world: World) -> bool:
+    """Return whether a request changes what a run has read already."""
+    world.mine.create("o")
+    world.goes_wrong(lambda: world.freeze(world.theirs.confirm, "o"))
+    ask(world.mine, "a")
+    return bool(world.task.note == "a")
+
+
+def written_by_another_program(world: World) -> bool:
+    """Return whether a request overwrites what another program has written since the row was read."""
+    world.mine.create("o")
+    world.goes_wrong(lambda: world.theirs("o", world.theirs.tracker.use_case.name).update([world.theirs.note.set("x")]))
+    ask(world.mine, "a")
+    return bool(world.task.note != "xa")
+
+
+def put_off_by_an_old_reading(world: World) -> bool:
+    """Return whether a request puts a task off that was reopened, and so is due, since the row was read."""
+    now = world.clock.now()
+    world.mine.create("o", due_time=now + 2 * DAY)
+
+    def reopen() -> None:
+        world.theirs.confirm.ignore("o", reason="cancelled")
+        world.hire().confirm.reopen("o")
+
+    world.goes_wrong(reopen)
+    ask(world.mine, "a", due_time=now + DAY)
+    return bool(world.task.due_time > now)
+
+
+def begun_anew_with_an_old_token(world: World) -> bool:
+    """Return whether a task that begins anew gets a token that is below one that shuts a late claim out."""
+    at_the_last_step(world)
+    world.theirs.ship.run("o", lambda _: None)
+    token = f"{time.time_ns() + 10**12:016x}{0:08x}"  # of a machine whose clock is ahead
+    world.goes_wrong(partial(change, world.theirs, "o", lock={"S": token}))
+    ask(world.mine, "a")
+    return bool(world.task.lock < token)
+
+
+def asked_of_a_later_version(world: World) -> bool:
+    """Return whether a request changes a row that a later version has written since it was read."""
+    world.mine.create("o")
+    world.goes_wrong(partial(later_version, world))
+    with contextlib.suppress(TaskFormatError):
+        ask(world.mine, "a")
+    return bool(world.task.note == "a")
