@@ -165,6 +165,23 @@ def test_an_attribute_that_only_the_asking_program_declares_is_kept() -> None:
     assert (row["new"], "gone" in row, row["items"]) == ({"S": "x"}, False, {"L": [{"S": "b"}]})
 
 
+def test_what_was_asked_for_may_be_due_by_then(clock: StoppedClock) -> None:
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        clock.advance(timedelta(seconds=1))
+    assert Cursor.get_task("c").due_time == clock.now()
+
+
+def test_a_round_that_starts_from_the_end_is_another_one() -> None:
+    Cursor.create("c")
+    succeed(Cursor.step, "c")
+    with Cursor.step.start("c", also_from=(Cursor.step.succeeded,)) as ctx:
+        assert ctx.task.round == ctx.fencing_token
+        ask("a")
+    assert Cursor.get_task("c").items == ["a"]
+
+
 # Other ends leave it where it is.
 
 
