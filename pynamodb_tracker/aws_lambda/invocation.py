@@ -253,7 +253,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         if task.due_time == clock.NEVER:
             return None
         wait = _LOOK_AGAIN
-        if task.status in (self.codes.pending, self.codes.failed):
+        if self.reason == "failed" or task.status in (self.codes.pending, self.codes.failed):
             wait = task.due_time - clock.now()
         elif self.reason == "locked":
             wait = min(task.lock_expire_time - clock.now(), _LOOK_AGAIN)

@@ -111,16 +111,10 @@ class TaskAttempt(Generic[T]):
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the task, by its last known status."""
+        """What became of the task, as far as that is on record."""
         if self.ctx is None:
             return "ignored" if isinstance(self.error, TaskIgnoredError) else "refused"
-        outcomes: dict[int, Outcome] = {
-            self.codes.succeeded: "succeeded",
-            self.codes.failed: "failed",
-            self.codes.ignored: "ignored",
-            self.codes.pending: "released",
-        }
-        return outcomes.get(self.ctx.task.status, "refused")
+        return self.ctx.outcome or "refused"
 
     @property
     def was_taken(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import check_duration, check_flags
@@ -57,6 +57,14 @@ class ExecutionContext(Generic[T_co]):
         1970 by the clock of the worker, or more.
         """
         return self._lock.token
+
+    @property
+    def outcome(self) -> Literal["succeeded", "failed", "ignored", "released"] | None:
+        """How the run has ended, once that is on record; None before, and if it could not be recorded.
+
+        The state of the task does not always tell: after a success, the task may be due again.
+        """
+        return self._lock.outcome
 
     @property
     def lock_expire_time(self) -> datetime:

@@ -67,6 +67,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         failures, last_error, logged = [], failure.type, False
         row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=[], last_error=last_error)
     task.attribute_values.update(row, errors=failures, last_error=last_error)
+    lock.outcome = "ignored" if code == codes.ignored else "failed"
     if logged:
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:
@@ -98,6 +99,7 @@ def release(lock: Lock[T]) -> None:
     write = lock.statements.release
     row = send_until_landed(lock, write, codes.pending, attempt=attempt, release_count=str(releases))
     lock.task.attribute_values.update(row, release_count=releases)
+    lock.outcome = "released"
 
 
 def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: Any) -> Mapping[str, Any]:

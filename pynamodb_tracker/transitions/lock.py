@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP
 
@@ -94,6 +94,9 @@ class Lock(Generic[T]):
     """The lock of one run; `task` is the row as it was claimed, which the block then changes."""
 
     # No dataclass: building one takes time at every cold start.
+
+    outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
+    """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
 
     def __init__(self, statements: StepStatements[T], task: T, token: str) -> None:
         self.statements = statements

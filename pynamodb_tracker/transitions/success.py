@@ -312,6 +312,7 @@ def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess
 def _note_success(lock: Lock[T], success: SentSuccess) -> None:
     """Let the task in memory be what its row is after the success."""
     task, ending = lock.task, success.ending
+    lock.outcome = "succeeded"
     lock.mark_saved(success.changes, success.sent)
     task.attribute_values.update(success.row, last_error=None, release_count=None)
     if ending is not None:

@@ -18,6 +18,16 @@ from tests.support.rows import change, park
 handler = handles(Order.ship, task_id="order_id")(ship)
 
 
+def test_a_message_whose_task_is_pending_again_after_its_success_is_done(context: Context) -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+
+    def deliver(_ctx: object, _event: object) -> None:
+        Order.create_or_merge("o-1")
+
+    assert names(handles(Order.deliver, task_id="order_id")(deliver)(sqs(bare("o-1")), context)) == []
+    assert Order.get_task("o-1").state == Order.confirm.pending
+
+
 def repeats(task_id: str) -> None:
     """Let a task repeat, whatever its rule."""
     change(Order, task_id, repeat={"S": "{}"}, v={"N": "2"})

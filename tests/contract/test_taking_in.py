@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import GiveUp, LockLostError, Merged, Step, TaskIgnoredError, UseCase
+from pynamodb_tracker import BoundStep, GiveUp, LockLostError, Merged, Report, Step, TaskIgnoredError, UseCase
 from tests.support.network import Answer, Network, Request, passing, unheard
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
@@ -67,6 +67,19 @@ def drain() -> list[list[str]]:
 
 
 # The success of the last step.
+
+
+@pytest.mark.parametrize("step", [Cursor.step, Feed.send], ids=str)
+def test_a_run_has_succeeded_although_its_task_is_pending_again(step: BoundStep[Any]) -> None:
+    step.model.create("c", state=step.pending)
+    contexts = []
+
+    def ask_meanwhile(ctx: ExecutionContext[Any]) -> None:
+        contexts.append(ctx)
+        step.model.create_or_merge("c", items=["more"])
+
+    assert step.run_all(ask_meanwhile) == Report(succeeded=["c"])
+    assert [ctx.outcome for ctx in contexts] == ["succeeded"]
 
 
 def test_any_number_of_calls_during_a_run_make_one_run_more(clock: StoppedClock) -> None:
