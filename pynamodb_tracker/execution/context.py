@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -113,6 +113,30 @@ class ExecutionContext(Generic[T_co]):
         with self._holding("store the answer of"):
             self._lock.answer = answer_text(answer, self.task.task_id)
             self._lock.expects_answer = False
+
+    def create(
+        self,
+        model: type[TaskRow],
+        /,
+        task_id: str,
+        *,
+        due_time: datetime | timedelta | None = None,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
+    ) -> None:
+        """Create a task of the same table together with the success of this run, or not at all; no further request.
+
+        It takes what `create` of that use case takes, and checks it at once. A task that exists because this one has
+        created it, in an earlier attempt or before a reopen, counts as created. Any other one makes the attempt fail
+        with a TaskAlreadyExistsError, so let ids follow from this task's: f"{ctx.task.task_id}/invoice". Without a
+        `trace`, it gets that of this task. Costs 2 write units per started KB of the new row, and 1 for its index
+        entry; with it, the success costs twice its write units. If there are more than 98, the first ones are created
+        before the success, while the lock is held. ValueError for another table, or an id that is used twice.
+        """
+        from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+
+        with self._writing("create a follow-up of"):
+            follow_ups_of(self._lock).create(model, task_id, due_time=due_time, trace=trace, **attributes)
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.

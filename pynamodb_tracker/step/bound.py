@@ -40,6 +40,11 @@ class Step:
     or a function of the attempt's number, is the pause after a failure; a pause below the clock margin (2 seconds) has
     no effect. `give_up_on` lists exceptions that make the task ignored at once. `also_from` lists further states
     from which the step may start.
+
+    `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
+    a claimer that finds no attempt left, or by a person. What it creates by `create(Alert, task_id, ...)`, which takes
+    what `ctx.create` takes, is created together with that. It may be called more than once, so it has no other effects.
+    If it raises, or an id is another task's, that is logged, and the task is ignored without it.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class Step:
         retry_delay: timedelta | Callable[[int], timedelta] | None = None,
         give_up_on: Sequence[type[BaseException]] = (),
         also_from: States = (),
+        when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
     ) -> None:
         self.name = ""
         self.number = number
@@ -59,6 +65,7 @@ class Step:
         self.retry_delay = retry_delay
         self.give_up_on = give_up_on
         self.also_from = also_from
+        self.when_ignored = when_ignored
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class

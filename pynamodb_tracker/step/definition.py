@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 
 from pynamodb_tracker import arguments, clock, query, transitions
@@ -25,6 +26,7 @@ class DeclaredStep(RetryPolicy, Protocol):
     number: int
     max_attempts: int
     lock_for: timedelta
+    when_ignored: Callable[[Any, Callable[..., None]], object] | None
 
 
 class DeclaredState:
@@ -84,7 +86,7 @@ class StepDefinition(Generic[T]):
         """The states of all steps of the class, by code."""
         self.also_from: frozenset[int] = frozenset()
         """Codes of further states from which the step may start, by its declaration."""
-        self.statements = transitions.StepStatements(model, codes, declared.max_attempts)
+        self.statements = transitions.StepStatements(model, codes, declared.max_attempts, _when_ignored(declared))
 
     def due(
         self,
@@ -153,6 +155,15 @@ class StepDefinition(Generic[T]):
         if isinstance(state, State):
             return state.code if state.use_case_id == self.model.tracker.use_case.name else None
         return None
+
+
+def _when_ignored(declared: DeclaredStep) -> Callable[[Any], Any] | None:
+    """Return what a task of the step takes with it when it is ignored."""
+    if declared.when_ignored is None:
+        return None
+    from pynamodb_tracker.transitions.follow_ups import FollowUpsOfIgnored  # noqa: PLC0415 - few steps need it
+
+    return partial(FollowUpsOfIgnored, declared.when_ignored, declared.name)
 
 
 def _sequence(name: str, states: object) -> Iterable[object]:

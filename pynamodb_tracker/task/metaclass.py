@@ -11,7 +11,7 @@ from pynamodb.indexes import Index
 from pynamodb.models import MetaModel
 from pynamodb.settings import default_settings_dict, get_settings_value
 
-from pynamodb_tracker.arguments import LONGEST, shown
+from pynamodb_tracker.arguments import LONGEST, check_parameters, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.model.answers import is_reserved
@@ -264,6 +264,11 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):
         yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
+    if step.when_ignored is not None:
+        try:
+            check_parameters(step.when_ignored, "task", "create")
+        except TypeError as error:
+            yield f"when_ignored={shown(step.when_ignored)}: {error}"
     if not isinstance(step.also_from, tuple | list):
         yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
 

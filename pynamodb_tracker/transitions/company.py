@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import slept_before
+from pynamodb_tracker.dynamodb.connection import Refused, slept_before
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, Deadline, Unapplied, transact_write
 
 Action = Mapping[str, Any]
@@ -28,11 +29,44 @@ _TRIES = 6
 class Companion(Protocol):
     """Writes of one kind that an end takes with it."""
 
+    def prepare(self, lock: Any) -> None:
+        """Write what comes before the success of a run, while its lock is held; nothing, unless it is overridden."""
+
     def actions(self) -> Sequence[Action]:
         """Return the writes, each on a row of its own, built from rows that are read now, strongly consistent."""
 
     def refused(self, reasons: Sequence[Reason]) -> None:
         """Take note of the reasons, one for each action of the last build; raise if another try makes no sense."""
+
+
+class OptionalCompanion(Companion, Protocol):
+    """Writes that an end takes with it if they can be made; what keeps them from being made does not keep the end."""
+
+    problems: list[str]
+    """What kept them from being made."""
+
+    def note(self, problem: str) -> None:
+        """Log a problem, and keep it."""
+
+
+def send_with_optional(
+    table: TableConnection, own: Action, companion: OptionalCompanion, *, lock: Deadline | None = None
+) -> bool:
+    """Send the row's own write with writes that it can do without; return False if it has to be sent alone.
+
+    Raises Refused if the own write was refused, and PynamoDB's error if the failure is temporary.
+    """
+    if not companion.actions():
+        return False
+    unapplied = send_together(table, own, [companion], lock=lock)
+    if unapplied is None:
+        return True
+    if unapplied.refused:
+        raise Refused(repeated=unapplied.unheard)
+    if is_temporary(unapplied.error):
+        raise unapplied.error
+    companion.note(f"what was to be created with it is not: {unapplied.error}")
+    return False
 
 
 def send_together(

@@ -14,8 +14,10 @@ from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.failure import Failure, add_note, type_of
+from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.transitions.company import OptionalCompanion, send_with_optional
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import log_failures, version_of_failures
@@ -58,14 +60,24 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     times = {"now": failure.time, "due": failure.time if final else _later(failure.time, delay)}
     last_error = failure.one_line
     entries = for_row(failures, logged=logged)
+    company = None
+    if final and statements.when_ignored is not None:
+        ignored = as_stored(task)
+        ignored.attribute_values.update(
+            status=code, due_time=failure.time, update_time=failure.time, errors=failures, last_error=last_error
+        )
+        company = statements.when_ignored(ignored)
+    values: dict[str, Any] = {**times, "attempt": lock.attempt, "last_error": last_error}
     try:
-        row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=entries, last_error=last_error)
+        row = send_until_landed(lock, write, code, **values, errors=entries, company=company)
     except PynamoDBConnectionError as refused:
         if not is_invalid(refused):
             raise
         # The row has no room for the failure, so only the status is recorded.
         failures, last_error, logged = [], failure.type, False
         row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=[], last_error=last_error)
+    for problem in company.problems if company else ():
+        add_note(error, f"pynamodb_tracker: {problem}")
     task.attribute_values.update(row, errors=failures, last_error=last_error)
     lock.outcome = "ignored" if code == codes.ignored else "failed"
     if logged:
@@ -102,7 +114,9 @@ def release(lock: Lock[T]) -> None:
     lock.outcome = "released"
 
 
-def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: Any) -> Mapping[str, Any]:
+def send_until_landed(
+    lock: Lock[T], write: PreparedWrite, code: int, *, company: OptionalCompanion | None = None, **values: Any
+) -> Mapping[str, Any]:
     """Send a finish until it has landed; return the attributes of the row after it.
 
     Raises LockLostError only if the row proves it, and AskedMeanwhile if it has to take in what was asked for. The
@@ -115,6 +129,11 @@ def send_until_landed(lock: Lock[T], write: PreparedWrite, code: int, **values: 
     while True:
         try:
             try:
+                if company is not None:
+                    own = statements.as_action(write, task_id, **slots)
+                    if send_with_optional(statements.table, own, company, lock=lock):
+                        return row
+                    company = None
                 statements.send(write, task_id, until=lock.expire_time, **slots)
             except Refused:
                 found = get(statements.model, task_id, until=lock.expire_time)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
+from pynamodb.constants import LIST, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
@@ -14,6 +16,7 @@ from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, load, may_expire
+from pynamodb_tracker.transitions.company import send_with_optional
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
@@ -181,16 +184,18 @@ def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int
         **statements.moved(code, row.task_id, now),
     }
     try:
+        is_ignored = code == statements.codes.ignored
+        moved = _ignored_together(statements, write, row, values, failures) if is_ignored else None
         try:
-            answer = statements.send(write, row.task_id, **values)
+            moved = moved or load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
         except PynamoDBConnectionError as refused:
             if not is_invalid(refused):
                 raise
             logged = False  # the row has no room for the reason
-            answer = statements.send(write, row.task_id, **values | {"errors": [], "last_error": entry.type})
+            values |= {"errors": [], "last_error": entry.type}
+            moved = load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
     except Refused:
         return None
-    moved = load(statements.model, answer["Attributes"])
     if logged:
         moved.attribute_values["errors"] = failures
         moved._row_state.failures_whole = not had_log
@@ -198,3 +203,26 @@ def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int
     if statements.has_expiry:
         expire(statements, moved)
     return moved
+
+
+def _ignored_together(
+    statements: StepStatements[T], write: PreparedWrite, row: T, values: Mapping[str, Any], failures: list[Failure]
+) -> T | None:
+    """Ignore a task together with what it takes with it then; None if that is nothing, or cannot be written."""
+    if statements.when_ignored is None:
+        return None
+    stored = {
+        "status": {NUMBER: str(statements.codes.ignored)},
+        "status_key": {STRING: values["status_key"]},
+        "due_time": {STRING: values["due"]},
+        "update_time": {STRING: values["now"]},
+        "lock": {STRING: values["token"]},
+        "errors": {LIST: values["errors"]},
+        "last_error": {STRING: values["last_error"]},
+    }
+    if "expiry" in values and may_expire(row):
+        stored["expire_time"] = {NUMBER: values["expiry"]}
+    ignored = load(statements.model, {**row._row_state.stored, **stored})
+    ignored.attribute_values["errors"] = failures
+    own = statements.as_action(write, row.task_id, **values)
+    return ignored if send_with_optional(statements.table, own, statements.when_ignored(ignored)) else None

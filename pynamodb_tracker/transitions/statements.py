@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cached_property, reduce
 from operator import and_
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import ALL_NEW
+from pynamodb.constants import ALL_NEW, RETURN_VALUES
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
@@ -22,6 +22,7 @@ from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.company import OptionalCompanion
 from pynamodb_tracker.transitions.ending import PARTS, Ending
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 
@@ -34,13 +35,21 @@ _MOST_SHAPES = 128
 """How many rendered writes a step keeps; blocks change few different sets of attributes."""
 
 
+WhenIgnored = Callable[[T], OptionalCompanion]
+"""Returns what a task, as it will be, takes with it when it is ignored."""
+
+
 class StepStatements(Generic[T]):
     """The writes of one step of one use case."""
 
-    def __init__(self, model: type[T], codes: Codes, max_attempts: int) -> None:
+    def __init__(
+        self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
+    ) -> None:
         self.model = model
         self.codes = codes
         self.max_attempts = max_attempts
+        self.when_ignored = when_ignored
+        """What a task takes with it when it is ignored, by the declaration of the step; None for nothing."""
         self.has_expiry = model.tracker.use_case.has_expiry
         self.answer = UnicodeAttribute(attr_name=answer_attribute(codes.pending), null=True)
         """The answer of the step's last success."""
@@ -237,6 +246,12 @@ class StepStatements(Generic[T]):
         """Send one of these writes, and retry it until then; raise Refused, or PynamoDB's UpdateError."""
         tracker = self.model.tracker
         return send(tracker.table.connection(), "UpdateItem", write.request(tracker.key(task_id), values), until=until)
+
+    def as_action(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
+        """Return one of these writes as an action of a transaction, which returns no row."""
+        request = write.request(self.model.tracker.key(task_id), values)
+        request.pop(RETURN_VALUES, None)
+        return {"Update": {"TableName": self.table.table_name, **request}}
 
     def moved(self, code: int, task_id: str, now: datetime, due: datetime | None = None) -> dict[str, Any]:
         """Return the values of every status change: its index keys and its times, from one reading of the clock."""

@@ -58,6 +58,8 @@ def succeed(lock: Lock[T]) -> None:
     """
     changes, sent = _changes_to_send(lock)
     if company := company_of_success(lock):
+        for companion in company:
+            companion.prepare(lock)
         pending = lock.pending_success = lock.pending_success or PendingSuccess(of_block=False)
         _succeed_together(lock, pending, (changes, sent), company)
         return

@@ -1,0 +1,239 @@
+"""Follow-ups: tasks that are created together with the end of another one, or not at all.
+
+Each has a reference to its creator, in the round that it is in. So a follow-up that exists already is either this one,
+created by an earlier attempt or by an earlier success of a step that was reopened, or somebody else's task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from pynamodb.constants import STRING
+from pynamodb.exceptions import TransactWriteError
+
+from pynamodb_tracker.arguments import check_due_time, check_task_id, shown
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.dynamodb.limits import item_size
+from pynamodb_tracker.dynamodb.transact_write import REFUSED
+from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
+from pynamodb_tracker.failure import type_of
+from pynamodb_tracker.model.references import parse, reference_to, trace_text
+from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason
+from pynamodb_tracker.transitions.creations import NewTask, new_task
+from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.progress import commit
+from pynamodb_tracker.transitions.statements import get
+
+T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+_MOST_WITH_SUCCESS = 98
+"""Actions for follow-ups in the transaction of a success; one is the task's own, and one may be its parent's."""
+
+_MOST_BEFORE = 99
+"""The same in a transaction before the success, which has a check of the lock in addition."""
+
+_MOST_BYTES = 3_700_000
+"""In one transaction: 4 MB, without 400 KB for the row of the task itself.
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
+
+WhenIgnored = Callable[[Any, Callable[..., None]], object]
+"""The user's function of a task that is ignored, and of `create`, which creates a task together with that."""
+
+
+class FollowUp:
+    """A task to create, with the actions that create it."""
+
+    __slots__ = ("puts", "size", "task")
+
+    def __init__(self, task: NewTask[Any]) -> None:
+        self.task = task
+        self.puts = task.puts()
+        self.size = item_size(task.item) + sum(map(item_size, task.chunks))
+
+    def __str__(self) -> str:
+        return f"{type(self.task.row).__name__} {self.task.row.task_id!r}"
+
+
+class FollowUps(Companion, Generic[T]):
+    """What one run of a task, or what its being ignored, creates."""
+
+    def __init__(self, task: T, step: str) -> None:
+        self._task = task
+        self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
+        self._creator = reference_to(task)
+        self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
+        self._ids: set[tuple[str, str]] = set()
+        self._left: list[FollowUp] = []
+        """Those that are not known to exist, in the order of their creation."""
+
+    def create(
+        self,
+        model: type[TaskRow],
+        /,
+        task_id: str,
+        *,
+        due_time: datetime | timedelta | None = None,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
+    ) -> None:
+        """Check a follow-up, and add it; ValueError for a task of another table, or one that is created twice."""
+        self._check(model, task_id)
+        if trace is None:
+            trace = readable_value(self._task, "trace") or {}
+        also = {"creator": {STRING: self._creator}, "trace": {STRING: trace_text(trace, self._by)}}
+        follow_up = FollowUp(
+            new_task(model, check_task_id(task_id), None, check_due_time(due_time), attributes, also=also)
+        )
+        if follow_up.size > _MOST_BYTES:
+            raise ValueNotStorableError(
+                f"{follow_up} has {follow_up.size:,} bytes, and a follow-up at most {_MOST_BYTES:,}: create it without "
+                "its data, and let its own run save that",
+                task_id=task_id,
+                attribute="data",
+                size=follow_up.size,
+            )
+        self._ids.add((follow_up.task.row.use_case_id, task_id))
+        self._left.append(follow_up)
+
+    def _check(self, model: object, task_id: str) -> None:
+        if not (isinstance(model, type) and issubclass(model, TaskRow) and model._bound_steps):
+            raise TypeError(f"create takes a use case and a task id, not {shown(model)}: write create(Invoice, ...)")
+        name, of = model.__name__, self._task.tracker
+        if model.tracker.table is not of.table:
+            raise ValueError(
+                f"{self._named} cannot create {name} {task_id!r}: {name} is stored in another table, and what is "
+                f"created with a task is stored in its own; write {name}.create(...), which is not undone by a failure"
+            )
+        key = model.tracker.use_case.name, task_id
+        if key == (self._task.use_case_id, self._task.task_id):
+            raise ValueError(f"{self._named} cannot create itself: give the follow-up an id of its own")
+        if key in self._ids:
+            raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up an id of its own")
+
+    def actions(self) -> list[Action]:
+        """Return the actions that create what is not known to exist."""
+        return _actions(self._left)
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Leave out what exists as a follow-up of this task; TaskAlreadyExistsError for another one's."""
+        self._leave_out(self._left, reasons)
+
+    def prepare(self, lock: Lock[T]) -> None:
+        """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
+        first, last = _split(self._left)
+        for batch in first:
+            while batch:
+                try:
+                    commit(lock, _actions(batch))
+                except TransactWriteError as error:
+                    if not self._leave_out(batch, error.cancellation_reasons[1:]):
+                        raise
+                else:
+                    break
+        self._left = last
+
+    def _leave_out(self, sent: list[FollowUp], reasons: Sequence[Reason]) -> bool:
+        """Leave out of those that were sent what exists already; return whether anything does."""
+        exist, at = set[FollowUp](), 0
+        for follow_up in sent:
+            reason = reasons[at] if at < len(reasons) else None
+            at += len(follow_up.puts)
+            if reason is not None and reason.code == REFUSED:
+                exist.add(follow_up)
+                self._check_creator(follow_up, reason.raw_item)
+        sent[:] = [follow_up for follow_up in sent if follow_up not in exist]
+        return bool(exist)
+
+    def _check_creator(self, follow_up: FollowUp, item: Item | None) -> None:
+        """Raise a TaskAlreadyExistsError if a task that exists is no follow-up of this one."""
+        new = follow_up.task.row
+        found = get(type(new), new.task_id) if item is None else load(type(new), item)
+        creator = None if found is None else readable_value(found, "creator")
+        if found is None or creator == self._creator:
+            return
+        raise TaskAlreadyExistsError(
+            f"{self._named} cannot create {follow_up}: it exists, {self._origin(creator)}, and is left as it is",
+            task_id=new.task_id,
+            task=found,
+        )
+
+    def _origin(self, creator: str | None) -> str:
+        """Return in words who created a task that exists."""
+        if creator is None:
+            return "not as a follow-up"
+        use_case, _, task_id = parse(creator)
+        if (use_case, task_id) == (self._task.use_case_id, self._task.task_id):
+            return "created by an earlier round of the same task, or by a task of that id which was deleted since"
+        return f"created by {use_case} {task_id!r}"
+
+
+class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
+    """What a task creates when it is ignored; whatever keeps that from being created, the task is ignored."""
+
+    def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
+        """Call the user's function, which adds what it creates; nothing is created if it raises."""
+        super().__init__(task, step)
+        self.problems: list[str] = []
+        """Why some or all of it is not created."""
+        try:
+            when_ignored(task, self.create)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:
+            self._left.clear()
+            self.problems.append(f"when_ignored of {self._named} raised {type_of(raised)}, so it creates nothing")
+            log.exception("%s", self.problems[-1])
+
+    def _check_creator(self, follow_up: FollowUp, item: Item | None) -> None:
+        try:
+            super()._check_creator(follow_up, item)
+        except TaskAlreadyExistsError as error:
+            self.note(str(error))
+
+    def note(self, problem: str) -> None:
+        """Log why a follow-up is not created, and keep it for the error of the run."""
+        self.problems.append(f"when_ignored of {self._named}: {problem}")
+        log.error("%s", self.problems[-1], extra={"task_id": self._task.task_id})
+
+
+def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:
+    return [put for follow_up in follow_ups for put in follow_up.puts]
+
+
+def _split(follow_ups: Sequence[FollowUp]) -> tuple[list[list[FollowUp]], list[FollowUp]]:
+    """Return the transactions that come before the success, and what is created with it: the last ones that fit."""
+    last: list[FollowUp] = []
+    left = list(follow_ups)
+    while left and _fits([left[-1], *last], _MOST_WITH_SUCCESS):
+        last.insert(0, left.pop())
+    first: list[list[FollowUp]] = []
+    for follow_up in left:
+        if first and _fits([*first[-1], follow_up], _MOST_BEFORE):
+            first[-1].append(follow_up)
+        else:
+            first.append([follow_up])
+    return first, last
+
+
+def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
+    """Return whether one transaction can create these."""
+    actions, size = sum(len(each.puts) for each in follow_ups), sum(each.size for each in follow_ups)
+    return actions <= most and size <= _MOST_BYTES
+
+
+def follow_ups_of(lock: Lock[T]) -> FollowUps[T]:
+    """Return what this run creates with its success."""
+    for companion in lock.company:
+        if isinstance(companion, FollowUps):
+            return companion
+    follow_ups = FollowUps(lock.task, lock.step)
+    lock.company.append(follow_ups)
+    return follow_ups
