@@ -17,6 +17,8 @@ from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, 
 
 REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
+INVALID = "ValidationError"
+"""Why DynamoDB cancels a transaction: a value in a write is invalid."""
 _CONFLICT = "TransactionConflict"
 _TEMPORARY = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 

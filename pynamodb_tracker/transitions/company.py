@@ -22,6 +22,9 @@ Action = Mapping[str, Any]
 Reason = Any
 """Why DynamoDB did not apply an action: PynamoDB's CancellationReason, or None for one that it would have applied."""
 
+_MOST_ACTIONS = 100
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
 _TRIES = 6
 """How often a command is tried while its company is refused; a run has until its lock expires."""
 
@@ -86,6 +89,12 @@ def send_together(
     while True:
         built = [(companion, companion.actions()) for companion in company]
         actions = [own, *more, *(action for _, actions in built for action in actions)]
+        if len(actions) > _MOST_ACTIONS:
+            raise ValueError(
+                f"this transaction has {len(actions)} actions, and takes {_MOST_ACTIONS}: 1 on the task itself, "
+                f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for what is created or told with it; commit "
+                "writes of your own before, in ctx.transaction(), or create fewer tasks"
+            )
         unapplied = transact_write(table, actions, lock=lock)
         if unapplied is None:
             return None

@@ -75,7 +75,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
             raise
         # The row has no room for the failure, so only the status is recorded.
         failures, last_error, logged = [], failure.type, False
-        row = send_until_landed(lock, write, code, **times, attempt=lock.attempt, errors=[], last_error=last_error)
+        row = send_until_landed(lock, write, code, **{**values, "errors": [], "last_error": last_error})
     for problem in company.problems if company else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     task.attribute_values.update(row, errors=failures, last_error=last_error)

@@ -17,7 +17,8 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import slept_before
-from pynamodb_tracker.dynamodb.transact_write import Unapplied
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.dynamodb.transact_write import INVALID, Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import (
@@ -58,12 +59,27 @@ def succeed(lock: Lock[T]) -> None:
     """
     changes, sent = _changes_to_send(lock)
     if company := company_of_success(lock):
-        for companion in company:
-            companion.prepare(lock)
-        pending = lock.pending_success = lock.pending_success or PendingSuccess(of_block=False)
-        _succeed_together(lock, pending, (changes, sent), company)
+        try:
+            for companion in company:
+                companion.prepare(lock)
+            pending = lock.pending_success = lock.pending_success or PendingSuccess(of_block=False)
+            _succeed_together(lock, pending, (changes, sent), company)
+        except TransactWriteError as error:
+            if is_invalid(error) or any(reason and reason.code == INVALID for reason in error.cancellation_reasons):
+                raise _invalid_together(lock, error) from error
+            raise
         return
     _note_success(lock, _succeed_alone(lock, changes, sent))
+
+
+def _invalid_together(lock: Lock[T], error: TransactWriteError) -> ValueNotStorableError:
+    """Return the error of a success that DynamoDB refuses because of a value in it, or in what is created with it."""
+    reasons = "; ".join(reason.message for reason in error.cancellation_reasons if reason and reason.message)
+    return ValueNotStorableError(
+        f"DynamoDB refused the success of {lock.step} of {type(lock.task).__name__} {lock.task.task_id!r} because of a "
+        f"value in it, or in what is created with it: {reasons or error.cause_response_message}",
+        task_id=lock.task.task_id,
+    )
 
 
 def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Action]) -> None:
