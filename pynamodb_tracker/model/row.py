@@ -17,11 +17,11 @@ from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
     RowState,
-    Unreadable,
+    ValuesWithUnreadable,
     mark_unreadable,
-    raw_value,
     readable_value,
     unreadable_error,
+    unreadable_in,
 )
 from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import (
@@ -237,6 +237,9 @@ class TaskRow(Model):
 
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 
+_REQUIRED = [name for name, attribute in TaskRow.get_attributes().items() if not attribute.null and name != "data"]
+"""The tracker's attributes that every row has."""
+
 T = TypeVar("T", bound=TaskRow)
 
 
@@ -277,12 +280,11 @@ def check_tracker_attributes(row: T) -> T:
 
     No transition is decided by a row that lacks one of them. It is a TaskFormatError if a later version wrote the row.
     """
-    unreadable: dict[str, Exception] = {}
-    for name, attribute in row.get_attributes().items():
-        value = raw_value(row, name) if name in row.tracker_attributes else ...
-        if isinstance(value, Unreadable):
-            unreadable[name] = value.error
-        elif value is None and not attribute.null:
+    values, unreadable = row.attribute_values, dict[str, Exception]()
+    if isinstance(values, ValuesWithUnreadable):
+        unreadable = {name: error for name, error in unreadable_in(row).items() if name in row.tracker_attributes}
+    for name in _REQUIRED:
+        if name not in values:
             unreadable[name] = ValueError("it is missing")
     if unreadable and has_later_format(row):
         raise later_format_error(row, "read")
