@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_duration, check_flags
+from pynamodb_tracker.arguments import check_duration, check_flags, check_time
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import END
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
@@ -120,6 +121,7 @@ class ExecutionContext(Generic[T_co]):
         /,
         task_id: str,
         *,
+        wait: bool = False,
         due_time: datetime | timedelta | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
@@ -132,11 +134,33 @@ class ExecutionContext(Generic[T_co]):
         `trace`, it gets that of this task. Costs 2 write units per started KB of the new row, and 1 for its index
         entry; with it, the success costs twice its write units. If there are more than 98, the first ones are created
         before the success, while the lock is held. ValueError for another table, or an id that is used twice.
+
+        With `wait`, the next step of this task is due once the new task, and all others created like that, have
+        succeeded at their last step, or were deleted. While one of them is ignored, it waits for a person. At most 97,
+        and none at the last step: ValueError.
         """
+        check_flags(wait=wait)
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._writing("create a follow-up of"):
-            follow_ups_of(self._lock).create(model, task_id, due_time=due_time, trace=trace, **attributes)
+            follow_ups_of(self._lock).create(model, task_id, wait=wait, due_time=due_time, trace=trace, **attributes)
+
+    def wait_until(self, time: datetime) -> None:
+        """Let the next step start at that time even if it still waits for tasks created here.
+
+        It is due earlier once all of them have succeeded; `ctx.task.waits` says then how many have not. Nothing is
+        sent, and nothing changes without a `create(..., wait=True)`. ValueError at the last step.
+        """
+        from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
+
+        lock = self._lock
+        with self._writing("let the next step wait for what was created in"):
+            if lock.statements.codes.succeeded == END:
+                raise ValueError(f"{lock} is the last step, and no step after it can wait")
+            until = check_time("time", time)
+            if until is None:
+                raise TypeError("wait_until takes an aware datetime, not None: without a limit, leave it out")
+            follow_ups_of(lock).wait_until = until
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.

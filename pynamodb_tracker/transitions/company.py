@@ -6,8 +6,9 @@ its company is refused, what that was built from has changed, and it is built ag
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
 from pynamodb.connection.table import TableConnection
 
@@ -29,11 +30,25 @@ _TRIES = 6
 """How often a command is tried while its company is refused; a run has until its lock expires."""
 
 
+class Waiting(NamedTuple):
+    """What the next step of a task is to wait for."""
+
+    children: int
+    """How many tasks are created together with the success; tasks that exist already are counted in the row."""
+    until: datetime | None
+    """When it starts although they have not succeeded; None for never."""
+
+
 class Companion(Protocol):
     """Writes of one kind that an end takes with it."""
 
-    def prepare(self, lock: Any) -> None:
+    def prepare(self, lock: Any) -> None:  # noqa: ARG002 - for those that override it
         """Write what comes before the success of a run, while its lock is held; nothing, unless it is overridden."""
+        return
+
+    def waiting(self) -> Waiting | None:
+        """Return what the next step is to wait for; None for nothing."""
+        return None
 
     def actions(self) -> Sequence[Action]:
         """Return the writes, each on a row of its own, built from rows that are read now, strongly consistent."""
@@ -61,7 +76,7 @@ def send_with_optional(
     """
     if not companion.actions():
         return False
-    unapplied = send_together(table, own, [companion], lock=lock)
+    unapplied = send_together(table, lambda: own, [companion], lock=lock)
     if unapplied is None:
         return True
     if unapplied.refused:
@@ -74,7 +89,7 @@ def send_with_optional(
 
 def send_together(
     table: TableConnection,
-    own: Action,
+    own: Callable[[], Action],
     company: Sequence[Companion],
     *,
     more: Sequence[Action] = (),
@@ -82,13 +97,14 @@ def send_together(
 ) -> Unapplied | None:
     """Send the row's own write with `more` writes and its company; return None once it is applied.
 
+    The own write is built after its company, each time, because it may depend on what that does.
     Otherwise the own write was refused, or one of `more`, or there was no answer. An earlier build that arrives late
     does no harm: whichever is applied first, the own write of the other one is refused.
     """
     unheard, retries = False, 0
     while True:
         built = [(companion, companion.actions()) for companion in company]
-        actions = [own, *more, *(action for _, actions in built for action in actions)]
+        actions = [own(), *more, *(action for _, actions in built for action in actions)]
         if len(actions) > _MOST_ACTIONS:
             raise ValueError(
                 f"this transaction has {len(actions)} actions, and takes {_MOST_ACTIONS}: 1 on the task itself, "

@@ -113,6 +113,39 @@ def has_no_time_to_live() -> Condition:
     return TaskRow.expire_time.does_not_exist()
 
 
+def waits_for_none() -> Condition:
+    """Require that the task waits for no other task."""
+    return TaskRow.waits.does_not_exist()
+
+
+def waits_for_others() -> Condition:
+    """Require that the task waits for other tasks: the last of them makes it due."""
+    return TaskRow.waits.exists()
+
+
+def waits_for_more() -> Condition:
+    """Require that the task waits for more than one task: the count of the last one has to make it due."""
+    return TaskRow.waits > 1
+
+
+def waits_for_one() -> Condition:
+    """Require that the task waits for one task only; none is put or has ended since that was read."""
+    return TaskRow.waits <= 1
+
+
+def same_round(*, has_token: bool) -> Condition:
+    """Require that the task was not started over, or deleted and created again, since it was referred to."""
+    if not has_token:  # of a row from before creations had tokens
+        return TaskRow.round.does_not_exist() & TaskRow.creation.does_not_exist()
+    token = slot(TaskRow.round, "seen_round")
+    return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
+
+
+def status_seen() -> Condition:
+    """Require that the status is the one that was read."""
+    return TaskRow.status == slot(TaskRow.status, "seen_status")
+
+
 def seen() -> Condition:
     """Require that the row is as it was read."""
     return (

@@ -24,6 +24,7 @@ from pynamodb_tracker.model.row import PLAIN_FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.company import send_together
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import clear_orphans
@@ -239,10 +240,21 @@ def deletion(model: type[T], *, held: bool) -> PreparedWrite:
 
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
+    """Delete the row as it was read; a task that another one waits for counts with that."""
     values = {
         **seen_values(row),
         "seen_create_time": clock.stamp(row.create_time),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),
     }
     request = deletion(model, held=held).request(model.tracker.key(row.task_id), values)
-    send(model.tracker.connection(), "DeleteItem", request)
+    table = model.tracker.connection()
+    if readable_value(row, "parent") is None:
+        send(table, "DeleteItem", request)
+        return
+    from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
+
+    own = {"Delete": {"TableName": table.table_name, **request}}
+    if unapplied := send_together(table, lambda: own, [Parent(row)]):
+        if not unapplied.refused:
+            raise unapplied.error
+        raise Refused(repeated=unapplied.unheard)

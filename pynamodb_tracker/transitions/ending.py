@@ -13,9 +13,9 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import FORMAT, TaskRow
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.prepared import fill
+from pynamodb_tracker.transitions.prepared import fill, slot
 
 Part = tuple[Sequence[Condition], Sequence[Action]]
 """Guards, and what they allow."""
@@ -70,9 +70,36 @@ def _starts_over() -> Part:
     return [], actions
 
 
+def _begins_to_wait() -> Part:
+    children: Any = slot(TaskRow.waits, "children")
+    waits = TaskRow.waits.set((TaskRow.waits | 0) + children)
+    return [], [waits, TaskRow.format_version.set(FORMAT)]
+
+
+def _goes_on_waiting() -> Part:
+    return [when.waits_for_others()], []
+
+
+def _until() -> Part:
+    return [], [fill(TaskRow.wait_until, "wait_until")]
+
+
+def _without_limit() -> Part:
+    return [], [TaskRow.wait_until.remove()]
+
+
+def _counted() -> Part:
+    return [], [TaskRow.parent.remove()]
+
+
 PARTS: Mapping[str, Callable[[], Part]] = {
     "nothing asked": _nothing_asked,
     "asked as seen": _asked_as_seen,
     "starts over": _starts_over,
+    "begins to wait": _begins_to_wait,
+    "goes on waiting": _goes_on_waiting,
+    "until": _until,
+    "without limit": _without_limit,
+    "counted": _counted,
 }
 """What a success may consist of, beyond the plain move and the user's changes."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from pynamodb.constants import STRING
+from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.arguments import check_due_time, check_task_id, shown
@@ -21,9 +22,9 @@ from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to, trace_text
-from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason
+from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason, Waiting
 from pynamodb_tracker.transitions.creations import NewTask, new_task
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.progress import commit
@@ -35,6 +36,9 @@ log = logging.getLogger("pynamodb_tracker")
 
 _MOST_WITH_SUCCESS = 98
 """Actions for follow-ups in the transaction of a success; one is the task's own, and one may be its parent's."""
+
+_MOST_WAITING = 97
+"""Of these, for which the next step waits: all of them are created with the success that begins to wait."""
 
 _MOST_BEFORE = 99
 """The same in a transaction before the success, which has a check of the lock in addition."""
@@ -51,10 +55,12 @@ WhenIgnored = Callable[[Any, Callable[..., None]], object]
 class FollowUp:
     """A task to create, with the actions that create it."""
 
-    __slots__ = ("puts", "size", "task")
+    __slots__ = ("puts", "size", "task", "waits")
 
-    def __init__(self, task: NewTask[Any]) -> None:
+    def __init__(self, task: NewTask[Any], *, waits: bool = False) -> None:
         self.task = task
+        self.waits = waits
+        """Whether the next step waits for it."""
         self.puts = task.puts()
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))
 
@@ -67,9 +73,14 @@ class FollowUps(Companion, Generic[T]):
 
     def __init__(self, task: T, step: str) -> None:
         self._task = task
+        self._step = step
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
         self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
+        self._waits = False
+        """Whether the next step was to wait for one of them."""
+        self.wait_until: datetime | None = None
+        """When it starts although one of them has not succeeded."""
         self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
         """Those that are not known to exist, in the order of their creation."""
@@ -80,6 +91,7 @@ class FollowUps(Companion, Generic[T]):
         /,
         task_id: str,
         *,
+        wait: bool = False,
         due_time: datetime | timedelta | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
@@ -89,9 +101,10 @@ class FollowUps(Companion, Generic[T]):
         if trace is None:
             trace = readable_value(self._task, "trace") or {}
         also = {"creator": {STRING: self._creator}, "trace": {STRING: trace_text(trace, self._by)}}
-        follow_up = FollowUp(
-            new_task(model, check_task_id(task_id), None, check_due_time(due_time), attributes, also=also)
-        )
+        if wait:
+            also |= {"parent": {STRING: self._creator}, "v": {NUMBER: str(FORMAT)}}
+        task = new_task(model, check_task_id(task_id), None, check_due_time(due_time), attributes, also=also)
+        follow_up = FollowUp(task, waits=wait)
         if follow_up.size > _MOST_BYTES:
             raise ValueNotStorableError(
                 f"{follow_up} has {follow_up.size:,} bytes, and a follow-up at most {_MOST_BYTES:,}: create it without "
@@ -100,6 +113,9 @@ class FollowUps(Companion, Generic[T]):
                 attribute="data",
                 size=follow_up.size,
             )
+        if wait:
+            self._check_waiting(follow_up)
+            self._waits = True
         self._ids.add((follow_up.task.row.use_case_id, task_id))
         self._left.append(follow_up)
 
@@ -118,6 +134,23 @@ class FollowUps(Companion, Generic[T]):
         if key in self._ids:
             raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up an id of its own")
 
+    def _check_waiting(self, follow_up: FollowUp) -> None:
+        """Refuse a task for which no step can wait, and more of them than can be created with the success."""
+        if self._step == self._task.tracker.steps[-1].step:
+            raise ValueError(f"{self._named} is the last step, and no step after it can wait for {follow_up}")
+        if not _fits([follow_up, *(each for each in self._left if each.waits)], _MOST_WAITING):
+            raise ValueError(
+                f"{self._named} cannot wait for {follow_up}, too: all tasks that it waits for are created with its "
+                f"success, in one transaction, which takes at most {_MOST_WAITING} of them, and {_MOST_BYTES:,} bytes; "
+                "let each of them create some, and wait for these"
+            )
+
+    def waiting(self) -> Waiting | None:
+        """Return how many of those that are not known to exist the next step waits for, and until when."""
+        if not self._waits and self.wait_until is None:
+            return None
+        return Waiting(sum(each.waits for each in self._left), self.wait_until)
+
     def actions(self) -> list[Action]:
         """Return the actions that create what is not known to exist."""
         return _actions(self._left)
@@ -128,7 +161,7 @@ class FollowUps(Companion, Generic[T]):
 
     def prepare(self, lock: Lock[T]) -> None:
         """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
-        first, last = _split(self._left)
+        first, last = _split(sorted(self._left, key=attrgetter("waits")))  # what the next step waits for comes last
         for batch in first:
             while batch:
                 try:
@@ -191,6 +224,9 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
             self._left.clear()
             self.problems.append(f"when_ignored of {self._named} raised {type_of(raised)}, so it creates nothing")
             log.exception("%s", self.problems[-1])
+
+    def _check_waiting(self, follow_up: FollowUp) -> None:
+        raise ValueError(f"{self._named} is ignored, so no step can wait for {follow_up}")
 
     def _check_creator(self, follow_up: FollowUp, item: Item | None) -> None:
         try:

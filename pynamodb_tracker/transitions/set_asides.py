@@ -16,6 +16,7 @@ from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, load, may_expire
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import send_with_optional
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.lock import new_token
@@ -39,12 +40,16 @@ _TRIES = 4
 
 
 def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -> T:
-    """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed."""
+    """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed.
+
+    One that waits for others goes on waiting.
+    """
     codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
+    parked: datetime | None = None
     try:
         for _ in range(_TRIES):
             try:
-                answer = _send_reopen(statements, task_id, token, by, kept=kept)
+                answer = _send_reopen(statements, task_id, token, by, kept=kept, parked=parked)
             except Refused:
                 row = _read(statements, task_id, operation)
             else:
@@ -55,6 +60,8 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
             if row.status not in (codes.failed, codes.ignored):
                 raise refusal(statements, row, operation)
             token = new_token(above=row.lock)
+            wait_until: datetime | None = row.wait_until
+            parked = None if readable_value(row, "waits") is None else wait_until or clock.NEVER
             if row.expire_time is not None:
                 kept = True
                 keep(statements.model, row, token, operation)
@@ -65,20 +72,21 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
 
 
 def _send_reopen(
-    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool
+    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool, parked: datetime | None
 ) -> dict[str, Any]:
     """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
     codes, now = statements.codes, clock.now()
-    values = {"token": token, **statements.moved(codes.pending, task_id, now)}
+    values = {"token": token, **statements.moved(codes.pending, task_id, now, parked)}
+    variant = {"kept": kept, "parked": parked is not None}
     if by is not None:
         entry = Failure(codes.step, 0, now, by, "reopened", "")
         try:
-            write = statements.reopen(kept=kept, recorded=True)
+            write = statements.reopen(recorded=True, **variant)
             return statements.send(write, task_id, entry=for_row([entry], logged=False), **values)
         except PynamoDBConnectionError as refused:
             if not is_invalid(refused):
                 raise
-    return statements.send(statements.reopen(kept=kept, recorded=False), task_id, **values)
+    return statements.send(statements.reopen(recorded=False, **variant), task_id, **values)
 
 
 def ignore(

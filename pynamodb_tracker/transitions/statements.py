@@ -157,16 +157,17 @@ class StepStatements(Generic[T]):
         shape, condition = ("spend_abandoned", expires), when.seen() & when.lock_expired()
         return self._shapes.get(shape) or self._keep(shape, self._set_aside(condition, expires=expires))
 
-    def reopen(self, *, kept: bool, recorded: bool) -> PreparedWrite:
+    def reopen(self, *, kept: bool, recorded: bool, parked: bool = False) -> PreparedWrite:
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
 
-        The next start may have another payload.
+        The next start may have another payload. A task that waits for others is `parked`: it goes on waiting.
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
         """
-        shape = ("reopen", kept, recorded)
+        shape = ("reopen", kept, recorded, parked)
         if write := self._shapes.get(shape):
             return write
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
+        condition &= when.waits_for_others() if parked else when.waits_for_none()
         if not kept:
             condition &= when.has_no_time_to_live()
         condition &= when.known_format()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import NULL, STRING
@@ -98,17 +99,36 @@ def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Act
 
 def company_of_success(lock: Lock[T]) -> list[Companion]:
     """Return what is written together with the success of this run."""
-    return lock.company
+    if "parent" not in lock.task._row_state.stored or lock.statements.codes.succeeded != END:
+        return lock.company
+    from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
+
+    return [*lock.company, Parent(lock.task, lock)]
 
 
 def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | None:
     """Return what the success does to the row beyond the plain move; None for nothing.
 
-    `found` is the row, if a success was refused because somebody has asked for another run meanwhile.
+    `found` is the row, if a success was refused because somebody has asked for another run meanwhile, or because the
+    last task that it waited for has ended.
     """
-    if lock.statements.codes.succeeded != END or found is None:
+    if lock.statements.codes.succeeded != END:
+        if not lock.company:
+            return None
+        from pynamodb_tracker.transitions.joins import waiting  # noqa: PLC0415 - few tasks wait for others
+
+        return waiting(lock, found)
+    has_parent = "parent" in lock.task._row_state.stored
+    if found is None and not has_parent:
         return None
-    return _taking_in(lock, found)
+    if found is None:
+        ending = Ending(END)
+        ending.add("nothing asked")
+    else:
+        ending = _taking_in(lock, found)
+    if has_parent:
+        ending.add("counted", {"parent": None})
+    return ending
 
 
 def _taking_in(lock: Lock[T], found: TaskRow) -> Ending:
@@ -205,16 +225,13 @@ def _succeed_together(
     more: Sequence[Action] = (),
 ) -> None:
     """Send the success in a transaction, with its company and `more` writes of the user's."""
-    changes, sent = success
     found, retries = None, 0
     while not pending.recorded:
         lock.saves += 1
-        ending = ending_of_success(lock, found)
-        own, row = _own_action(lock, sent, ending)
-        pending.sent = SentSuccess(changes, sent, row, ending)
-        unapplied = send_together(lock.statements.table, own, company, more=more, lock=lock)
+        build = partial(_own_action, lock, pending, success, found)
+        unapplied = send_together(lock.statements.table, build, company, more=more, lock=lock)
         if unapplied is None:
-            _end_as_success(lock, pending, pending.sent)
+            _end_as_success(lock, pending, cast("SentSuccess", pending.sent))
         elif unapplied.refused or unapplied.unheard:
             found = _found_after(lock, pending, unapplied)
             if found is not None:
@@ -227,26 +244,33 @@ def _succeed_together(
         retries += 1
 
 
-def _own_action(lock: Lock[T], sent: Changes, ending: Ending | None) -> tuple[Action, dict[str, Any]]:
-    """Return the success as the first action of a transaction, and the attributes of the row after it."""
+def _own_action(lock: Lock[T], pending: PendingSuccess, success: tuple[Changes, Changes], found: T | None) -> Action:
+    """Return the success as the first action of a transaction; `pending` remembers what it does."""
     statements, code, due = lock.statements, lock.statements.codes.succeeded, None
+    changes, sent = success
+    all_sent, ending = sent, ending_of_success(lock, found)
     if ending is not None:
-        sent, code, due = {**sent, **ending.changes}, ending.code, ending.due
-    values = {**user_values(sent), **(ending.values if ending else {}), "saves": str(lock.saves)}
+        all_sent, code, due = {**sent, **ending.changes}, ending.code, ending.due
+    values = {**user_values(all_sent), **(ending.values if ending else {}), "saves": str(lock.saves)}
     slots, row = finish_values(lock, code, attempt=0, due=due, **values)
-    request = statements.commit(sent, ending).request(lock.task.tracker.key(lock.task.task_id), slots)
-    return {"Update": {"TableName": statements.table.table_name, **request}}, row
+    pending.sent = SentSuccess(changes, sent, row, ending)
+    return statements.as_action(statements.commit(all_sent, ending), lock.task.task_id, **slots)
 
 
 def _found_after(lock: Lock[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
-    """Find out what became of a success; return the row if it is to be sent once more, with what was asked for."""
+    """Find out what became of a success; return the row if it is to be sent once more, in another form."""
+    sent = pending.sent
     try:
         row = _decide(lock, pending)
     except LockLostError as error:
         raise error from unapplied.error
     except PynamoDBConnectionError as unknown:
         raise unknown_outcome(unapplied, unknown) from unknown
-    return row if unapplied.refused and row is not None and row.again is not None else None
+    if not unapplied.refused or row is None:
+        return None
+    waited = sent is not None and sent.ending is not None and "goes on waiting" in sent.ending.parts
+    changed = {"again"} & row._row_state.stored.keys() or (waited and "waits" not in row._row_state.stored)
+    return row if changed else None
 
 
 def _wait_for_quiet(lock: Lock[T], retries: int) -> None:

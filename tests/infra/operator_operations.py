@@ -61,6 +61,17 @@ def delete_some(record: Record) -> None:
 
 
 @row("Operator", DELETED)
+def delete_what_another_task_waits_for(record: Record) -> None:
+    Parcel.create("o-10")
+    with Parcel.pack.start("o-10") as ctx:
+        ctx.create(Letter, "o-11", wait=True)
+        ctx.create(Letter, "o-12", wait=True)
+    with record:
+        Letter.delete_task("o-11")
+    assert Parcel.get_task("o-10").waits == 1
+
+
+@row("Operator", DELETED)
 def delete_from_the_terminal(record: Record) -> None:
     Letter.create("o-7", data=LARGE)
     with record:
@@ -70,8 +81,11 @@ def delete_from_the_terminal(record: Record) -> None:
 @row("Operator", "`delete_use_case`")
 def delete_all(record: Record) -> None:
     Letter.create("o-8", data=LARGE)
+    Parcel.create("o-13")
+    with Parcel.pack.start("o-13") as ctx:
+        ctx.create(Letter, "o-14", wait=True)
     with record:
-        assert Letter.delete_use_case().succeeded == ["o-8"]
+        assert sorted(Letter.delete_use_case().succeeded) == ["o-14", "o-8"]
 
 
 @row("Operator", "`pynamodb-tracker load`")

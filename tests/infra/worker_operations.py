@@ -184,6 +184,16 @@ def write_rows_of_its_own_in_a_transaction(record: Record) -> None:
     assert Stock.get("tea").left == 98
 
 
+@row("Worker", RUN)
+def wait_for_another_task(record: Record) -> None:
+    Parcel.create("p-9")
+    with record:
+        with Parcel.pack.start("p-9") as ctx:
+            ctx.create(Letter, "l-9", wait=True)
+        Letter.post.run("l-9", pack)
+    assert Parcel.send.run("p-9", pack) is None
+
+
 @row("Worker", "`create`, `create_many`")
 def create_what_an_event_names(record: Record) -> None:
     with record:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.transitions import StepStatements, deletion
+from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 
 __all__ = ["as_told", "writes_of_ship"]
@@ -57,6 +58,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "spend abandoned": writes.spend_abandoned(),
         "reopen": writes.reopen(kept=False, recorded=False),
         "reopen ended": writes.reopen(kept=True, recorded=False),
+        "reopen waiting": writes.reopen(kept=False, recorded=False, parked=True),
         "release by command": writes.revoke,
         "ignore": writes.ignore(),
         "ignore running": writes.cancel(),
@@ -66,6 +68,8 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "begin anew": writes.merge("anew", _SEEN, {}),
         "delete": deletion(Order, held=False),
         "delete abandoned": deletion(Order, held=True),
+        "count": counted(writes.table),
+        "count last": counted_last(writes.table, parked=True),
     }
 
 

@@ -1,0 +1,477 @@
+"""A step waits for the tasks that its run has created: each counts once, and the last one makes the next step due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    ExecutionContext,
+    GiveUp,
+    Step,
+    Task,
+    TaskAlreadyExistsError,
+    TaskIgnoredError,
+    TaskNotReadyError,
+    UseCase,
+)
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.network import Network, before, passing, unheard, unreached
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.workers import Broken, die, fail, succeed
+
+pytestmark = pytest.mark.usefixtures("table")
+
+MONTH = timedelta(days=30)
+HOUR = timedelta(hours=1)
+
+
+class ReportTask(Task):
+    """The table."""
+
+    class Meta:
+        """Its name and its endpoint are those of the engine, while a test runs."""
+
+        table_name = "reports"
+        region = "us-east-1"
+
+
+class Report(ReportTask):
+    """Waits for its parts."""
+
+    use_case_id = UseCase("report")
+
+    split, collect, send = Step(10), Step(20), Step(30)
+
+
+class Part(ReportTask):
+    """Is waited for; its tasks are kept for a month once they have ended."""
+
+    use_case_id = UseCase("part", keep_for=MONTH, keep_ignored_for=MONTH)
+
+    read, check = Step(10, max_attempts=1), Step(20, max_attempts=2)
+
+
+TABLES = [ReportTask]
+
+
+def split(task_id: str = "r", *, parts: int = 2, until: datetime | None = None, **options: Any) -> None:
+    """Run the step that creates the parts for which the next one waits."""
+    with Report.split.start(task_id, **options) as ctx:
+        for number in range(parts):
+            ctx.create(Part, f"{task_id}/{number}", wait=True)
+        if until is not None:
+            ctx.wait_until(until)
+
+
+def finish(*part_ids: str) -> None:
+    """Run both steps of these parts."""
+    succeed(Part.read, *part_ids)
+    succeed(Part.check, *part_ids)
+
+
+def waits() -> int | None:
+    """Return how many tasks the report waits for; it says so in words, too."""
+    report = Report.get_task("r")
+    assert report.waits_for == (report.waits and ("1 task" if report.waits == 1 else f"{report.waits} tasks"))
+    return report.waits
+
+
+def is_due() -> bool:
+    return list(Report.collect.due_ids()) == ["r"]
+
+
+def unheard_once(network: Network) -> None:
+    """Carry the next transaction out, but do not answer it."""
+    once = unheard("TransactWriteItems")
+
+    def rule(operation: str, request: Any, send: Any) -> Any:
+        if operation == "TransactWriteItems":
+            network.rule = passing
+        return once(operation, request, send)
+
+    network.rule = rule
+
+
+@pytest.fixture
+def report(table: type[Task]) -> None:  # noqa: ARG001 - it is to be there
+    """Create the report, and run the step that creates its two parts."""
+    Report.create("r")
+    split()
+
+
+@pytest.mark.usefixtures("report")
+def test_the_next_step_is_due_once_the_last_child_has_succeeded_at_its_last_step() -> None:
+    assert (waits(), is_due()) == (2, False)
+    finish("r/1")
+    succeed(Part.read, "r/0")
+    assert (waits(), is_due()) == (1, False)
+    succeed(Part.check, "r/0")
+    assert (waits(), is_due()) == (None, True)
+    assert Report.collect.run("r", lambda _: [part.task_id for part in Part.get_many(["r/0", "r/1"])]) == [
+        "r/0",
+        "r/1",
+    ]
+    assert Report.get_task("r").state == Report.send.pending
+
+
+@pytest.mark.usefixtures("report")
+def test_a_refused_start_says_how_many_tasks_it_waits_for(clock: StoppedClock) -> None:
+    with pytest.raises(TaskNotReadyError, match=r"'r': it is collect pending, and waits for 2 tasks; the end"):
+        Report.collect.run("r", print)
+    Report.create("later")
+    split("later", until=clock.now() + HOUR)
+    with pytest.raises(TaskNotReadyError, match=r"waits for 2 tasks, or until \S+ \S+;"):
+        Report.collect.run("later", print)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_parent_that_waits_is_not_looked_at(clock: StoppedClock) -> None:
+    clock.advance(timedelta(days=365))
+    assert not is_due()
+    assert Report.collect.run_all(print).succeeded == []
+    assert stored(Report, "r")["v"] == stored(Part, "r/0")["v"] == {"N": "2"}
+
+
+def test_without_children_the_next_step_is_due_at_once(clock: StoppedClock) -> None:
+    Report.create("r")
+    split(parts=0, until=clock.now() + HOUR)
+    assert (waits(), is_due()) == (None, True)
+
+
+def test_a_step_starts_at_the_latest_at_the_time_until_which_it_waits(clock: StoppedClock) -> None:
+    Report.create("r")
+    split(until=clock.now() + HOUR)
+    finish("r/0")
+    assert not is_due()
+    clock.advance(HOUR)
+    with Report.collect.start("r") as ctx:
+        assert ctx.task.waits == 1
+        before = stored(Report, "r")
+        finish("r/1")
+        after = stored(Report, "r")
+    assert {name for name in before if before[name] != after.get(name)} == {"waits", "wait_until"}
+    assert Report.get_task("r").state == Report.send.pending
+
+
+def test_the_last_child_makes_the_next_step_due_before_the_time_until_which_it_waits(clock: StoppedClock) -> None:
+    Report.create("r")
+    split(until=clock.now() + HOUR)
+    clock.advance(timedelta(minutes=1))
+    finish("r/0", "r/1")
+    report = Report.get_task("r")
+    assert (report.waits, report.wait_until, report.due_time) == (None, None, clock.now())
+
+
+def test_after_that_time_later_steps_wait_for_no_child(clock: StoppedClock) -> None:
+    Report.create("r")
+    split(until=clock.now() + HOUR)
+    clock.advance(HOUR)
+    succeed(Report.collect, "r")
+    assert list(Report.send.due_ids()) == ["r"]
+    succeed(Report.send, "r")
+    finish("r/0", "r/1")
+    assert (Report.get_task("r").state, Report.get_task("r").waits) == (Report.send.succeeded, None)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_that_is_ignored_keeps_its_parent_waiting_until_it_is_reopened() -> None:
+    finish("r/1")
+    fail(Part.read, "r/0")
+    assert Part.get_task("r/0").state == Part.read.ignored
+    assert waits() == 1
+    Part.read.reopen("r/0")
+    finish("r/0")
+    assert is_due()
+
+
+def ignored_by_a_person() -> None:
+    Part.read.ignore("r/0", reason="cancelled")
+
+
+def ignored_by_its_run() -> None:
+    fail(Part.read, "r/0", GiveUp("no use"))
+
+
+def ignored_by_a_worker(clock: StoppedClock) -> None:
+    die(Part.read, "r/0")
+    clock.advance(HOUR)
+    with pytest.raises(TaskIgnoredError):
+        Part.read.run("r/0", print)
+
+
+@pytest.mark.usefixtures("report")
+@pytest.mark.parametrize("ignored", [ignored_by_a_person, ignored_by_its_run, ignored_by_a_worker])
+def test_a_child_that_is_ignored_gets_no_time_to_live(ignored: Callable[..., None], clock: StoppedClock) -> None:
+    ignored(*([clock] if ignored is ignored_by_a_worker else []))
+    assert Part.get_task("r/0").state == Part.read.ignored
+    assert Part.get_task("r/0").expire_time is None
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_that_has_counted_gets_a_time_to_live() -> None:
+    finish("r/0")
+    part = Part.get_task("r/0")
+    assert part.expire_time is not None
+    assert part.parent is None
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_counts_once_whatever_is_run_again() -> None:
+    finish("r/0")
+    with recorded(ReportTask) as requests:
+        Part.check.run("r/0", print, also_from=[Part.check.succeeded])
+    assert {request.operation for request in requests} == {"UpdateItem", "GetItem", "Query"}
+    assert waits() == 1
+
+
+@pytest.mark.usefixtures("report")
+def test_the_end_of_a_child_is_one_read_and_one_transaction_of_two_writes() -> None:
+    succeed(Part.read, "r/0")
+    run = Part.check.start("r/0")
+    run.__enter__()
+    with recorded(ReportTask) as requests:
+        run.__exit__(None, None, None)
+    (read, together, off_row) = requests
+    assert (read.operation, off_row.operation) == ("GetItem", "Query")  # which the time to live of its data needs
+    assert [list(action) for action in together.body["TransactItems"]] == [["Update"], ["Update"]]
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_that_is_deleted_counts() -> None:
+    Part.delete_task("r/0")
+    assert waits() == 1
+    Part.get_task("r/1").delete()
+    assert (waits(), is_due()) == (None, True)
+
+
+@pytest.mark.usefixtures("report")
+def test_children_that_have_ended_do_not_count_when_they_are_deleted() -> None:
+    finish("r/0")
+    Part.delete_task("r/0")
+    assert waits() == 1
+
+
+@pytest.mark.usefixtures("report")
+def test_deleting_a_use_case_counts_its_children() -> None:
+    assert len(Part.delete_use_case().succeeded) == 2
+    assert is_due()
+
+
+@pytest.mark.usefixtures("report")
+@pytest.mark.parametrize("operation", [Part.delete_task, finish], ids=["deleted", "succeeded"])
+def test_a_child_whose_end_got_no_answer_counts_once(operation: Callable[[str], None], network: Network) -> None:
+    unheard_once(network)
+    operation("r/0")
+    assert waits() == 1
+
+
+@pytest.mark.usefixtures("report")
+def test_the_last_two_children_at_once_make_the_next_step_due(network: Network) -> None:
+    before(network, "TransactWriteItems", lambda: finish("r/1"))
+    finish("r/0")
+    assert (waits(), is_due()) == (None, True)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_whose_parent_is_gone_succeeds(network: Network) -> None:
+    before(network, "TransactWriteItems", lambda: Report.delete_task("r"))
+    finish("r/0", "r/1")
+    assert [part.state for part in Part.get_many(["r/0", "r/1"])] == [Part.check.succeeded] * 2
+    assert Report.get_many(["r"]) == []
+
+
+def live_again() -> None:
+    """Delete the report, create it again, and let it wait for another part."""
+    Report.delete_task("r")
+    Report.create("r")
+    with Report.split.start("r") as ctx:
+        ctx.create(Part, "r/of its next life", wait=True)
+
+
+@pytest.mark.usefixtures("report")
+@pytest.mark.parametrize("end", [finish, Part.delete_task], ids=["succeeded", "deleted"])
+def test_a_child_does_not_count_for_a_later_life_of_its_parent(end: Callable[[str], None], network: Network) -> None:
+    finish("r/1")
+    before(network, "TransactWriteItems", live_again)
+    end("r/0")
+    assert (waits(), is_due()) == (1, False)
+
+
+def start_over() -> None:
+    """Bring the report to its end, and run it from there once more, with another part."""
+    for step in (Report.collect, Report.send):
+        succeed(step, "r")
+    with Report.split.start("r", also_from=[Report.send.succeeded]) as ctx:
+        ctx.create(Part, "r/of its next round", wait=True)
+
+
+def test_a_child_does_not_count_for_a_later_round_of_its_parent(clock: StoppedClock, network: Network) -> None:
+    Report.create("r")
+    split(parts=1, until=clock.now())
+    before(network, "TransactWriteItems", start_over)
+    finish("r/0")
+    assert (waits(), is_due()) == (1, False)
+
+
+def test_a_later_round_does_not_take_children_of_an_earlier_one_for_its_own() -> None:
+    Report.create("r")
+    split()
+    finish("r/0", "r/1")
+    for step in (Report.collect, Report.send):
+        succeed(step, "r")
+    with pytest.raises(TaskAlreadyExistsError, match="r/0"):
+        split(also_from=[Report.send.succeeded])
+    report = Report.get_task("r")
+    assert (report.state, report.waits) == (Report.split.failed, None)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_step_that_runs_again_in_its_round_waits_for_the_children_that_are_left() -> None:
+    finish("r/0")
+    Report.collect.ignore("r", reason="again")
+    split(parts=3, also_from=[Report.collect.ignored])
+    assert (waits(), is_due()) == (2, False)
+    finish("r/1", "r/2")
+    assert is_due()
+
+
+@pytest.mark.usefixtures("report")
+def test_a_step_that_runs_again_after_its_children_have_succeeded_does_not_wait() -> None:
+    finish("r/0", "r/1")
+    Report.collect.ignore("r", reason="again")
+    split(also_from=[Report.collect.ignored])
+    assert (waits(), is_due()) == (None, True)
+
+
+@pytest.mark.usefixtures("report")
+def test_the_last_child_may_succeed_while_the_step_that_created_it_succeeds_again(network: Network) -> None:
+    finish("r/0")
+    Report.collect.ignore("r", reason="again")
+    act = lambda: before(network, "TransactWriteItems", lambda: finish("r/1"))  # noqa: E731 - the second one finds it there
+    before(network, "TransactWriteItems", act)
+    split(also_from=[Report.collect.ignored])
+    assert (waits(), is_due()) == (None, True)
+
+
+@pytest.mark.usefixtures("report")
+def test_a_parent_that_is_reopened_goes_on_waiting() -> None:
+    Report.collect.ignore("r", reason="not now")
+    assert Report.get_task("r").waits_for is None
+    assert Report.collect.reopen("r", by="ann").waits_for == "2 tasks"
+    finish("r/0", "r/1")
+    assert is_due()
+
+
+def test_a_parent_that_is_reopened_starts_at_the_time_until_which_it_waits(clock: StoppedClock) -> None:
+    Report.create("r")
+    split(until=clock.now() + HOUR)
+    Report.collect.ignore("r", reason="not now")
+    assert Report.collect.reopen("r").due_time == clock.now() + HOUR
+    clock.advance(HOUR)
+    fail(Report.collect, "r")
+    assert Report.collect.reopen("r").due_time == clock.now()
+
+
+@pytest.mark.usefixtures("report")
+def test_a_parent_that_is_ignored_when_its_last_child_succeeds_is_due_once_it_is_reopened() -> None:
+    Report.collect.ignore("r", reason="not now")
+    finish("r/0", "r/1")
+    report = Report.get_task("r")
+    assert (report.state, report.waits) == (Report.collect.ignored, None)
+    Report.collect.reopen("r")
+    assert is_due()
+
+
+@pytest.mark.usefixtures("report")
+@pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
+def test_the_last_child_may_succeed_while_its_parent_is_reopened(network: Network, *, done: bool) -> None:
+    finish("r/0")
+    Report.collect.ignore("r", reason="not now")
+    if done:
+        before(network, "TransactWriteItems", lambda: Report.collect.reopen("r"))
+        finish("r/1")
+    else:
+        later = lambda: before(network, "UpdateItem", lambda: finish("r/1"))  # noqa: E731 - before the second one
+        before(network, "UpdateItem", later)
+        Report.collect.reopen("r")
+    assert (waits(), is_due()) == (None, True)
+
+
+def test_the_success_that_begins_to_wait_counts_its_children_once_if_its_answer_gets_lost(network: Network) -> None:
+    Report.create("r")
+    with Report.split.start("r") as ctx:
+        ctx.create(Part, "r/0", wait=True)
+        unheard_once(network)
+    assert (waits(), Part.get_task("r/0").state) == (1, Part.read.pending)
+
+
+def test_a_failed_attempt_waits_for_nothing() -> None:
+    Report.create("r")
+
+    def create_and_fail(ctx: ExecutionContext[Report]) -> None:
+        ctx.create(Part, "r/0", wait=True)
+        raise Broken
+
+    with pytest.raises(Broken):
+        Report.split.run("r", create_and_fail)
+    assert (Report.get_task("r").waits, Part.get_many(["r/0"])) == (None, [])
+
+
+def test_the_own_transaction_of_a_block_counts_for_the_parent_and_waits_for_children() -> None:
+    Report.create("r")
+    with Report.split.start("r") as ctx:
+        ctx.create(Part, "r/0", wait=True)
+        with ctx.transaction(succeed=True):
+            pass
+    assert waits() == 1
+    succeed(Part.read, "r/0")
+    with Part.check.start("r/0") as ctx, ctx.transaction(succeed=True):
+        pass
+    assert is_due()
+
+
+def test_a_child_may_wait_for_children_of_its_own() -> None:
+    Report.create("r")
+    split(parts=1)
+    with Part.read.start("r/0") as ctx:
+        ctx.create(Part, "r/0/0", wait=True)
+    finish("r/0/0")
+    assert waits() == 1
+    succeed(Part.check, "r/0")
+    assert is_due()
+
+
+def test_the_last_step_cannot_wait() -> None:
+    Report.create("r", state=Report.send.pending)
+    with Report.send.start("r") as ctx, unreached():
+        with pytest.raises(ValueError, match=r"is the last step"):
+            ctx.create(Part, "r/0", wait=True)
+        with pytest.raises(ValueError, match=r"is the last step"):
+            ctx.wait_until(datetime.max.replace(tzinfo=UTC))
+    assert Report.get_task("r").state == Report.send.succeeded
+
+
+def test_a_step_waits_for_at_most_97_children() -> None:
+    Report.create("r")
+    with Report.split.start("r") as ctx:
+        for number in range(97):
+            ctx.create(Part, f"r/{number}", wait=True)
+        with unreached(), pytest.raises(ValueError, match="at most 97"):
+            ctx.create(Part, "r/97", wait=True)
+    assert waits() == 97
+
+
+def test_a_child_is_counted_by_a_program_that_does_not_declare_its_parent() -> None:
+    Report.create("r")
+    split(parts=1)
+    known = ReportTask.tracker.table.use_cases.pop("report")
+    try:
+        finish("r/0")
+    finally:
+        ReportTask.tracker.table.use_cases["report"] = known
+    assert is_due()
