@@ -57,6 +57,16 @@ def moment(text: str) -> datetime:
         ) from None
 
 
+def later(text: str) -> datetime:
+    """Return the time after a duration, or the time itself; one without a zone is in UTC."""
+    if not _DURATION.fullmatch(text):
+        return moment(text)
+    try:
+        return clock.now() + duration(text)
+    except OverflowError:
+        raise typer.BadParameter(f"in {text!r} is too far in the future") from None
+
+
 def rate(text: str) -> float:
     """Return a rate in starts per second."""
     found = _RATE.fullmatch(text)

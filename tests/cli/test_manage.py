@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 import typer
 
 from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import run
 from tests.cli.shop import Order
 
@@ -40,6 +43,34 @@ def test_tasks_are_ignored_for_a_reason() -> None:
     ended = run("ignore", "pay", "o-1", "--reason", "cancelled by phone")
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
     assert Order.get_task("o-1").errors[-1].message == "cancelled by phone"
+
+
+def test_a_task_is_created_for_later(store: StoppedClock) -> None:
+    assert run("create", "o-1", "--due", "30m").code == 0
+    assert Order.get_task("o-1").due_time == store.now() + timedelta(minutes=30)
+    assert run("create", "o-2", "--due", "30m", "due_time=2026-01-31").err.startswith("due_time is given twice")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "told"),
+    [
+        (lambda: None, "o-1: pay.pending"),
+        (lambda: Order.create("o-1"), "o-1: pay.pending; it waits already, with the attributes that it has"),
+        (
+            lambda: Order.create("o-1", state=Order.ship.pending),
+            "o-1: ship.pending; it runs once more after its success",
+        ),
+        (
+            lambda: Order.create("o-1", state=Order.ship.succeeded),
+            "o-1: pay.pending; it had succeeded, and begins anew",
+        ),
+    ],
+    ids=["created", "merged", "again", "anew"],
+)
+def test_a_task_that_exists_is_asked_for_again(prepare: Callable[[], object], told: str) -> None:
+    prepare()
+    ended = run("create", "o-1", "amount=5", "--merge")
+    assert (ended.code, ended.out, ended.err) == (0, f"{told}\n", "")
 
 
 def test_a_running_task_is_ignored_only_if_asked_for() -> None:

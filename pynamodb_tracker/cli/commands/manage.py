@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,14 @@ from pynamodb_tracker.task.task import Task
 _NAMED = 5
 """Tasks that a question names."""
 
+_HOW = {
+    "created": "",
+    "merged": "; it waits already, with the attributes that it has",
+    "again": "; it runs once more after its success",
+    "anew": "; it had succeeded, and begins anew",
+}
+"""What `--merge` did, after the state of the task."""
+
 By = Annotated[
     str,
     typer.Option(
@@ -50,18 +59,25 @@ def create(
         ),
     ] = None,
     *,
+    due: Annotated[
+        datetime | None,
+        typer.Option(parser=opt.later, metavar="TIME", help="Not before then: 30m, 12h, 2026-01-31T12:00."),
+    ] = None,
+    merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
     """Create a task with these attributes, each as the class declares it, as in amount=4200 or data='{"a": 1}'.
 
     state=ship.pending creates it in another state than pending of the first step, due_time=2026-01-31T12:00 makes it
-    due later.
+    due later, as --due does.
 
-    Exits with 1 if the task exists.
+    Exits with 1 if the task exists. With --merge, such a task gets ready to run: one that waits at its first step keeps
+    its attributes, and is due earlier if asked for; one that runs, runs again after its success, with these attributes;
+    one that has succeeded begins anew with them.
     """
     with use_case(name, use_case_name) as model:
-        given = {"task_id": task_id}
+        given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:
@@ -69,10 +85,15 @@ def create(
                 raise CannotRunError(f"{what}: write each as NAME=VALUE, as in amount=4200")
             given[key] = text
         try:
-            task = model.create(**LineReader(model, Format.CSV, None).arguments(given))
+            arguments = LineReader(model, Format.CSV, None).arguments(given)
+            if merge:
+                merged = model.create_or_merge(**arguments)
+                task, how = merged.task, _HOW[merged.how]
+            else:
+                task, how = model.create(**arguments), ""
         except (TypeError, ValueError) as error:
             raise CannotRunError(str(error)) from None
-        say(f"{escaped(task.task_id)}: {name_of(task.state)}")
+        say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
 def reopen(targets: opt.Targets, *, by: By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
