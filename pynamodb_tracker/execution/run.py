@@ -207,7 +207,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self._record(lock, transitions.succeed)
         except _IMPOSSIBLE as impossible:  # the only thing that turns finished work into a failure
             self._fail(lock, impossible)
-            raise
+            if lock.pending_success is None or not lock.pending_success.recorded:  # by an earlier try, as it turned out
+                raise
         if lock.interrupt is not None:
             raise lock.interrupt
         return False

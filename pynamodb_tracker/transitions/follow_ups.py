@@ -84,6 +84,8 @@ class FollowUps(Companion, Generic[T]):
         self._ids: set[tuple[str, str]] = set()
         self._left: list[FollowUp] = []
         """Those that are not known to exist, in the order of their creation."""
+        self._closed = False
+        """Whether it is too late to add one."""
 
     def create(
         self,
@@ -120,6 +122,10 @@ class FollowUps(Companion, Generic[T]):
         self._left.append(follow_up)
 
     def _check(self, model: object, task_id: str) -> None:
+        if self._closed:
+            raise RuntimeError(
+                f"create was called after when_ignored of {self._named} had returned: nothing is created"
+            )
         if not (isinstance(model, type) and issubclass(model, TaskRow) and model._bound_steps):
             raise TypeError(f"create takes a use case and a task id, not {shown(model)}: write create(Invoice, ...)")
         name, of = model.__name__, self._task.tracker
@@ -224,6 +230,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
             self._left.clear()
             self.problems.append(f"when_ignored of {self._named} raised {type_of(raised)}, so it creates nothing")
             log.exception("%s", self.problems[-1])
+        self._closed = True
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
         raise ValueError(f"{self._named} is ignored, so no step can wait for {follow_up}")

@@ -251,33 +251,47 @@ class Died(BaseException):
     """The process ends."""
 
 
-@pytest.mark.usefixtures("small_transactions")
-def test_follow_ups_of_a_worker_that_died_between_two_transactions_are_created_once(
-    clock: StoppedClock, network: Network
-) -> None:
+def dying(number: int, *, after: bool) -> Callable[[str, Request, Callable[[], Answer]], Answer]:
+    """Let the process end at its transaction of that number, before it is sent or after it was applied."""
     sent: list[str] = []
 
-    def die(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+    def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
         sent.append(operation)
-        if "TransactWriteItems" in sent[:-1]:
-            raise Died
-        return send()
+        if len(sent) < number:
+            return send()
+        if after and len(sent) == number:
+            send()
+        raise Died
 
-    Order.create("o-1")
-    run = PAY.start("o-1")
-    create_many(run.__enter__(), 7)
-    network.rule = die
-    with pytest.raises(Died):
-        run.__exit__(None, None, None)
-    network.rule = passing
-    before = {bill.task_id: bill.creation for bill in Bill.send.pending.query()}
-    clock.advance(timedelta(hours=1))
-    with recorded() as requests, PAY.start("o-1") as ctx:
-        create_many(ctx, 7)
-    after = {bill.task_id: bill.creation for bill in Bill.send.pending.query()}
-    assert (len(before), len(after), ctx.attempt) == (3, 7, 2)
-    assert before.items() <= after.items()
-    assert requests.operations == ["UpdateItem", *["TransactWriteItems"] * 3]  # the first finds that all of it exists
+    return rule
+
+
+@pytest.mark.usefixtures("small_transactions")
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_wherever_a_worker_dies_each_follow_up_is_created_once(
+    clock: StoppedClock, network: Network, after: Any
+) -> None:
+    for number in (1, 2, 3):
+        task_id = f"o-{number}"
+        Order.create(task_id)
+        run = PAY.start(task_id)
+        create_many(run.__enter__(), 7)
+        network.rule = dying(number, after=after)
+        with pytest.raises(Died):
+            run.__exit__(None, None, None)
+        network.rule = passing
+        before = {bill.task_id: bill.creation for bill in Bill.send.pending.query()}
+        died_with = number if after else number - 1
+        assert len(before) == [0, 3, 5, 7][died_with]
+        if died_with < 3:
+            clock.advance(timedelta(hours=1))
+            with PAY.start(task_id) as ctx:
+                create_many(ctx, 7)
+        assert Order.get_task(task_id).state == SHIP.pending
+        made = {bill.task_id: bill.creation for bill in Bill.send.pending.query()}
+        assert (len(made), before.items() <= made.items()) == (7, True)
+        for bill in made:
+            Bill.delete_task(bill)
 
 
 @pytest.mark.usefixtures("small_transactions")

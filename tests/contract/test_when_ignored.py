@@ -44,7 +44,11 @@ def alert(task: Any, create: Callable[..., None]) -> None:
     )
 
 
+KEPT: list[Callable[..., None]] = []
+
+
 def careless(_task: Any, create: Callable[..., None]) -> None:
+    KEPT.append(create)
     create(Alert, "alert", reason="", state_of="", kinds=[])
     raise Broken
 
@@ -169,6 +173,8 @@ def test_a_function_that_raises_creates_nothing_and_is_noted_on_the_error(caplog
     assert (Flight.get_task("f-1").state, list(Alert.send.pending.query())) == (Flight.land.ignored, [])
     assert "when_ignored of land of Flight 'f-1' raised Broken, so it creates nothing" in caplog.text
     assert any("raised Broken" in note for note in given_up.value.__notes__)
+    with pytest.raises(RuntimeError, match="after when_ignored of land of Flight 'f-1' had returned"):
+        KEPT.pop()(Alert, "late", reason="", state_of="", kinds=[])
 
 
 def give_up(_ctx: object) -> None:

@@ -8,7 +8,7 @@ from pynamodb_tracker import TaskNotFoundError
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, refuse
+from tests.infra.shop import LETTERS, Freight, Letter, Parcel, ShopTask, refuse
 from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
 from tests.support.rows import client
 from tests.support.workers import die
@@ -29,6 +29,14 @@ def set_aside_and_reopen(record: Record) -> None:
         Letter.post.reopen("o-2")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
+
+
+@row("Operator", MOVED)
+def set_aside_what_creates_a_task_then(record: Record) -> None:
+    Freight.create("o-7")
+    with record:
+        Freight.haul.ignore("o-7", reason="cancelled")
+    assert Letter.get_task("o-7").state == Letter.post.pending
 
 
 @row("Operator", MOVED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from pynamodb.models import Model
 
 from pynamodb_tracker import Step, Task, UseCase
 
-__all__ = ["LETTERS", "Letter", "Parcel", "ShopTask", "Stock", "pack", "refuse"]
+__all__ = ["LETTERS", "Freight", "Letter", "Parcel", "ShopTask", "Stock", "pack", "refuse"]
 
 LETTERS = "tests.infra.shop:Letter"
 """The class that commands are given."""
@@ -43,6 +44,19 @@ class Letter(ShopTask):
     use_case_id = UseCase("letter", status_shards=2)
 
     post = Step(10)
+
+
+def tell(task: Any, create: Callable[..., None]) -> None:
+    """Have a letter written about freight that is ignored."""
+    create(Letter, task.task_id)
+
+
+class Freight(ShopTask):
+    """Creates tasks with its end."""
+
+    use_case_id = UseCase("freight")
+
+    haul = Step(10, when_ignored=tell)
 
 
 class Stock(Model):

@@ -12,6 +12,7 @@ from pynamodb.transactions import TransactWrite
 
 from pynamodb_tracker import (
     ExecutionContext,
+    GiveUp,
     TaskAlreadyExistsError,
     TaskAlreadySucceededError,
     TaskIgnoredError,
@@ -24,7 +25,7 @@ from pynamodb_tracker.testing import stopped_clock
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Letter, Parcel, ShopTask, Stock, pack, refuse
+from tests.infra.shop import LETTERS, Freight, Letter, Parcel, ShopTask, Stock, pack, refuse
 from tests.support.network import error
 from tests.support.rows import client
 from tests.support.through import Dispatch, through
@@ -111,6 +112,22 @@ def run_what_is_due(record: Record) -> None:
         assert len(Parcel.pack.run_all(pack).succeeded) == 3
         Worker({Parcel.send: pack}).run(until_idle=True)
     assert Parcel.get_task("due-0").state == Parcel.send.succeeded
+
+
+@row("Worker", RUN)
+def create_tasks_with_its_end(record: Record) -> None:
+    Freight.create_many(["f-1", "f-2"])
+    with record:
+        with Freight.haul.start("f-1") as ctx:
+            for number in range(99):
+                ctx.create(Parcel, f"f-1/{number}")
+        with pytest.raises(GiveUp):
+            Freight.haul.run("f-2", give_up)
+    assert Letter.get_task("f-2").state == Letter.post.pending
+
+
+def give_up(_ctx: object) -> None:
+    raise GiveUp
 
 
 @row("Worker", RUN)

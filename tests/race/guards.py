@@ -13,6 +13,7 @@ from pynamodb.expressions.update import RemoveAction
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import (
     Lock,
@@ -26,9 +27,11 @@ from pynamodb_tracker.transitions import (
     statements,
     success,
 )
+from pynamodb_tracker.transitions.follow_ups import FollowUps
 from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
+from tests.race import traces_of_follow_ups as follow_ups
 from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_runs as runs
@@ -210,6 +213,27 @@ def trust_the_row(patch: Patch) -> None:
     patch.setattr(conditions, "lock_seen", always)
 
 
+def create_whatever_is_there(patch: Patch) -> None:
+    """Put follow-ups without looking whether they exist."""
+    original = creations.NewTask.puts
+
+    def puts(self: Any) -> Any:
+        first, *chunks = original(self)
+        return [{"Put": {name: first["Put"][name] for name in ("TableName", "Item")}}, *chunks]
+
+    patch.setattr(creations.NewTask, "puts", puts)
+
+
+def trust_any_follow_up(patch: Patch) -> None:
+    """Treat any task that exists as created by this one."""
+    patch.setattr(FollowUps, "_check_creator", lambda *_: None)
+
+
+def one_round(patch: Patch) -> None:
+    """Refer to a task without its round."""
+    patch.setattr(references, "round_of", lambda _: "")
+
+
 GUARDS = [
     Guard("due", runs.taken_early, without("due", "claim")),
     Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
@@ -294,4 +318,9 @@ GUARDS = [
     Guard("MERGE the due time as seen", merges.put_off_by_an_old_reading, without("due_as_seen", "merge")),
     Guard("token on MERGE", merges.begun_anew_with_an_old_token, without("later_token", "merge")),
     Guard("format on MERGE", merges.asked_of_a_later_version, without("known_format", "merge")),
+    Guard("FOLLOW-UP that is not there", follow_ups.created_over_one_that_ran, create_whatever_is_there),
+    Guard("FOLLOW-UP of my own", follow_ups.taken_for_a_follow_up, trust_any_follow_up),
+    Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
+    Guard("MINE before the success", follow_ups.created_without_the_lock, without("mine", "check")),
+    Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
 ]

@@ -54,7 +54,7 @@ class Order(AppTask):
         "order", status_shards=4, read_shards=8, keep_for=timedelta(days=90), keep_ignored_for=timedelta(days=365)
     )
 
-    confirm_payment = Step(10)
+    confirm_payment = Step(10, when_ignored=lambda task, create: create(Refund, task.task_id))
     ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda n: timedelta(minutes=n))
     deliver = Step(30, give_up_on=(AddressUnknownError,), also_from=(confirm_payment.failed, ship.ignored))
 
@@ -88,6 +88,8 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     ctx.task.amont = 1  # type: ignore[attr-defined]
     ctx.extend_lock()
     ctx.save()
+    ctx.create(Refund, "r-1", due_time=timedelta(days=1), trace={"traceparent": "00"}, model="x")
+    ctx.create("refund", "r-1")  # type: ignore[arg-type]
     return 1
 
 
