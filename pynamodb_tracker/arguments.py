@@ -50,14 +50,14 @@ def check_time(name: str, time: object) -> datetime | None:
         raise ValueError(f"{name}={time!r} is outside of the years of datetime in UTC") from None
 
 
-def check_due_time(due_time: object) -> datetime | timedelta | None:
+def check_due_time(due_time: object, name: str = "due_time") -> datetime | timedelta | None:
     """Return when a task is due: an aware time, a duration from now, or None."""
     if due_time is None or isinstance(due_time, datetime):
-        return check_time("due_time", due_time)
+        return check_time(name, due_time)
     if not isinstance(due_time, timedelta):
-        raise TypeError(f"due_time must be an aware datetime, not {shown(due_time)}, or a timedelta from now")
+        raise TypeError(f"{name} must be an aware datetime, not {shown(due_time)}, or a timedelta from now")
     if not timedelta(0) <= due_time <= LONGEST:
-        raise ValueError(f"due_time must be from zero to {LONGEST.days} days from now, not {due_time!r}")
+        raise ValueError(f"{name} must be from zero to {LONGEST.days} days from now, not {due_time!r}")
     return due_time
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_duration, check_flags, check_time
+from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
@@ -145,8 +145,8 @@ class ExecutionContext(Generic[T_co]):
         with self._writing("create a follow-up of"):
             follow_ups_of(self._lock).create(model, task_id, wait=wait, due_time=due_time, trace=trace, **attributes)
 
-    def wait_until(self, time: datetime) -> None:
-        """Let the next step start at that time even if it still waits for tasks created here.
+    def wait_until(self, time: datetime | timedelta) -> None:
+        """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
 
         It is due earlier once all of them have succeeded; `ctx.task.waits` says then how many have not. Nothing is
         sent, and nothing changes without a `create(..., wait=True)`. ValueError at the last step.
@@ -157,10 +157,10 @@ class ExecutionContext(Generic[T_co]):
         with self._writing("let the next step wait for what was created in"):
             if lock.statements.codes.succeeded == END:
                 raise ValueError(f"{lock} is the last step, and no step after it can wait")
-            until = check_time("time", time)
+            until = check_due_time(time, "time")
             if until is None:
                 raise TypeError("wait_until takes an aware datetime, not None: without a limit, leave it out")
-            follow_ups_of(lock).wait_until = until
+            follow_ups_of(lock).wait_until = until if isinstance(until, datetime) else clock.now() + until
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
