@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
-from pynamodb.constants import MAP, NULL, STRING
+from pynamodb.constants import MAP, NULL, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker import clock
@@ -31,7 +31,7 @@ from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
+from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import check_format, kept_changing
 from pynamodb_tracker.transitions.statements import StepStatements, get, user_values
@@ -175,7 +175,7 @@ class Merge(Generic[T]):
 
     def _merge_into_row(self, row: T) -> Merged[T]:
         self._how = "merged"
-        changes = self._merged(row, {})
+        changes = {**self._merged(row, {}), **self._renewed(row)}
         due = self._due_for(row)
         if not changes and due is None:
             return Merged(row, self._how)
@@ -196,11 +196,19 @@ class Merge(Generic[T]):
     def _ask_again(self, row: T) -> Merged[T]:
         self._how = "again"
         before, again = self._again_after(row)
-        if again == before:
+        renewed = self._renewed(row)
+        if again == before and not renewed:
             return Merged(row, self._how)
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
-        return self._send(row, {}, {"again": stored})
+        return self._send(row, renewed, {"again": stored})
+
+    def _renewed(self, row: T) -> Changes:
+        """Let an ignored task that has a time to live be kept as long as if it had been ignored now."""
+        if readable_value(row, "expire_time") is None:
+            return {}
+        expiry, attribute = row.tracker.expiry_of(row.status, clock.now()), cast("Attribute[Any]", TaskRow.expire_time)
+        return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
     def _again_after(self, row: T) -> tuple[Again | None, Again]:
         """Return what waits in `again`, and that with what this call asks for."""
@@ -264,6 +272,8 @@ class Merge(Generic[T]):
     def _send(self, row: T, changes: Changes, values: Mapping[str, Any], *, moves_due: bool = False) -> Merged[T]:
         """Send a write, with the condition that the row is as it was read."""
         stored, asked = row._row_state.stored, row.asked or 0
+        if "expire_time" in changes:
+            renew(self._statements.model, row, _content(changes["expire_time"][1]))
         write: PreparedWrite = self._statements.merge(self._how, stored, changes, moves_due=moves_due)
         slots = {
             **seen_values(row),

@@ -65,6 +65,14 @@ def keep(model: type[T], row: T, token: str, operation: str) -> None:
         )
 
 
+def renew(model: type[T], row: T, expiry: str | None) -> None:
+    """Set another time to live for an ended task's chunks, or none, before its row gets the same.
+
+    It raises no token: a reopen may come from a machine whose clock is behind this one's.
+    """
+    _set_expire_time(model, row.task_id, row.lock or row.creation, expiry)
+
+
 def expire_again(model: type[T], task_id: str) -> None:
     """Undo a `keep` whose operation was refused, unless the task is live by now."""
     try:

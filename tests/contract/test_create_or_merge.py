@@ -232,6 +232,30 @@ def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_re
     assert done.task.due_time == done.task.update_time + HOUR
 
 
+@pytest.mark.parametrize("step", ["build", "publish"])
+def test_an_ignored_task_that_expires_is_kept_as_long_as_if_it_had_been_ignored_now(
+    step: str, clock: StoppedClock
+) -> None:
+    class Short(AppTask):
+        use_case_id = UseCase("short", keep_ignored_for=timedelta(days=30))
+        build = Step(10)
+        publish = Step(20)
+
+    def ends() -> set[str | None]:
+        items = client(Short).scan(TableName=Short.Meta.table_name, ConsistentRead=True)["Items"]
+        assert len(items) == 2
+        return {item.get("expire_time", {}).get("N") for item in items}
+
+    bound = getattr(Short, step)
+    Short.create("s-1", state=bound.pending, data={"text": [str(number) for number in range(2_000)]})
+    bound.ignore("s-1", reason="wait")
+    clock.advance(timedelta(days=20))
+    assert Short.create_or_merge("s-1").task.status == bound.ignored.code
+    assert ends() == {str(int((clock.now() + timedelta(days=30)).timestamp()))}
+    bound.reopen("s-1")
+    assert ends() == {None}
+
+
 # Due times.
 
 
