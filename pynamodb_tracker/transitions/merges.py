@@ -143,8 +143,6 @@ class Merge(Generic[T]):
 
     def _is_applied(self, row: T) -> bool:
         """Return whether the row has what this call asks for: another copy of a request was applied."""
-        if row.creation == self._token:
-            self._how = "created"
         return row.creation == self._token or self._token in (row.asked_by or ())
 
     def _check_doubt(self, row: T | None) -> None:
@@ -250,8 +248,7 @@ class Merge(Generic[T]):
         """Call the user's function with what waits, and return what it changed; nothing without a function."""
         if self._function is None:
             return {}
-        stored = {**row._row_state.stored, **waiting}
-        view = load(type(row), {name: value for name, value in stored.items() if NULL not in value})
+        view = load(type(row), {**row._row_state.stored, **waiting})
         result = self._function(view, self._given)
         name = f"{type(row).__name__} {row.task_id!r}"
         if result is not None:

@@ -19,7 +19,6 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
-from pynamodb_tracker.transitions.lock import new_token
 from tests.support.network import Answer, Network, Request, before, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, index_entries, stored
@@ -179,7 +178,7 @@ def test_a_task_that_has_succeeded_begins_anew_with_the_given_attributes_and_kee
     with recorded() as requests:
         done = Index.create_or_merge("i-1", pages=["b"], note=None, data={"cursor": 0})
     task = done.task
-    assert requests.operations[0] == "PutItem"
+    assert (requests.operations[0], requests.operations[-1]) == ("PutItem", "UpdateItem")
     assert (done.how, task.state, task.attempt) == ("anew", Index.build.pending, 0)
     assert (task.pages, task.note, task.weight, task.trace) == (["b"], None, 5, None)
     assert (task.data, len(task.errors)) == ({"cursor": 7}, 1)
@@ -209,6 +208,17 @@ def test_large_data_of_a_task_that_begins_anew_is_kept_for_ever() -> None:
     assert len(items) == 2
     assert not [item for item in items if "expire_time" in item]
     assert Index.get_task("i-1").data["text"][-1] == "1999"
+
+
+def test_large_data_of_a_task_that_did_not_begin_anew_expires_as_before(network: Network) -> None:
+    Index.create("i-1", data={"text": [str(number) for number in range(2_000)]})
+    finish()
+    before_call = client(Index).scan(TableName=Index.Meta.table_name, ConsistentRead=True)["Items"]
+    network.rule = refuse_updates
+    with pytest.raises(TaskNotReadyError):
+        ask("a")
+    after = client(Index).scan(TableName=Index.Meta.table_name, ConsistentRead=True)["Items"]
+    assert [item["expire_time"] for item in after] == [item["expire_time"] for item in before_call]
 
 
 def test_a_task_whose_large_data_has_expired_begins_anew_without_it() -> None:
@@ -491,20 +501,20 @@ def test_a_late_copy_of_a_merge_is_refused(network: Network, state: Callable[[],
 
 
 def test_a_late_copy_of_a_merge_is_refused_by_the_next_task_of_that_id(network: Network) -> None:
-    Index.create("i-1", pages=["a"])
-
     def lose(operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
         if operation == "UpdateItem":
             copies.sent.append(request)
-            Index.delete_task("i-1")
-            Index.create("i-1", pages=["a"])  # at the same time, by a stopped clock
-            network.rule = passing
-        return send()
+        return silent("UpdateItem")(operation, request, send)
 
     copies = Copies(network)
     network.rule = lose
-    assert (count("b").how, pages()) == ("merged", ["a", "b"])
-    assert copies.arrive() == [False]
+    Index.create("i-1", pages=["a"])
+    with pytest.raises(UpdateError):
+        count("b")
+    network.rule = passing
+    Index.delete_task("i-1")
+    Index.create("i-1", pages=["a"])  # at the same time, by a stopped clock
+    assert (copies.arrive(), pages()) == ([False] * 3, ["a"])
 
 
 def test_another_callers_merge_in_between_is_not_overwritten(network: Network) -> None:
@@ -556,7 +566,7 @@ def test_a_task_that_is_deleted_in_between_is_created(network: Network) -> None:
 def test_beginning_anew_does_not_lower_a_token_that_shuts_out_a_late_claim(network: Network) -> None:
     count("a")
     finish()
-    token = new_token(above=f"{time.time_ns() + 10**9:016x}")  # of a machine whose clock is ahead
+    token = f"{time.time_ns() + 10**9:016x}00000000"  # of a machine whose clock is ahead
     before(network, "UpdateItem", lambda: change(Index, "i-1", lock={"S": token}))
     assert count("b").task.lock > token
 
@@ -617,17 +627,32 @@ def test_a_table_that_answers_nothing_is_an_error_after_three_tries(network: Net
     assert sent == ["PutItem", "GetItem"] * 3
 
 
+def refuse_updates(operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
+    """Refuse all updates of the row, as if it had changed."""
+    if operation == "UpdateItem" and request["Key"]["use_case_id"] == {"S": "index"}:
+        raise error(operation, "ConditionalCheckFailedException")
+    return send()
+
+
 def test_a_row_that_changes_all_the_time_is_an_error(network: Network) -> None:
     count("a")
-
-    def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
-        if operation == "UpdateItem":
-            raise error(operation, "ConditionalCheckFailedException")
-        return send()
-
-    network.rule = rule
+    network.rule = refuse_updates
     with pytest.raises(TaskNotReadyError, match="it changed 16 times meanwhile; try again"):
         count("b")
+
+
+def test_a_lost_request_that_was_overtaken_is_no_longer_in_doubt(network: Network) -> None:
+    def overtaken(operation: str, _request: Request, _send: Callable[[], Answer]) -> Answer:
+        network.rule = passing
+        count("first")
+        before(network, "UpdateItem", lambda: [count(f"{number}") for number in range(8)])
+        raise error(operation, "ConditionalCheckFailedException", repeats=1)
+
+    count("a")
+    network.rule = lambda operation, request, send: (overtaken if operation == "UpdateItem" else passing)(
+        operation, request, send
+    )
+    assert (count("b").how, pages().count("b")) == ("merged", 1)
 
 
 def test_a_task_of_a_later_version_is_left_alone() -> None:
