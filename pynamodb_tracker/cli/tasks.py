@@ -18,6 +18,7 @@ from pynamodb_tracker.cli.command import FOUND, name_of, one_line
 from pynamodb_tracker.cli.terminal import Cell, age, between, styled, warn
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.references import Reference, parse
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
@@ -87,11 +88,60 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     attributes = attributes_of(task, unread, with_data=with_data)
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: readable_value(task, name) for name in (*names, "last_error")}
-    if task.waits_for is not None:
-        own |= {"waits": task.waits, "waits_for": task.waits_for}
+    own |= relations_as_json(task)
     times = {name: stamp(value) for name, value in own.items() if isinstance(value, datetime)}
     found = {"task_id": task.task_id, "state": name_of(task.state), **own, **times, "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
+
+
+def relations_as_json(task: Task) -> dict[str, Any]:
+    """Return what a task has to do with other tasks and with its rule, as far as it has any of that."""
+    names = ("waits", "waits_for", "wait_until", "occurrence", "occurrence_count", "extra_time", "asked", "trace")
+    found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
+    found |= {"repeat": rule_of(task), "again": asked_again(task)}
+    for name in ("creator", "parent"):
+        if (other := _referred(task, name)) is not None:
+            found[name] = {"use_case": other.use_case, "task_id": other.task_id}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield the same for people, with a label for each."""
+    if (repeat := readable_value(task, "repeat")) is not None:
+        yield "repeats", str(repeat)
+        yield "occurrence", str(readable_value(task, "occurrence"))
+    if (again := asked_again(task)) is not None:
+        with_what = ", with " + ", ".join(again["attributes"]) if again["attributes"] else ""
+        yield "asked again", f"due {again['due_time']}, after this run{with_what}"
+    for label, name in (("created by", "creator"), ("child of", "parent")):
+        if (other := _referred(task, name)) is not None:
+            yield label, f"{other.use_case} {other.task_id}"
+    for name, text in (readable_value(task, "trace") or {}).items():
+        yield "trace", f"{name}: {text}"
+
+
+def rule_of(task: Task) -> Any:
+    """Return the rule by which a task repeats, as JSON has it; None if it does not repeat."""
+    stored = task._row_state.stored.get("repeat")
+    return None if stored is None else exact_json.loads(stored[kinds.STRING])
+
+
+def asked_again(task: Task) -> dict[str, Any] | None:
+    """Return what was asked for while the task could not take it; None if there is nothing."""
+    again = readable_value(task, "again")
+    if again is None:
+        return None
+    attributes = {name: _from_stored(value) for name, value in again["attributes"][kinds.MAP].items()}
+    return {"due_time": stamp(datetime.fromisoformat(again["due_time"][kinds.STRING])), "attributes": attributes}
+
+
+def _referred(task: Task, name: str) -> Reference | None:
+    """Return the task that an attribute refers to; None if it refers to none."""
+    text = readable_value(task, name)
+    try:
+        return None if text is None else parse(text)
+    except ValueError:
+        return None
 
 
 def stamp(time: datetime) -> str:
@@ -157,7 +207,12 @@ def _from_stored(stored: dict[str, Any]) -> Any:
 
 # Damaged tasks: those with attributes that are stored otherwise than declared.
 
-_NOT_IN_TABLES = frozenset({"errors", "creation", "unfinished", "saves"})
+_NOT_IN_TABLES = frozenset(
+    {
+        *("errors", "creation", "unfinished", "saves", "round", "again", "asked", "asked_by", "creator", "parent"),
+        *("repeat", "occurrence", "occurrence_count", "extra_time", "trace"),
+    }
+)
 """Attributes of the tracker's own that no table shows."""
 
 

@@ -19,11 +19,17 @@ from pynamodb_tracker.model.row_state import raw_value
 _TRACKERS = ("attempt", "due_time", "create_time", "update_time")
 """What a caller may know of the tracker's own attributes: not who works on a task, and not what went wrong."""
 
+_IF_ANY = ("waits", "waits_for", "occurrence")
+"""The same of a task that waits for others, or repeats."""
+
 
 def plain_task(row: TaskRow) -> dict[str, Any]:
     """Return a task as JSON has it; `data` is left out if the row was read without it."""
     found = {"task_id": row.task_id, "use_case_id": row.use_case_id, "state": str(row.state)}
     found |= {name: _plain(getattr(row, name)) for name in _TRACKERS}
+    for name in _IF_ANY:
+        if (value := getattr(row, name)) is not None:
+            found[name] = _plain(value)
     for name in row.tracker.own_attributes:
         if not isinstance(raw_value(row, name), LeftOut):
             found[name] = _plain_attribute(row, name)

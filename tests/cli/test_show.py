@@ -11,7 +11,7 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, Sample, refuse
-from tests.support.rows import park
+from tests.support.rows import change, park
 
 
 def shown(task_id: str = "o-1") -> str:
@@ -51,6 +51,29 @@ def test_a_task_that_waits_for_others_is_shown_with_what_it_waits_for(store: Sto
     assert "next waits for 3 tasks created" in shown()
     assert "due" not in shown()
     assert re.search(r"next waits for 1 task, or until .* due .*, in 2h", shown("o-2"))
+
+
+def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock) -> None:
+    Order.create("o-1", trace={"traceparent": "00-1"})
+    Order.pay.start("o-1").__enter__()
+    Order.create_or_merge("o-1", amount=2, due_time=store.now())
+    change(Order, "o-1", creator={"S": "order#1a#o#0"}, parent={"S": "invoice#1b#i-1"})
+    text = shown()
+    for words in (
+        "after this run, with amount",
+        "created by order o#0",
+        "child of invoice i-1",
+        "trace traceparent: 00-1",
+    ):
+        assert words in text
+    document = read("show", "o-1")
+    assert document["again"] == {"due_time": store.now().isoformat(), "attributes": {"amount": 2}}
+    assert (document["creator"], document["parent"], document["asked"], document["trace"]) == (
+        {"use_case": "order", "task_id": "o#0"},
+        {"use_case": "invoice", "task_id": "i-1"},
+        1,
+        {"traceparent": "00-1"},
+    )
 
 
 def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> None:

@@ -20,7 +20,7 @@ from pynamodb.constants import STRING
 
 from pynamodb_tracker import DecimalAttribute, Step, TaskNotFoundError, UseCase
 from tests.support.recorder import recorded
-from tests.support.rows import change, put
+from tests.support.rows import change, park, put
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.workers import fail, succeed
 
@@ -194,6 +194,13 @@ def test_a_task_is_turned_into_the_answer_of_a_web_service(clock: StoppedClock) 
     task = Goods.get_task("g-1")
     assert {**task.to_dict(), "price": task.to_dict()["price"].rstrip("0")} == expected
     assert json.loads(task.to_json()) == task.to_dict()
+
+
+def test_a_task_that_waits_for_others_says_so_to_a_web_service() -> None:
+    Goods.create("g-1")
+    park(Goods, "g-1", 3)
+    told = Goods.get_task("g-1").to_dict()
+    assert (told["waits"], told["waits_for"], told["due_time"][:4]) == (3, "3 tasks", "9999")
 
 
 def test_data_that_was_left_out_is_not_in_the_answer_of_a_web_service() -> None:

@@ -269,6 +269,8 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
         yield _line("lock expires", _time(task.lock_expire_time))
+    for label, text in tasks.relations_in_words(task):
+        yield _line(label, escaped(text))
     if task.worker:
         yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:
