@@ -1,21 +1,13 @@
-"""A task: the model that users derive their table and their use cases from.
-
-PynamoDB's own methods that write a row are guarded or closed: only transitions write a status.
-"""
+"""A task: the model that users derive their table and their use cases from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pynamodb.attributes import MapAttribute
 from pynamodb.exceptions import PynamoDBException
-from pynamodb.expressions.condition import And, Condition
-from pynamodb.expressions.operand import Path, _Operand
-from pynamodb.expressions.update import Action
-from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import (
@@ -24,31 +16,23 @@ from pynamodb_tracker.arguments import (
     check_parameters,
     check_task_id,
     check_threads,
-    did_you_mean,
     shown,
 )
-from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
-from pynamodb_tracker.model.changes import changes_of
-from pynamodb_tracker.model.overflow import CHUNK
-from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
-from pynamodb_tracker.model.serialization import check_map
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.step.state import counted
+from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.transitions.merges import Merged
 
-_INDEX_NAME = 6
-"""Its position among the further arguments of PynamoDB's `scan`."""
 
-
-class Task(TaskRow, metaclass=TaskMeta):
+class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks: derive a class with a Meta from it, which is the table, and the use cases from that.
 
     An instance holds what was read; only a run that holds the lock, and the methods of this class, change the row.
@@ -278,161 +262,6 @@ class Task(TaskRow, metaclass=TaskMeta):
 
         return _report_of_each(delete, query.task_ids(cls), threads)
 
-    @classmethod
-    def query(
-        cls,
-        hash_key: Any,
-        range_key_condition: Condition | None = None,
-        filter_condition: Condition | None = None,
-        consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
-        index_name: str | None = None,
-        *args: Any,
-        **options: Any,
-    ) -> ResultIterator[Self]:
-        """Query rows as PynamoDB does, without overflow chunks."""
-        rows = filter_condition if index_name else _without_chunks(filter_condition)
-        return super().query(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
-
-    @classmethod
-    def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
-        """Scan the rows of all use cases of the table as PynamoDB does, without overflow chunks."""
-        of_index = options.get("index_name") or args[_INDEX_NAME : _INDEX_NAME + 1] not in {(), (None,)}
-        rows = filter_condition if of_index else _without_chunks(filter_condition)
-        return super().scan(rows, *args, **options)
-
-    @classmethod
-    def count(
-        cls,
-        hash_key: Any = None,
-        range_key_condition: Condition | None = None,
-        filter_condition: Condition | None = None,
-        consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
-        index_name: str | None = None,
-        *args: Any,
-        **options: Any,
-    ) -> int:
-        """Count rows as PynamoDB does; without a `hash_key`, that is the table's own approximate count of all items."""
-        rows = filter_condition if index_name or hash_key is None else _without_chunks(filter_condition)
-        return super().count(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
-
-    def update(self, actions: list[Action], condition: Condition | None = None, **options: Any) -> Any:
-        """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
-
-        It reads the row again: TypeError if that would discard assignments that were not saved.
-        """
-        self._check_unchanged("update")
-        return super().update(actions, self._updatable(actions, condition), **options)
-
-    def get_update_kwargs_from_instance(
-        self, actions: list[Action], condition: Condition | None = None, *args: Any, **options: Any
-    ) -> dict[str, Any]:
-        """Return the update for a transaction; the user's own attributes of an existing row only."""
-        return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
-
-    def refresh(self, consistent_read: bool = False) -> None:  # noqa: FBT001, FBT002 - PynamoDB's signature
-        """Read the row again, as PynamoDB's `refresh` does; TypeError if that would discard unsaved assignments."""
-        self._check_unchanged("refresh")
-        super().refresh(consistent_read)
-
-    def _check_unchanged(self, method: str) -> None:
-        if "_row_state" in vars(self) and (changes := changes_of(self)):
-            raise TypeError(
-                f"{type(self).__name__}.{method} would discard what was assigned to {', '.join(changes)}: in a run, "
-                "call ctx.save() first"
-            )
-
-    def _updatable(self, actions: Sequence[Action], condition: Condition | None) -> Condition:
-        own = {attribute.attr_name: (name, attribute) for name, attribute in self.tracker.own_attributes.items()}
-        if not (isinstance(actions, list | tuple) and all(isinstance(action, Action) for action in actions)):
-            raise TypeError(
-                f"{type(self).__name__}.update takes a list of actions, not {shown(actions)}: write "
-                f"[{type(self).__name__}.{next(iter(own))}.set(...)]"
-            )
-        for action in actions:
-            path: Any = action.values[0]  # the first value of every action is the path that it writes
-            name = path.path[0].partition("[")[0]
-            if name not in own:
-                raise TypeError(
-                    f"{type(self).__name__}.update cannot write {name!r}: it takes your own attributes; a status "
-                    f"changes by start, reopen and ignore of a step{did_you_mean(name, own)}"
-                )
-            for value in _values_in(action):
-                check(type(self).__name__, *own[name], value)
-        exists: Condition = TaskRow.task_id.exists()
-        return exists if condition is None else And(exists, condition)
-
-    def delete(self, condition: Condition | None = None, **options: Any) -> None:
-        """Delete this task, as `delete_task` does; TypeError for a condition."""
-        if condition is not None or options:
-            raise TypeError(
-                f"{type(self).__name__}.delete takes no condition: it deletes a task that is not in progress"
-            )
-        if self.use_case_id != self.tracker.use_case.name:
-            raise TypeError(f"{self.task_id!r} is a task of {self.use_case_id!r}, not of {type(self).__name__}")
-        transitions.delete(type(self), self.task_id)
-
-    def save(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: saving a stale row as a whole would break the lock."""
-        raise TypeError(
-            f"{type(self).__name__}.save() would overwrite what workers have written since: use create() for a new "
-            "task, ctx.save() or the end of the block in a run, and update([...]) for your own attributes"
-        )
-
-    def get_save_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError, as `save` does."""
-        self.save()
-
-    def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a delete in a transaction could not say why it was refused."""
-        raise TypeError(f"a transaction does not delete tasks: use {type(self).__name__}.delete_task(...)")
-
-    def from_dynamodb_dict(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: a row filled by hand was never read, so its changes cannot be known."""
-        raise TypeError(f"{type(self).__name__} is read by get_task and the queries; do not fill rows by hand")
-
-    def from_simple_dict(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError, as `from_dynamodb_dict` does."""
-        self.from_dynamodb_dict()
-
-    @classmethod
-    def batch_write(cls, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError: BatchWriteItem has no conditions, so it would overwrite or delete tasks in progress."""
-        raise TypeError(
-            f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
-        )
-
-    if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
-
-        def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of the user's attributes; AttributeError for other names, or after the recorded success."""
-            if self._row_state.closed and not name.startswith("_"):
-                raise AttributeError(
-                    f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late: a transaction has "
-                    "recorded the success; assign before it is committed",
-                    name=name,
-                    obj=self,
-                )
-            if "_row_state" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
-                raise AttributeError(f"{type(self).__name__}.{name} {self._why_not(name)}", name=name, obj=self)
-            if isinstance(value, Mapping) and isinstance(attribute := self.get_attributes().get(name), MapAttribute):
-                check_map(type(self).__name__, name, attribute, value)
-            super().__setattr__(name, value)
-
-    def _why_not(self, name: str) -> str:
-        """Return why an attribute cannot be assigned, and what to use."""
-        if name in ("state", "status"):
-            step = f"{type(self).__name__}.{next(iter(self._bound_steps), 'ship')}"
-            return f"changes when a step runs: use {step}.run(...) or {step}.start(...), {step}.reopen or {step}.ignore"
-        why = "is written only by the tracker" if name in self.tracker_attributes else "is not declared"
-        return f"{why}{did_you_mean(name, self.tracker.own_attributes)}"
-
-    def _is_assignable(self, name: str) -> bool:
-        if name == "state":
-            return False
-        if name in self.get_attributes():
-            return name not in self.tracker_attributes
-        return hasattr(getattr(type(self), name, None), "__set__")  # a property of the user's own
-
 
 def _report_of_each(function: Callable[[Report, Any], None], items: Iterable[Any], threads: int) -> Report:
     """Call the function with a report and each item, on threads, and return the report."""
@@ -454,21 +283,3 @@ def _arguments(task: object) -> dict[str, Any]:
         if not isinstance(name, str):
             raise TypeError(f"create_many takes ids or mappings by name, not one with the key {shown(name)}")
     return dict(task)
-
-
-def _without_chunks(condition: Condition | None) -> Condition:
-    """Add to a filter that an item is no overflow chunk; items that users store themselves pass.
-
-    No chunk is in any index.
-    """
-    no_chunk: Condition = TaskRow.status.exists() | Path(CHUNK).does_not_exist()
-    return no_chunk if condition is None else And(no_chunk, condition)
-
-
-def _values_in(operand: Any) -> Iterator[dict[str, Any]]:
-    """Yield the stored values in an action, at any depth of its sums and lists."""
-    for value in operand.values:
-        if isinstance(value, dict):
-            yield value
-        elif isinstance(value, _Operand):
-            yield from _values_in(value)
