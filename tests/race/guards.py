@@ -20,6 +20,7 @@ from pynamodb_tracker.transitions import (
     claims,
     conditions,
     creations,
+    ending,
     finishes,
     overflow_writes,
     progress,
@@ -32,6 +33,7 @@ from pynamodb_tracker.transitions.prepared import slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_follow_ups as follow_ups
+from tests.race import traces_of_joins as joins
 from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_runs as runs
@@ -234,6 +236,25 @@ def one_round(patch: Patch) -> None:
     patch.setattr(references, "round_of", lambda _: "")
 
 
+def keep_the_parent(patch: Patch) -> None:
+    """Let a child that has counted refer to its parent as before."""
+    patch.setitem(ending.PARTS, "counted", lambda: ([], []))
+
+
+def starting_over_without(name: str) -> Callable[[Patch], None]:
+    """Let a task that starts over keep this attribute."""
+
+    def remove(patch: Patch) -> None:
+        original = StepStatements._write
+
+        def kept(self: Any, condition: Any, *given: Any) -> Any:
+            return original(self, condition, *(part for part in given if part.values[0].path != [name]))
+
+        patch.setattr(StepStatements, "_write", kept)
+
+    return remove
+
+
 GUARDS = [
     Guard("due", runs.taken_early, without("due", "claim")),
     Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
@@ -323,4 +344,16 @@ GUARDS = [
     Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
     Guard("MINE before the success", follow_ups.created_without_the_lock, without("mine", "check")),
     Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
+    Guard("COUNT while others are left", joins.last_two_at_once, without("waits_for_more")),
+    Guard("COUNT the last one", joins.one_more_child, without("waits_for_one")),
+    Guard("COUNT the last one as seen", joins.reopened_after_the_look, without("status_seen")),
+    Guard("COUNT in the same round", joins.next_life, without("same_round")),
+    Guard("COUNT in the same round", joins.next_life_of_two, without("same_round")),
+    Guard("format on COUNT", joins.counted_for_a_later_version, without("known_format")),
+    Guard("a new round from the end", joins.next_round, starting_over_without("round")),
+    Guard("REMOVE waits at the end", joins.next_round, starting_over_without("waits")),
+    Guard("REMOVE parent", joins.second_success, keep_the_parent),
+    Guard("REOPEN what waits for none", joins.reopened_while_it_waits, without("waits_for_none", "reopen")),
+    Guard("REOPEN what waits", joins.reopened_as_the_last_one_ends, without("waits_for_others", "reopen")),
+    Guard("SUCCEED while it waits", joins.waits_again_as_the_last_one_ends, without("waits_for_others", "commit")),
 ]

@@ -1,0 +1,156 @@
+"""The traces of tasks that wait for others: each returns whether one starts too early, or never."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import Any
+
+from pynamodb_tracker import TaskFormatError
+from pynamodb_tracker.clock import NEVER
+from tests.engine.actions import PASS
+from tests.race.traces_of_commands import later_version
+from tests.support.world import World, taken
+
+TOGETHER = "TransactWriteItems"
+
+
+def wait_for(order: Any, *children: str, **options: Any) -> None:
+    """Run the first step of the task, and let the second one wait for these tasks."""
+    with order.confirm.start("o", **options) as ctx:
+        for child in children:
+            ctx.create(order, child, wait=True)
+
+
+def end(order: Any, *children: str) -> None:
+    """Run both steps of these tasks."""
+    for child in children:
+        for step in (order.confirm, order.ship):
+            with step.start(child):
+                pass
+
+
+def begin(world: World, *children: str) -> None:
+    """Let a task wait for these."""
+    world.mine.create("o")
+    wait_for(world.theirs, *children)
+
+
+def never_starts(world: World) -> bool:
+    """Return whether a task waits although nothing is left to wait for."""
+    return bool(world.task.due_time == NEVER and not world.task.waits)
+
+
+def last_two_at_once(world: World) -> bool:
+    """Return whether nobody makes a task due whose last two children succeed at once."""
+    begin(world, "o/1", "o/2")
+    world.goes_wrong(partial(end, world.theirs, "o/2"), target=TOGETHER)
+    end(world.mine, "o/1")
+    return never_starts(world)
+
+
+def one_more_child(world: World) -> bool:
+    """Return whether a task starts without a child that was added after it was read with one left."""
+    begin(world, "o/1")
+
+    def add() -> None:
+        world.theirs.ship.ignore("o", reason="again")
+        wait_for(world.theirs, "o/1", "o/2", also_from=[world.theirs.ship.ignored])
+
+    world.goes_wrong(add, target=TOGETHER)
+    end(world.mine, "o/1")
+    return bool(world.task.waits is None)
+
+
+def reopened_after_the_look(world: World) -> bool:
+    """Return whether nobody makes a task due that was ignored when its last child read it, and waits again since."""
+    begin(world, "o/1")
+    world.theirs.ship.ignore("o", reason="not now")
+    world.goes_wrong(partial(world.theirs.ship.reopen, "o"), target=TOGETHER)
+    end(world.mine, "o/1")
+    return never_starts(world)
+
+
+def next_life(world: World) -> bool:
+    """Return whether a child of an earlier life of a task counts in its next one."""
+    begin(world, "o/1")
+
+    def live_again() -> None:
+        world.theirs.delete_task("o")
+        world.theirs.create("o")
+        wait_for(world.theirs, "o/2")
+
+    world.goes_wrong(live_again, target=TOGETHER)
+    end(world.mine, "o/1")
+    return bool(world.task.waits is None)
+
+
+def next_life_of_two(world: World) -> bool:
+    """Return whether it does so if others are left."""
+    begin(world, "o/1", "o/2")
+
+    def live_again() -> None:
+        world.theirs.delete_task("o")
+        world.theirs.create("o")
+        wait_for(world.theirs, "o/3", "o/4")
+
+    world.goes_wrong(live_again, target=TOGETHER)
+    end(world.mine, "o/1")
+    return bool(world.task.waits != 2)
+
+
+def next_round(world: World) -> bool:
+    """Return whether a child that came too late counts in the next round of its parent, which waits for another one."""
+    world.mine.create("o")
+    with world.mine.confirm.start("o") as ctx:
+        ctx.create(world.mine, "o/1", wait=True)
+        ctx.wait_until(world.clock.now())
+    with world.mine.ship.start("o"):
+        pass
+    wait_for(world.mine, "o/2", also_from=[world.mine.ship.succeeded])
+    end(world.theirs, "o/1")
+    return bool(world.task.waits != 1)
+
+
+def second_success(world: World) -> bool:
+    """Return whether a child whose last step runs again counts again."""
+    begin(world, "o/1", "o/2")
+    end(world.mine, "o/1")
+    with world.mine.ship.start("o/1", also_from=[world.mine.ship.succeeded]):
+        pass
+    return bool(world.task.waits is None)
+
+
+def counted_for_a_later_version(world: World) -> bool:
+    """Return whether a child counts for a task that a later version has written since it was read."""
+    begin(world, "o/1")
+    world.goes_wrong(partial(later_version, world), target=TOGETHER)
+    with contextlib.suppress(TaskFormatError):
+        end(world.mine, "o/1")
+    return "waits" not in world.theirs.tracker.connection().get_item("o", world.theirs.tracker.use_case.name)["Item"]
+
+
+def reopened_while_it_waits(world: World) -> bool:
+    """Return whether a task that waits starts because it was ignored and reopened."""
+    begin(world, "o/1")
+    world.hire().ship.ignore("o", reason="not now")  # without a time to live, which reopen would look for
+    world.mine.ship.reopen("o")
+    return taken(world.mine.ship)
+
+
+def reopened_as_the_last_one_ends(world: World) -> bool:
+    """Return whether nobody makes a task due whose last child succeeds while it is reopened."""
+    begin(world, "o/1")
+    world.hire().ship.ignore("o", reason="not now")  # as above
+    world.goes_wrong(PASS, partial(end, world.theirs, "o/1"))
+    world.mine.ship.reopen("o")
+    return never_starts(world)
+
+
+def waits_again_as_the_last_one_ends(world: World) -> bool:
+    """Return whether nobody makes a task due whose last child succeeds while the step that created it does so again."""
+    begin(world, "o/1")
+    world.theirs.ship.ignore("o", reason="again")
+    world.goes_wrong(PASS, partial(end, world.theirs, "o/1"), target=TOGETHER)
+    wait_for(world.mine, "o/1", also_from=[world.mine.ship.ignored])
+    return never_starts(world)
