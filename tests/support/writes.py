@@ -7,6 +7,7 @@ from typing import Any
 
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.transitions import StepStatements, deletion
+from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 
@@ -50,6 +51,8 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "check": writes.check,
         "commit": writes.commit({}),
         "keep out": writes.keep_out,
+        "commit and wait": writes.commit({}, _ending("begins to wait", "until")),
+        "commit and go on waiting": writes.commit({}, _ending("goes on waiting", "without limit")),
         "succeed": writes.succeed({}),
         "fail": writes.fail,
         "give up": writes.give_up(),
@@ -73,6 +76,14 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     }
 
 
+def _ending(*parts: str) -> Ending:
+    """Return what a success of `ship` does, made of these parts."""
+    ending = Ending(30)
+    for part in parts:
+        ending.add(part)
+    return ending
+
+
 def as_told(write: PreparedWrite) -> dict[str, Any]:
     """Return the parts of a write: its condition as `IF`, and what it sets and removes."""
     request = write.request({}, Named())
@@ -80,7 +91,7 @@ def as_told(write: PreparedWrite) -> dict[str, Any]:
     filled = {
         key: re.sub(
             r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
-        )
+        ).replace("if_not_exists (", "if_not_exists(")
         for key in ("ConditionExpression", "UpdateExpression")
     }
     update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
