@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pynamodb.connection.table import TableConnection
+from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
-from pynamodb_tracker.dynamodb.transact_write import Deadline
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.references import parse, round_of
 from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.company import Action, Companion, Reason
 from pynamodb_tracker.transitions.ending import Ending
+from pynamodb_tracker.transitions.finishes import wait_before_retry
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.refusals import check_format
@@ -71,7 +73,7 @@ def waiting(lock: Lock[T], found: TaskRow | None) -> Ending | None:
 class Parent(Companion):
     """The company of a child's success, or of its deletion: its parent waits for one task less."""
 
-    def __init__(self, child: TaskRow, lock: Deadline | None = None) -> None:
+    def __init__(self, child: TaskRow, lock: Lock[Any] | None = None) -> None:
         """`lock` is the child's, if its success counts."""
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
@@ -115,7 +117,16 @@ class Parent(Companion):
 
     def _read(self) -> TaskRow | None:
         """Read the parent as a row of the table: this program may not declare its use case."""
-        request = {"Key": self._key, "ConsistentRead": True}
-        item = send(self._table, "GetItem", request, until=self._lock.expire_time if self._lock else None).get("Item")
-        row: TaskRow | None = check_tracker_attributes(load(self._owner, item)) if item else None
-        return row
+        request, retries = {"Key": self._key, "ConsistentRead": True}, 0
+        while True:
+            try:
+                until = self._lock.expire_time if self._lock else None
+                item = send(self._table, "GetItem", request, until=until).get("Item")
+            except PynamoDBConnectionError as error:
+                if self._lock is None:
+                    raise
+                wait_before_retry(self._lock, END, error, retries)
+                retries += 1
+            else:
+                row: TaskRow | None = check_tracker_attributes(load(self._owner, item)) if item else None
+                return row

@@ -19,7 +19,7 @@ from pynamodb_tracker import (
     UseCase,
 )
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import Network, before, passing, unheard, unreached
+from tests.support.network import GIVEN_UP, Network, before, passing, throttled, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.workers import Broken, die, fail, succeed
@@ -274,6 +274,13 @@ def test_deleting_a_use_case_counts_its_children() -> None:
 def test_a_child_whose_end_got_no_answer_counts_once(operation: Callable[[str], None], network: Network) -> None:
     unheard_once(network)
     operation("r/0")
+    assert waits() == 1
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_whose_parent_cannot_be_read_for_a_while_succeeds(network: Network) -> None:
+    with Part.check.start("r/0"):
+        network.rule = throttled("GetItem", 2 * GIVEN_UP)
     assert waits() == 1
 
 

@@ -176,3 +176,23 @@ def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, patient: Crew
     worker.wait(30)
 
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
+
+
+def test_children_that_succeed_at_once_are_all_counted_and_their_parent_starts_after_the_last(order: Any) -> None:
+    ids = [f"o/{number}" for number in range(20)]
+    order.create("o")
+    with order.confirm.start("o") as ctx:
+        for child in ids:
+            ctx.create(order, child, wait=True)
+    order.confirm.run_all(lambda _: None, threads=8)
+    seen = []
+
+    def ship(ctx: Any) -> None:
+        if ctx.task.task_id == "o":
+            seen.append([child.state for child in order.get_many(ids)])
+
+    while not seen:
+        order.ship.run_all(ship, threads=16)
+
+    assert seen == [[order.ship.succeeded] * len(ids)]
+    assert order.get_task("o").waits is None
