@@ -164,6 +164,15 @@ def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], sa
     assert (task.state, task.errors[-1].type) == (PAY.failed, "TaskAlreadyExistsError")
 
 
+def test_a_task_that_starts_over_from_its_end_is_another_creator() -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    with Order.deliver.start("o-1") as ctx:
+        ctx.create(Bill, "o-1/bill")
+    with pytest.raises(TaskAlreadyExistsError, match="created by an earlier round of the same task"):
+        with Order.deliver.start("o-1", also_from=(Order.deliver.succeeded,)) as ctx:
+            ctx.create(Bill, "o-1/bill")
+
+
 def test_what_cannot_be_created_is_refused_at_once() -> None:
     elsewhere = declare("Elsewhere", use_case_id=UseCase("bill"))
     Order.create("o-1")

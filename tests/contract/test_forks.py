@@ -68,6 +68,7 @@ def spoil(ctx: ExecutionContext[Order]) -> dict[str, str]:
     return {
         "save": refusal(ctx.save),
         "extend_lock": refusal(ctx.extend_lock),
+        "create": refusal(lambda: ctx.create(Order, "o-2")),
         "transaction": refusal(ctx.transaction),
         "check_in": refusal(lambda: ctx.check_in(TransactWrite(connection=prepared))),
         "lock_lost": str(ctx.lock_lost),
@@ -97,7 +98,7 @@ def test_a_child_cannot_write_for_the_run_of_its_parent(network: Network) -> Non
     Order.create("o-1")
     did = forked(network, spoil)["did"]
     assert did.pop("lock_lost") == "True"
-    assert len(did) == 4
+    assert len(did) == 5
     for message in did.values():
         assert f"process {os.getpid()} claimed" in message
     assert Order.get_task("o-1").amount == 1
