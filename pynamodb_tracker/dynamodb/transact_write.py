@@ -13,12 +13,11 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, slept_before
-from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
+from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_invalid, is_temporary, is_unheard, was_repeated
 
 REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
-INVALID = "ValidationError"
-"""Why DynamoDB cancels a transaction: a value in a write is invalid."""
+_INVALID = "ValidationError"
 _CONFLICT = "TransactionConflict"
 _TEMPORARY = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 
@@ -41,6 +40,11 @@ class Unapplied:
         """Whether the condition of the first write did not hold."""
         self.unheard = unheard
         """Whether one of the tries got no answer: it may have been applied, or may be applied later."""
+
+
+def is_invalid_transaction(error: TransactWriteError) -> bool:
+    """Return whether DynamoDB found a value in one of the writes invalid."""
+    return is_invalid(error) or any(reason and reason.code == _INVALID for reason in error.cancellation_reasons)
 
 
 def transact_write(

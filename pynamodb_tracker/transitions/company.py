@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from pynamodb.connection.table import TableConnection
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, slept_before
@@ -82,7 +83,7 @@ def send_with_optional(
     if unapplied.refused:
         raise Refused(repeated=unapplied.unheard)
     if is_temporary(unapplied.error):
-        raise unapplied.error
+        raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
     companion.note(f"what was to be created with it is not: {unapplied.error}")
     return False
 

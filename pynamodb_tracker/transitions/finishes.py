@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
@@ -191,12 +191,12 @@ def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBConnectionError, 
         raise error
     pause, left = jittered_pause(retries), (lock.expire_time - clock.now()).total_seconds()
     if not is_temporary(error) or left <= pause:
-        _note_unknown_end(lock, code, error)
+        note_unknown_end(lock, code, error)
         raise error
     clock.sleep(pause)
 
 
-def _note_unknown_end(lock: Lock[T], code: int, error: PynamoDBConnectionError) -> None:
+def note_unknown_end(lock: Lock[T], code: int, error: PynamoDBException) -> None:
     """Add a note to the error, and log, that it is unknown whether the finish was applied."""
     task = lock.task
     is_success = code == lock.statements.codes.succeeded

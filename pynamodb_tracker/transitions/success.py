@@ -13,13 +13,12 @@ from typing import Any, TypeVar, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import NULL, STRING
-from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import slept_before
-from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.dynamodb.transact_write import INVALID, Unapplied
+from pynamodb_tracker.dynamodb.transact_write import Unapplied, is_invalid_transaction
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import (
@@ -38,6 +37,7 @@ from pynamodb_tracker.transitions.finishes import (
     AskedMeanwhile,
     finish_values,
     has_landed,
+    note_unknown_end,
     send_until_landed,
     wait_before_retry,
 )
@@ -65,9 +65,10 @@ def succeed(lock: Lock[T]) -> None:
                 companion.prepare(lock)
             pending = lock.pending_success = lock.pending_success or PendingSuccess(of_block=False)
             _succeed_together(lock, pending, (changes, sent), company)
-        except TransactWriteError as error:
-            if is_invalid(error) or any(reason and reason.code == INVALID for reason in error.cancellation_reasons):
+        except PynamoDBException as error:
+            if isinstance(error, TransactWriteError) and is_invalid_transaction(error):
                 raise _invalid_together(lock, error) from error
+            note_unknown_end(lock, lock.statements.codes.succeeded, error)
             raise
         return
     _note_success(lock, _succeed_alone(lock, changes, sent))

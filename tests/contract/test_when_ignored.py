@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from pynamodb.attributes import ListAttribute, UnicodeAttribute
+from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, Step, TaskIgnoredError, TaskNotFoundError, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.declaring import refusal
-from tests.support.network import Answer, Network, Request, error, unheard
+from tests.support.network import Answer, Network, Request, error, passing, silent, unheard
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail
@@ -199,6 +200,26 @@ def test_an_answer_that_got_lost_changes_nothing(
     ignored(clock)
     assert Flight.get_task("f-1").state == Flight.board.ignored
     assert len(Flight.get_task("f-1").errors) == len(list(Alert.send.pending.query())) == 1
+
+
+@pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_person])
+def test_without_any_answer_it_is_left_to_the_next_one(
+    clock: StoppedClock, network: Network, ignored: Callable[[StoppedClock], str]
+) -> None:
+    Flight.create("f-1")
+    network.rule = silent("TransactWriteItems")
+    if ignored is by_a_person:
+        with pytest.raises(UpdateError):
+            ignored(clock)
+    else:
+        with pytest.raises(Broken) as broken, Flight.board.start("f-1"):
+            raise Broken
+        assert any("could not record this" in note for note in broken.value.__notes__)
+    network.rule = passing
+    assert Flight.get_task("f-1").state != Flight.board.ignored
+    clock.advance(timedelta(hours=1))
+    Flight.board.ignore("f-1", reason="at last")
+    assert Alert.get_task("f-1/alert").reason == "ignored: at last"
 
 
 def test_what_is_no_function_of_a_task_and_create_is_refused_by_the_declaration() -> None:
