@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from io import TextIOWrapper
@@ -14,13 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
+import typer
 from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker.arguments import did_you_mean
 from pynamodb_tracker.cli import exact_json
-from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin
+from pynamodb_tracker.cli.command import CannotRunError, name_of, state_named, stdin, steps_of
+from pynamodb_tracker.cli.options import duration
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.serialization import StoredValue, refuse_json, same
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
@@ -191,6 +194,11 @@ class LineReader:
                 raise CannotRunError(f"{key}: {error}") from None
         if not found.get("task_id"):
             raise CannotRunError("it has no task_id")
+        if "repeat" in found and (state := found.pop("state", None)) is not None:
+            first = steps_of(self.model)[0].pending
+            if state != first:
+                both = f"{name_of(first)}, not as {name_of(state)}"
+                raise CannotRunError(f"repeat: a task that repeats begins as {both}: leave out the rule or the state")
         return found
 
     def _read(self, key: str, value: Any) -> Any:
@@ -200,17 +208,58 @@ class LineReader:
             return state_to_load(self.model, str(value))
         if key == "due_time":
             return time_of(value)
+        if key == "repeat":
+            return rule_in(value)
+        if key == "trace":
+            return exact_json.with_floats(exact_json.loads(value)) if isinstance(value, str) else value
+        if key in _NOT_LOADED:
+            raise ValueError(_NOT_LOADED[key])
         attribute = self.model.tracker.own_attributes.get(key)
         if attribute is None:
             raise CannotRunError(self._unknown(key))
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        return ["task_id", "state", "due_time", *self.model.tracker.own_attributes]
+        return ["task_id", "state", "due_time", "repeat", "trace", *self.model.tracker.own_attributes]
 
     def _unknown(self, key: str) -> str:
         hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"
         return f"{self.model.__name__} has no attribute {key!r}{hint}"
+
+
+_NOT_LOADED = {
+    "waits": "nothing would end the wait of a loaded task: load it without waits, with a due_time, or leave it out",
+    "again": "load it without again, and then ask for it with create --merge",
+}
+"""What `export` writes of a task that a task of a file cannot have."""
+
+
+def rule_in(value: Any) -> Repeat:
+    """Return a rule as `export` writes it, or as people do: `cron 0 2 * * * in Europe/Berlin`, `every 1h`."""
+    if not isinstance(value, str):
+        return Repeat.from_json(exact_json.dumps(value))
+    if value.lstrip().startswith("{"):
+        return Repeat.from_json(value)
+    kind, _, rule = value.strip().partition(" ")
+    rule, _, zone = rule.partition(" in ")
+    match kind:
+        case "cron":
+            return Repeat.cron(rule.strip(), tz=zone.strip() or "UTC")
+        case "rrule":
+            return Repeat.rrule(rule.strip(), tz=zone.strip() or "UTC")
+        case "every" if not zone:
+            return Repeat.every(_period(rule.strip()))
+    raise ValueError(
+        f"{value!r} is not a rule: write it as 'cron 0 2 * * *', 'cron 0 2 * * * in Europe/Berlin', 'rrule "
+        "FREQ=DAILY;BYHOUR=2' or 'every 1h'"
+    )
+
+
+def _period(text: str) -> timedelta:
+    try:
+        return duration(text)
+    except typer.BadParameter as error:
+        raise ValueError(error.message) from None
 
 
 def state_to_load(model: type[Task], name: str) -> State[Any]:

@@ -15,6 +15,7 @@ from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
 from tests.cli.shop import Order, Sample
+from tests.support.rows import park
 
 SAMPLE = "tests.cli.shop:Sample"
 
@@ -139,6 +140,16 @@ def test_a_dry_run_checks_and_creates_nothing() -> None:
             '{"task_id": "o-1", "due_time": "soon"}',
             "due_time: 'soon' is not a time: write it as in 2026-01-31T12:00:00Z",
         ),
+        ('{"task_id": "o-1", "waits": 3}', "waits: nothing would end the wait of a loaded task"),
+        ('{"task_id": "o-1", "again": {}}', "again: load it without again, and then ask for it with create --merge"),
+        ('{"task_id": "o-1", "repeat": "daily"}', "repeat: 'daily' is not a rule: write it as 'cron 0 2 * * *'"),
+        ('{"task_id": "o-1", "repeat": "every 5 hours"}', "repeat: '5 hours' is not a duration"),
+        ('{"task_id": "o-1", "repeat": {"hourly": 1}}', "repeat: the rule '{\"hourly\": 1}' cannot be read"),
+        (
+            '{"task_id": "o-1", "repeat": "every 1h", "state": "ship.pending"}',
+            "repeat: a task that repeats begins as pay.pending, not as ship.pending: leave out the rule or the state",
+        ),
+        ('{"task_id": "o-1", "trace": 5}', "trace must be a mapping of text to text"),
         ('{"task_id": "o-1", "data": [1]}', "Order.data = a list cannot be stored"),
         ('{"task_id": "o-1", "attempt": 5}', "Order has no attribute 'attempt'"),
         ('{"task_id": "o-1", "note": "\udcff"}', "this is not JSON: it is not UTF-8"),
@@ -156,12 +167,12 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("id,amount", "Order has no attribute 'id'; it has task_id, state, due_time, amount, data, note"),
+        ("id,amount", "Order has no attribute 'id'; it has task_id, state, due_time, repeat, trace, amount, data, note"),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
         ("amount", "there is no column 'task_id'"),
         ("task_id,note,note", "the column 'note' is there twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        (",", "Order has no attribute ''; it has task_id, state, due_time, amount, data, note"),
+        (",", "Order has no attribute ''; it has task_id, state, due_time, repeat, trace, amount, data, note"),
     ],
 )
 def test_a_wrong_header_is_reported_before_anything_is_created(header: str, words: str) -> None:
@@ -253,6 +264,22 @@ def test_export_has_state_and_due_time_and_what_load_makes_of_them(store: Stoppe
         {"task_id": "held", "state": "pay.in_progress"},
         {"task_id": "ready", "state": "pay.pending", "amount": 5},
     ]
+
+
+def test_export_has_what_a_loaded_task_has_and_what_it_cannot_have(store: StoppedClock) -> None:
+    Order.create("waits", trace={"traceparent": "00-1"})
+    park(Order, "waits", 3)
+    Order.create("runs")
+    Order.pay.start("runs").__enter__()
+    Order.create_or_merge("runs", due_time=store.now(), amount=5)
+    lines = {line["task_id"]: line for line in map(json.loads, run("export").out.splitlines())}
+    again = {"due_time": store.now().isoformat(), "attributes": {"amount": 5}}
+    trace = {"traceparent": "00-1"}
+    assert lines["waits"] == {"task_id": "waits", "state": "pay.pending", "trace": trace, "waits": 3}
+    assert lines["runs"] == {"task_id": "runs", "state": "pay.in_progress", "again": again}
+    assert load(json.dumps({"task_id": "o-1", "trace": trace})).code == 0
+    assert load('task_id,trace\no-2,"{""traceparent"": ""00-1""}"\n').code == 0
+    assert Order.get_task("o-1").trace == Order.get_task("o-2").trace == trace
 
 
 def test_export_of_a_state_takes_a_window(store: StoppedClock) -> None:

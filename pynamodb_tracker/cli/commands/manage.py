@@ -63,6 +63,12 @@ def create(
         datetime | None,
         typer.Option(parser=opt.later, metavar="TIME", help="Not before then: 30m, 12h, 2026-01-31T12:00."),
     ] = None,
+    repeat: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE", help="Repeat it: 'cron 0 2 * * *', 'cron 0 2 * * * in Europe/Berlin', 'every 1h'."
+        ),
+    ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -78,6 +84,7 @@ def create(
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
+        given |= {} if repeat is None else {"repeat": repeat}
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:

@@ -18,7 +18,7 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, one_line
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
-from pynamodb_tracker.cli.tasks import Damaged, attributes_of, stamp
+from pynamodb_tracker.cli.tasks import Damaged, asked_again, attributes_of, rule_of, stamp
 from pynamodb_tracker.cli.terminal import Progress, count, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
@@ -54,8 +54,9 @@ def load(
 ) -> None:
     """Create a task for each line of a file.
 
-    A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class.
-    Empty CSV fields are no value. A task that was exported in progress is created as pending.
+    A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class;
+    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; and trace. Empty CSV fields are no value. A
+    task that was exported in progress is created as pending.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -185,8 +186,10 @@ def export(
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
-    Attempts, errors and times are not exported: a task that is loaded starts afresh in its state. Without a state, it
-    reads the whole table, each task once.
+    Attempts, errors and times are not exported: a task that is loaded starts afresh in its state; one that repeats is
+    due at the next occurrence of its rule. What a task waits for (waits), and what was asked for while it ran (again),
+    is exported for other programs, and load refuses such lines. Without a state, it reads the whole table, each task
+    once.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
@@ -252,5 +255,8 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         damaged.report(task.task_id, unread)
         return None
     waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
-    due = {"due_time": stamp(task.due_time)} if waits and task.lock_expire_time != task.due_time else {}
-    return {"task_id": task.task_id, "state": command.name_of(task.state), **due, **attributes}
+    is_dated = waits and task.due_time not in (task.lock_expire_time, clock.NEVER)
+    due = {"due_time": stamp(task.due_time)} if is_dated else {}
+    further = {"repeat": rule_of(task), "trace": task.trace, "waits": task.waits, "again": asked_again(task)}
+    given = {name: value for name, value in further.items() if value is not None}
+    return {"task_id": task.task_id, "state": command.name_of(task.state), **due, **given, **attributes}
