@@ -1,10 +1,10 @@
 """The doctor: compares a table with its class, and reports what differs and what that means."""
 
-from pynamodb_tracker.doctor import schema, settings
+from pynamodb_tracker.doctor import rows, schema, settings
 from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Severity, describe
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "use_cases"]
+__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_rows", "use_cases"]
 
 _CHECKS = (
     settings.check_status,
@@ -28,6 +28,15 @@ def examine(model: type[Task]) -> list[Finding]:
     description = describe(model.tracker.table)
     findings = [finding for check in _CHECKS for finding in check(description)]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def examine_rows(model: type[Task]) -> list[Finding]:
+    """Check the tasks of all use cases in the table of this class, and return the findings.
+
+    It scans the whole table, strongly consistent, at one read unit per 4 KB, and reads again each task that seems to
+    wait for nobody.
+    """
+    return list(rows.check_rows(model))
 
 
 def use_cases(model: type[Task]) -> list[str]:

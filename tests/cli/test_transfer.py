@@ -167,7 +167,10 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("id,amount", "Order has no attribute 'id'; it has task_id, state, due_time, repeat, trace, amount, data, note"),
+        (
+            "id,amount",
+            "Order has no attribute 'id'; it has task_id, state, due_time, repeat, trace, amount, data, note",
+        ),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
         ("amount", "there is no column 'task_id'"),
         ("task_id,note,note", "the column 'note' is there twice"),

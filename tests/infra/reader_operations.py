@@ -10,6 +10,7 @@ from tests.infra.operations import row
 from tests.infra.permissions import Record
 from tests.infra.shop import LETTERS, Letter, ShopTask, refuse
 from tests.infra.worker_operations import LARGE
+from tests.support.rows import park
 
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = "`query`, `page`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
@@ -119,3 +120,11 @@ def compare_with_itself(record: Record) -> None:
 def examine_the_table(record: Record) -> None:
     with record:
         assert "shop-tasks" in run("doctor", of=LETTERS).out
+
+
+@row("Reader", "`pynamodb-tracker doctor --rows`")
+def examine_the_rows(record: Record) -> None:
+    Letter.create("r-12")
+    park(Letter, "r-12", 3)
+    with record:
+        assert "r-12" in run("doctor", "--rows", of=LETTERS).out

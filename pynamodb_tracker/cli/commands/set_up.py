@@ -17,7 +17,7 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, CannotRunError, location, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.terminal import console, say, warn
-from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, use_cases
+from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, examine_rows, use_cases
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
@@ -41,18 +41,26 @@ def create_table(*, name: opt.App) -> None:
         say(f"created {location(model)}")
 
 
-def doctor(*, name: opt.App, as_json: opt.Json = False) -> None:
+def doctor(
+    *,
+    rows: Annotated[bool, opt.flag("--rows", "Scan the table, too, for tasks that need help.")] = False,
+    name: opt.App,
+    as_json: opt.Json = False,
+) -> None:
     """Report where a table differs from its class, what that means, and what to do.
 
-    It reads the table's settings with three requests, reads no tasks and changes nothing. It uses the endpoint and the
-    credentials that your program would use.
+    It reads the table's settings with three requests, and changes nothing. It uses the endpoint and the credentials
+    that your program would use.
+
+    With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds tasks that wait
+    for others that are gone, and tasks that have ended without what was asked for while they ran.
 
     Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
     cannot read the settings.
     """
     with table_class(name) as model:
         try:
-            findings = examine(model)
+            findings = examine(model) + (examine_rows(model) if rows else [])
         except NotExaminedError as error:
             raise CannotRunError(str(error)) from None
         _print(model, findings, as_json=as_json)

@@ -1,0 +1,76 @@
+"""Checks of rows: tasks that wait for others that are gone, and requests that no run has taken in."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.doctor.description import Finding, Severity
+from pynamodb_tracker.model.references import reference_to, round_of
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_values
+from pynamodb_tracker.status import END
+from pynamodb_tracker.task.task import Task
+
+_READ = ["task_id", "use_case_id", "status", "due_time", "update_time", "creation", "round", "waits", "parent", "again"]
+
+_NAMED = 5
+"""Tasks that a finding names."""
+
+
+def check_rows(model: type[Task]) -> Iterator[Finding]:
+    """Scan the table of this class, strongly consistent, and yield a finding for each kind of tasks that need help."""
+    begun = clock.now()
+    children, parked, asked = Counter[str](), list[TaskRow](), list[TaskRow]()
+    has_others = TaskRow.waits.exists() | TaskRow.parent.exists() | TaskRow.again.exists()
+    for row in model.scan(has_others, attributes_to_get=_READ, consistent_read=True):
+        values = readable_values(row)
+        if parent := values.get("parent"):
+            children[parent] += 1
+        if values.get("waits") and values.get("due_time") == clock.NEVER and values["update_time"] < begun:
+            parked.append(row)
+        if "again" in row._row_state.stored and values.get("status") == END:
+            asked.append(row)
+    yield from _waiting_for_nobody([row for row in parked if children[reference_to(row)] < row.waits])
+    yield from _asked_after_the_end(asked)
+
+
+def _waiting_for_nobody(suspected: Sequence[TaskRow]) -> Iterator[Finding]:
+    """Yield tasks for which too few others were found, and that have not changed since they were read."""
+    found = [row for row in suspected if _is_unchanged(row)]
+    if found:
+        yield Finding(
+            Severity.DANGER,
+            "tasks that wait for others",
+            f"waiting for more tasks than there are: {_named(found)}",
+            "as many tasks refer to a task as it waits for",
+            "They never become due: what they wait for was deleted by other means than delete_task.",
+            "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
+            "also_from=(Report.collect.ignored,)); or delete it.",
+        )
+
+
+def _asked_after_the_end(asked: Sequence[TaskRow]) -> Iterator[Finding]:
+    """Yield tasks that have ended without what was asked for while they ran."""
+    if asked:
+        yield Finding(
+            Severity.DANGER,
+            "tasks that were asked for again",
+            f"ended, and not run for what was asked for since: {_named(asked)}",
+            "the last success makes such a task pending again",
+            "A worker of an earlier version has ended them, which does not know create_or_merge.",
+            "Deploy this version for all workers, and call create_or_merge for each of them once more.",
+        )
+
+
+def _is_unchanged(row: TaskRow) -> bool:
+    """Return whether a task still waits for as many as before; a child that was created since has changed that."""
+    try:
+        now = type(row).get(row.task_id, row.use_case_id, consistent_read=True)
+    except type(row).DoesNotExist:
+        return False
+    return (now.waits, round_of(now)) == (row.waits, round_of(row))
+
+
+def _named(rows: Sequence[TaskRow]) -> str:
+    names = ", ".join(f"{row.use_case_id} {row.task_id!r}" for row in rows[:_NAMED])
+    return f"{names} and {len(rows) - _NAMED:,} more" if len(rows) > _NAMED else names

@@ -1,0 +1,100 @@
+"""What the doctor finds in rows: tasks that wait for nobody, and requests that no run has taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker.doctor import examine_rows
+from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
+from tests.cli.command import run
+from tests.support.rows import change, client
+
+
+class DeskTask(Task):
+    class Meta:
+        table_name = "desk-of-the-doctor"
+        region = "us-east-1"
+
+
+class Letter(DeskTask):
+    use_case_id = UseCase("letter")
+
+    split = Step(10)
+    collect = Step(20)
+
+
+class Page(DeskTask):
+    use_case_id = UseCase("page")
+
+    write = Step(10)
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[StoppedClock]:
+    with local_table(DeskTask), stopped_clock() as stopped:
+        yield stopped
+
+
+def split(ctx: ExecutionContext[Letter]) -> None:
+    for number in range(3):
+        ctx.create(Page, f"{ctx.task.task_id}/{number}", wait=True)
+
+
+def nothing(_ctx: ExecutionContext[Page]) -> None:
+    pass
+
+
+def waiting(clock: StoppedClock) -> None:
+    """Let a task wait for two of three others."""
+    Letter.create("l-1")
+    Letter.split.run("l-1", split)
+    Page.write.run("l-1/0", nothing)
+    clock.advance(timedelta(seconds=1))
+
+
+def lose(task_id: str) -> None:
+    """Delete a task past the library."""
+    client(DeskTask).delete_item(TableName="desk-of-the-doctor", Key=Page.tracker.key(task_id))
+
+
+def test_a_task_that_waits_for_tasks_that_are_gone_is_found_and_the_advice_frees_it(clock: StoppedClock) -> None:
+    waiting(clock)
+    assert examine_rows(DeskTask) == []
+    lose("l-1/2")
+    (finding,) = examine_rows(DeskTask)
+    assert finding.found == "waiting for more tasks than there are: letter 'l-1'"
+    Letter.collect.ignore("l-1", reason="a page is gone")
+    Letter.collect.run("l-1", lambda _: None, also_from=(Letter.collect.ignored,))
+    assert examine_rows(DeskTask) == []
+
+
+def test_a_task_whose_children_end_during_the_scan_is_not_reported(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(clock)
+    lose("l-1/2")
+    look = Letter.get.__func__  # type: ignore[attr-defined]  # of a class method
+
+    def end_first(*given: object, **options: object) -> object:
+        Page.write.run("l-1/1", nothing)
+        return look(Letter, *given, **options)
+
+    monkeypatch.setattr(Letter, "get", end_first)
+    assert examine_rows(DeskTask) == []
+
+
+def test_a_task_that_ended_with_what_was_asked_for_is_found_and_asking_once_more_mends_it() -> None:
+    Page.create("p-1", state=Page.write.pending)
+    with Page.write.start("p-1"):
+        Page.create_or_merge("p-1")
+    assert examine_rows(DeskTask) == []
+    again = {"M": {"due_time": {"S": "2026-01-01T00:00:00.000000+0000"}, "attributes": {"M": {}}}}
+    change(Page, "p-1", status={"N": "1000"}, again=again)
+    ended = run("doctor", "--rows", of="tests.doctor.test_rows:DeskTask")
+    assert (ended.code, "not run for what was asked for since: page 'p-1'" in " ".join(ended.out.split())) == (1, True)
+    Page.create_or_merge("p-1")
+    assert examine_rows(DeskTask) == []
