@@ -30,6 +30,7 @@ from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.transitions.merges import Merged
     from pynamodb_tracker.worker import Tally, Worker
 
@@ -44,6 +45,7 @@ __all__ = [
     "Merged",
     "Page",
     "PayloadMismatchError",
+    "Repeat",
     "Report",
     "RetryLater",
     "State",
@@ -68,6 +70,7 @@ __all__ = [
 
 _LAZY = {
     "Merged": "pynamodb_tracker.transitions.merges",
+    "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",
     "Tally": "pynamodb_tracker.worker",
     "Worker": "pynamodb_tracker.worker",

@@ -61,6 +61,12 @@ def check_due_time(due_time: object, name: str = "due_time") -> datetime | timed
     return due_time
 
 
+def check_repeat(repeat: object) -> None:
+    """Refuse what is no rule; a rule is recognized by its method, because few programs import its class."""
+    if repeat is not None and not hasattr(repeat, "to_json"):
+        raise TypeError(f"repeat must be a Repeat, not {shown(repeat)}: write Repeat.cron('0 2 * * *')")
+
+
 def check_duration(name: str, duration: object) -> timedelta:
     """Return a duration above zero."""
     if not isinstance(duration, timedelta):

@@ -18,6 +18,7 @@ NAMES = [
     "Merged",
     "Page",
     "PayloadMismatchError",
+    "Repeat",
     "Report",
     "RetryLater",
     "State",

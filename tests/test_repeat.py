@@ -167,6 +167,13 @@ def test_until_in_utc_ends_a_rule_of_another_zone_at_that_time() -> None:
     assert times(nightly, datetime(2026, 7, 1, tzinfo=UTC)) == ["2026-07-01T23:00", "2026-07-02T23:00"]
 
 
+def test_an_hour_is_a_full_one_unless_the_start_says_otherwise() -> None:
+    got = START + timedelta(minutes=7, seconds=3)
+
+    assert times(Repeat.rrule("FREQ=DAILY;BYHOUR=9"), got, 1) == ["2026-01-02T09:00"]
+    assert times(Repeat.rrule("FREQ=DAILY;BYHOUR=9", start=got), got, 1) == ["2026-01-02T09:07"]
+
+
 def test_the_start_gives_the_phase_whenever_a_task_gets_the_rule() -> None:
     rule = Repeat.rrule("FREQ=DAILY;INTERVAL=3", start=START)
 

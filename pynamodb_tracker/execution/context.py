@@ -37,6 +37,19 @@ class ExecutionContext(Generic[T_co]):
         return self._lock.task
 
     @property
+    def occurrence(self) -> datetime | None:
+        """For which time of its rule the task runs, with the offset of the rule's zone; None if it does not repeat.
+
+        It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. A run that was
+        asked for by `create_or_merge` has the time for which it was asked.
+        """
+        task = self._lock.task
+        extra_time: datetime | None = task.extra_time
+        if task.repeat is None or extra_time is None:
+            return task.occurrence
+        return extra_time.astimezone(task.repeat.zone)
+
+    @property
     def attempt(self) -> int:
         """Which attempt of this step it is, from 1; attempts of workers that died count."""
         return self._lock.attempt

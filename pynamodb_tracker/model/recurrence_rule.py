@@ -47,6 +47,16 @@ _CYCLE, _LAST_YEAR = 400, 9899
 """After 400 years the calendar repeats, days of the week included."""
 
 
+def with_full_hours(text: str) -> str:
+    """Return a rule that says at which minute and second it occurs, the full ones, if it says at which hour.
+
+    For a rule without a start of its own: otherwise they would be those of the moment at which a task gets it.
+    """
+    given = {part.strip().partition("=")[0].upper() for part in text.split(";")}
+    added = [f"{key}=0" for key in ("BYMINUTE", "BYSECOND") if key not in given]
+    return ";".join([text, *added]) if {"BYHOUR", "BYMINUTE"} & given else text
+
+
 class RecurrenceRule:
     """The text of a recurrence rule, read and checked."""
 

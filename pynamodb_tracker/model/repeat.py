@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_duration, check_flags, check_time, shown
 from pynamodb_tracker.model.cron import CronExpression
-from pynamodb_tracker.model.recurrence_rule import RecurrenceRule
+from pynamodb_tracker.model.recurrence_rule import RecurrenceRule, with_full_hours
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -97,9 +97,10 @@ class Repeat:
         """Repeat by a recurrence rule of RFC 5545, such as `FREQ=MONTHLY;BYDAY=1MO;BYHOUR=9`.
 
         `start`, an aware time, is its DTSTART, from which INTERVAL and COUNT count, and which gives what the rule
-        leaves out, such as the time of day; without it, that is the time at which a task gets the rule. An occurrence
-        that was missed counts for COUNT. FREQ is DAILY, WEEKLY, MONTHLY or YEARLY; below a day, use `every`, or
-        BYHOUR and BYMINUTE. ValueError for what cannot be read, or never occurs; DTSTART in the text is refused.
+        leaves out, such as the time of day. Without it, that is the time at which a task gets the rule; but BYHOUR=9
+        is the full hour then. An occurrence that was missed counts for COUNT. FREQ is DAILY, WEEKLY, MONTHLY or YEARLY;
+        below a day, use `every`, or BYHOUR and BYMINUTE. ValueError for what cannot be read, or never occurs; DTSTART
+        in the text is refused.
         https://www.rfc-editor.org/rfc/rfc5545#section-3.3.10
         """
         return _checked_to_occur(cls._checked("rrule", text, tz=tz, start=start, missed=missed, stop=stop))
@@ -136,6 +137,8 @@ class Repeat:
         if missed not in ("latest", "all"):
             raise ValueError(f"missed is 'latest' or 'all', not {shown(missed)}")
         check_flags(stop=stop)
+        if kind == "rrule" and start is None:
+            expression = with_full_hours(expression)
         tz = _zone_name(tz)
         start = check_time("start", start)
         if start is not None:

@@ -27,9 +27,11 @@ from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import (
     FencesAttribute,
     IntegerAttribute,
+    RepeatAttribute,
     StoredMapAttribute,
     TextsAttribute,
     TimeAttribute,
+    WallTimeAttribute,
     serialized,
 )
 
@@ -115,12 +117,12 @@ class TaskRow(Model):
     """How many other tasks this one waits for."""
     wait_until = TimeAttribute(null=True)
     """When it starts even if some of them have not succeeded."""
-    repeat = UnicodeAttribute(null=True)
+    repeat = RepeatAttribute(null=True)
     """The rule by which the task is due again after its end."""
-    occurrence = UnicodeAttribute(null=True)
-    """The time of the rule for which the task is due, on the wall clock of the rule's zone."""
+    occurrence = WallTimeAttribute(null=True)
+    """The time of the rule for which the task is due, on the wall clock of the rule's zone; None after the last one."""
     occurrence_count = IntegerAttribute(null=True)
-    """How many occurrences of the rule the task has had, this one included."""
+    """Which occurrence of a rule with COUNT that is, from 1."""
     extra_time = TimeAttribute(null=True)
     """When the task runs out of turn, before its occurrence."""
     trace = JSONAttribute(null=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pynamodb.attributes import (
     Attribute,
@@ -30,6 +30,9 @@ from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import Repeat
 
 _STAMP = 31
 """Characters of a stored time."""
@@ -90,6 +93,39 @@ class FencesAttribute(Attribute[list[int]]):
     def deserialize(self, value: list[dict[str, str]]) -> list[int]:
         """Return the numbers."""
         return [int(fence[NUMBER]) for fence in value]
+
+
+class WallTimeAttribute(Attribute[datetime | None]):
+    """A time on the wall clock of some zone, with its offset from UTC."""
+
+    attr_type = STRING
+
+    def serialize(self, value: datetime | None) -> str | None:
+        """Return the time in ISO 8601."""
+        return None if value is None else value.isoformat()
+
+    def deserialize(self, value: str) -> datetime:
+        """Return the aware time; a ValueError for one without an offset."""
+        time = datetime.fromisoformat(value)
+        if time.tzinfo is None:
+            raise ValueError(f"{value!r} has no offset from UTC")
+        return time
+
+
+class RepeatAttribute(Attribute["Repeat | None"]):
+    """The rule by which a task repeats."""
+
+    attr_type = STRING
+
+    def serialize(self, value: Repeat | None) -> str | None:
+        """Return the rule as JSON."""
+        return None if value is None else value.to_json()
+
+    def deserialize(self, value: str) -> Repeat:
+        """Return the rule; a ValueError for one that cannot be read."""
+        from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
+
+        return Repeat.from_json(value)
 
 
 class TextsAttribute(Attribute[list[str]]):

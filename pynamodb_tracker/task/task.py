@@ -14,6 +14,7 @@ from pynamodb_tracker.arguments import (
     check_due_time,
     check_flags,
     check_parameters,
+    check_repeat,
     check_task_id,
     check_threads,
     shown,
@@ -29,6 +30,7 @@ from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.transitions.merges import Merged
 
 
@@ -91,20 +93,25 @@ class Task(GuardedRow, metaclass=TaskMeta):
         *,
         due_time: datetime | timedelta | None = None,
         state: State[Any] | None = None,
+        repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> Self:
         """Create a task, pending at its first step, and return it; one request.
 
         `due_time` is the earliest time it may start, or how long from now that is. `state` is another state to begin
-        in, for tasks from elsewhere. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`;
+        in, for tasks from elsewhere. With `repeat`, the task is due at the first occurrence of that rule from then on,
+        and again after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`;
         it takes at most 512 bytes of JSON. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
-        ValueNotStorableError, which names the attribute.
+        ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
         """
         task_id = check_task_id(task_id)
         due_time = check_due_time(due_time)
+        check_repeat(repeat)
+        if repeat is not None and state is not None:
+            raise ValueError("a task that repeats begins at its first step: leave state out")
         code = None if state is None else cls._code_to_begin_in(state, due_time)
-        return transitions.create(cls, task_id, code, due_time, attributes, trace=trace)
+        return transitions.create(cls, task_id, code, due_time, attributes, trace=trace, repeat=repeat)
 
     @classmethod
     def create_or_merge(
@@ -114,6 +121,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
         due_time: datetime | timedelta | None = None,
         later: bool = False,
+        repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> Merged[Self]:
@@ -135,6 +143,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         task_id = check_task_id(task_id)
         check_flags(later=later)
         due_time = check_due_time(due_time)
+        check_repeat(repeat)
         if later and due_time is None:
             raise ValueError("later=True moves the due time: give a due_time")
         if merge is not None:
@@ -145,7 +154,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
         first = next(iter(cls._bound_steps.values()))._definition.statements
-        return Merge(first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace).carry_out()
+        return Merge(
+            first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace, repeat=repeat
+        ).carry_out()
 
     @classmethod
     def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:

@@ -146,6 +146,11 @@ def status_seen() -> Condition:
     return TaskRow.status == slot(TaskRow.status, "seen_status")
 
 
+def has_no_rule() -> Condition:
+    """Require that the task does not repeat: otherwise its turn has to be reckoned from the row."""
+    return TaskRow.repeat.does_not_exist()
+
+
 def seen() -> Condition:
     """Require that the row is as it was read."""
     return (

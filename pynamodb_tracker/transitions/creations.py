@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
@@ -32,6 +32,9 @@ from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import check_format, holder
 from pynamodb_tracker.transitions.statements import get
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import Repeat
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -70,12 +73,13 @@ def create(
     attributes: Mapping[str, Any],
     *,
     trace: Mapping[str, str] | None = None,
+    repeat: Repeat | None = None,
 ) -> T:
     """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
 
     Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
-    task = new_task(model, task_id, code, due_time, attributes, also=tracked(trace=trace))
+    task = new_task(model, task_id, code, due_time, attributes, also=tracked(trace=trace), repeat=repeat)
     try:
         put(task)
     except Refused as refused:
@@ -98,14 +102,18 @@ def new_task(
     attributes: Mapping[str, Any],
     *,
     also: Item | None = None,
+    repeat: Repeat | None = None,
 ) -> NewTask[T]:
     """Check the values of a new task; `also` are further attributes of the tracker's own, as they are stored.
 
-    Raises a TypeError for an attribute that is not declared; a ValueNotStorableError names the one that cannot be
-    stored.
+    A task that repeats is due at the first occurrence at or after its due time. Raises a TypeError for an attribute
+    that is not declared; a ValueNotStorableError names the one that cannot be stored; a ValueError, a rule without a
+    further occurrence.
     """
     model.tracker.check_own(attributes)
     now = clock.now()
+    if repeat is not None:
+        due_time, also = _first_due_time(model, task_id, repeat, _due(now, due_time), also)
     given = _given(model, task_id, attributes)
     item = {**_item(model, task_id, code, now, due_time), **(also or {})}
     changes = {}
@@ -155,16 +163,33 @@ def _given(model: type[T], task_id: str, attributes: Mapping[str, Any]) -> T:
         raise
 
 
-def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | timedelta | None) -> Item:
+def _first_due_time(
+    model: type[T], task_id: str, repeat: Repeat, at: datetime, also: Item | None
+) -> tuple[datetime, Item]:
+    """Return when a new task is due that repeats, and its further attributes with what it has of that."""
+    from pynamodb_tracker.transitions.repeats import as_item, first_turn  # noqa: PLC0415 - few tasks repeat
+
+    turn = first_turn(repeat, at)
+    if turn is None:
+        raise ValueError(f"cannot create {model.__name__} {task_id!r}: {repeat} has no occurrence at or after {at}")
+    return turn.due, {**(also or {}), **as_item(turn)}
+
+
+def _due(now: datetime, due_time: datetime | timedelta | None) -> datetime:
+    """Return when a new task is due: never before it is created."""
     if isinstance(due_time, timedelta):
         due_time = now + due_time
+    return now if due_time is None else max(now, due_time)
+
+
+def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_time: datetime | timedelta | None) -> Item:
     use_case, created = model.tracker.use_case, {"S": clock.stamp(now)}
     code = model.tracker.steps[0].pending if code is None else code
     item: Item = {
         **model.tracker.key(task_id),
         "status": {"N": str(code)},
         "status_key": {"S": use_case.status_key(code, task_id)},
-        "due_time": {"S": clock.stamp(max(now, due_time or now))},
+        "due_time": {"S": clock.stamp(_due(now, due_time))},
         "create_time": created,
         "update_time": created,
         "creation": {"S": new_token()},

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
+from pynamodb.attributes import Attribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
@@ -49,6 +51,10 @@ class Ending:
         """The tracker's attributes of the row after it, beyond those of every success."""
         self.changes: Changes = {}
         """The user's attributes that it sets, in place of what the block has assigned to them."""
+
+    def start_over(self, token: str) -> None:
+        """Let another round of the task's life begin."""
+        self.add("starts over", {"round": token, "waits": None, "wait_until": None}, round=token)
 
     def add(self, part: str, row: Mapping[str, Any] | None = None, **values: Any) -> None:
         """Add a part with the values of its slots, and what the row has after it."""
@@ -92,6 +98,21 @@ def _counted() -> Part:
     return [], [TaskRow.parent.remove()]
 
 
+def _set(attribute: Attribute[Any]) -> Part:
+    return [], [fill(attribute, attribute.attr_name)]
+
+
+def _remove(attribute: Attribute[Any]) -> Part:
+    return [], [attribute.remove()]
+
+
+_OF_RULES: Sequence[Attribute[Any]] = (
+    TaskRow.repeat,
+    TaskRow.occurrence,
+    TaskRow.occurrence_count,
+    TaskRow.extra_time,
+)
+
 PARTS: Mapping[str, Callable[[], Part]] = {
     "nothing asked": _nothing_asked,
     "asked as seen": _asked_as_seen,
@@ -101,5 +122,7 @@ PARTS: Mapping[str, Callable[[], Part]] = {
     "until": _until,
     "without limit": _without_limit,
     "counted": _counted,
+    **{f"set {attribute.attr_name}": partial(_set, attribute) for attribute in _OF_RULES},
+    **{f"remove {attribute.attr_name}": partial(_remove, attribute) for attribute in _OF_RULES},
 }
 """What a success may consist of, beyond the plain move and the user's changes."""

@@ -17,7 +17,9 @@ from pynamodb_tracker.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import OptionalCompanion, send_with_optional
+from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import log_failures, version_of_failures
@@ -54,20 +56,26 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     is_known = any(each is failure for each in known)  # if an interrupt followed the finish
     failures = known if is_known else [*known, failure]
     logged = has_log(task) or not fits_row(failures)
+    ending = ending_after_last_failure(task, failure.time) if final else None
     write, code = statements.fail, codes.failed
-    if final:
+    values: dict[str, Any] = {"attempt": lock.attempt}
+    if ending is not None:
+        write, code = statements.give_up(ending=ending), ending.code
+        values = {"attempt": 0, **ending.values}
+    elif final:
         write, code = statements.give_up(expires=may_expire(task)), codes.ignored
-    times = {"now": failure.time, "due": failure.time if final else _later(failure.time, delay)}
+    due = failure.time if final else _later(failure.time, delay)
+    values |= {"now": failure.time, "due": due if ending is None else ending.due}
     last_error = failure.one_line
     entries = for_row(failures, logged=logged)
     company = None
-    if final and statements.when_ignored is not None:
+    if code == codes.ignored and statements.when_ignored is not None:
         ignored = as_stored(task)
         ignored.attribute_values.update(
             status=code, due_time=failure.time, update_time=failure.time, errors=failures, last_error=last_error
         )
         company = statements.when_ignored(ignored)
-    values: dict[str, Any] = {**times, "attempt": lock.attempt, "last_error": last_error}
+    values["last_error"] = last_error
     try:
         row = send_until_landed(lock, write, code, **values, errors=entries, company=company)
     except PynamoDBConnectionError as refused:
@@ -78,12 +86,21 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         row = send_until_landed(lock, write, code, **{**values, "errors": [], "last_error": last_error})
     for problem in company.problems if company else ():
         add_note(error, f"pynamodb_tracker: {problem}")
-    task.attribute_values.update(row, errors=failures, last_error=last_error)
+    task.attribute_values.update(row, errors=failures, last_error=last_error, **(ending.row if ending else {}))
     lock.outcome = "ignored" if code == codes.ignored else "failed"
     if logged:
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:
         expire(statements, task)
+
+
+def ending_after_last_failure(row: TaskRow, now: datetime) -> Ending | None:
+    """Return what leads a task to its next occurrence although no attempt is left; None if it does not repeat."""
+    if readable_value(row, "repeat") is None:
+        return None
+    from pynamodb_tracker.transitions.repeats import ending_after_failure  # noqa: PLC0415 - few tasks repeat
+
+    return ending_after_failure(row, now)
 
 
 def _failure_of(lock: Lock[T], error: BaseException) -> Failure:

@@ -25,9 +25,11 @@ from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
 from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
+from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions import repeats
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
@@ -81,10 +83,24 @@ class Merge(Generic[T]):
         due_time: datetime | timedelta | None,
         later: bool,
         trace: Mapping[str, str] | None,
+        repeat: Repeat | None,
     ) -> None:
         """`statements` are those of the first step. A ValueNotStorableError names what cannot be stored."""
         self._statements = statements
-        self._new = new_task(statements.model, task_id, None, due_time, attributes, also=tracked(trace=trace))
+        self._repeat = repeat
+        self._asks_for_run = repeat is None or due_time is not None
+        """Whether it asks for a run; one that gives the rule alone leaves that to the rule."""
+        self._is_over = repeat is not None and repeats.first_turn(repeat, clock.now()) is None
+        """Whether the rule has no further occurrence: it may still stand in a program, and creates no task."""
+        self._new = new_task(
+            statements.model,
+            task_id,
+            None,
+            due_time,
+            attributes,
+            also=tracked(trace=trace),
+            repeat=None if self._is_over else repeat,
+        )
         self._function = merge
         self._given = MappingProxyType({**attributes})
         self._later = later
@@ -112,7 +128,7 @@ class Merge(Generic[T]):
                 expire_again(self._statements.model, self._new.row.task_id)
 
     def _carry_out(self) -> Merged[T]:
-        row: T | None = None
+        row: T | None = get(self._statements.model, self._new.row.task_id) if self._is_over else None
         for retry in range(_TRIES):
             try:
                 return self._write(row)
@@ -159,6 +175,11 @@ class Merge(Generic[T]):
     def _write(self, row: T | None) -> Merged[T]:
         """Create the task, or write what is asked for into its row; no request if the row has it already."""
         if row is None:
+            if self._is_over:
+                raise ValueError(
+                    f"cannot create {self._statements.model.__name__} {self._new.row.task_id!r}: {self._repeat} has no "
+                    "further occurrence"
+                )
             self._how = "created"
             put(self._new)
             return Merged(self._new.row, self._how)
@@ -174,7 +195,10 @@ class Merge(Generic[T]):
     def _merge_into_row(self, row: T) -> Merged[T]:
         self._how = "merged"
         changes = {**self._merged(row, {}), **self._renewed(row)}
-        due = self._due_for(row)
+        due = self._due_for(row) if self._asks_for_run else None
+        if self._repeat is not None or row.repeat is not None:
+            of_rule, due = repeats.merged(row, self._repeat, due, clock.now())
+            changes = {**changes, **of_rule}
         if not changes and due is None:
             return Merged(row, self._how)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
@@ -194,8 +218,8 @@ class Merge(Generic[T]):
     def _ask_again(self, row: T) -> Merged[T]:
         self._how = "again"
         before, again = self._again_after(row)
-        renewed = self._renewed(row)
-        if again == before and not renewed:
+        renewed, is_nothing_asked = self._renewed(row), before is None and again == Again(clock.NEVER, {})
+        if (again == before or is_nothing_asked) and not renewed:
             return Merged(row, self._how)
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
@@ -210,20 +234,32 @@ class Merge(Generic[T]):
 
     def _again_after(self, row: T) -> tuple[Again | None, Again]:
         """Return what waits in `again`, and that with what this call asks for."""
-        due, waiting = self._new.row.due_time, readable_value(row, "again")
-        if waiting is None:
-            return None, Again(due, _stored(self._own))
-        before = Again.read(waiting)
+        due, waiting = self._new.row.due_time if self._asks_for_run else clock.NEVER, readable_value(row, "again")
+        before = None if waiting is None else Again.read(waiting)
+        rule = self._rule_after(row, None if before is None else before.repeat)
+        if before is None:
+            return None, Again(due, _stored(self._own), rule)
         attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
-        return before, Again(due if self._later else min(due, before.due_time), attributes, before.repeat)
+        return before, Again(due if self._later else min(due, before.due_time), attributes, rule)
+
+    def _rule_after(self, row: T, waiting: str | None) -> str | None:
+        """Return the rule that the row is to have after its success, as it is stored; None if it keeps its own."""
+        if self._repeat is None or self._repeat == (Repeat.from_json(waiting) if waiting else row.repeat):
+            return waiting
+        return repeats.rule_since(row, self._repeat, clock.now()).to_json()
 
     def _begin_anew(self, row: T) -> Merged[T]:
+        if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):
+            return Merged(row, "merged")  # its rule has ended, and does not begin once more
         self._how = "anew"
         due, changes = self._new.row.due_time, self._own
         trace: Any = TaskRow.trace, self._new.item.get("trace")
         if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
             _, again = self._again_after(row)
             due, changes = again.due_time, _changes_in(row, again.attributes)
+        if self._repeat is not None or row.repeat is not None:
+            turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)
+            changes = {**changes, **repeats.begun_anew(row, turn, due)}
         changes = {**changes, "trace": trace}
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
         token, now = new_token(above=row.lock), clock.now()

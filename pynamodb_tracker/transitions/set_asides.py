@@ -19,6 +19,8 @@ from pynamodb_tracker.model.row import TaskRow, load, may_expire
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import send_with_optional
 from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.ending import Ending
+from pynamodb_tracker.transitions.finishes import ending_after_last_failure
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
@@ -45,11 +47,11 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
     One that waits for others goes on waiting.
     """
     codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
-    parked: datetime | None = None
+    found: T | None = None
     try:
         for _ in range(_TRIES):
             try:
-                answer = _send_reopen(statements, task_id, token, by, kept=kept, parked=parked)
+                answer = _send_reopen(statements, task_id, token, by, kept=kept, found=found)
             except Refused:
                 row = _read(statements, task_id, operation)
             else:
@@ -59,9 +61,7 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
                 return row
             if row.status not in (codes.failed, codes.ignored):
                 raise refusal(statements, row, operation)
-            token = new_token(above=row.lock)
-            wait_until: datetime | None = row.wait_until
-            parked = None if readable_value(row, "waits") is None else wait_until or clock.NEVER
+            token, found = new_token(above=row.lock), row
             if row.expire_time is not None:
                 kept = True
                 keep(statements.model, row, token, operation)
@@ -72,12 +72,21 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
 
 
 def _send_reopen(
-    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool, parked: datetime | None
+    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool, found: T | None
 ) -> dict[str, Any]:
-    """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
+    """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that.
+
+    A row that was `found` may say when it is due: a task that waits for others, or repeats.
+    """
     codes, now = statements.codes, clock.now()
-    values = {"token": token, **statements.moved(codes.pending, task_id, now, parked)}
-    variant = {"kept": kept, "parked": parked is not None}
+    parked = None if found is None else _parked_until(found)
+    ending = None if found is None or found.repeat is None else _ending_of_reopen(statements, found, now)
+    due = parked if ending is None or ending.due is None else ending.due
+    values = {"token": token, **statements.moved(codes.pending, task_id, now, due)}
+    variant: dict[str, Any] = {"kept": kept, "parked": parked is not None, "ending": ending}
+    if found is not None and ending is not None:
+        values |= {**seen_values(found), **ending.values, "seen_asked": str(found.asked)}
+        variant["has_asked"] = found.asked is not None
     if by is not None:
         entry = Failure(codes.step, 0, now, by, "reopened", "")
         try:
@@ -87,6 +96,22 @@ def _send_reopen(
             if not is_invalid(refused):
                 raise
     return statements.send(statements.reopen(recorded=False, **variant), task_id, **values)
+
+
+def _parked_until(row: TaskRow) -> datetime | None:
+    """Return when a task is due that waits for others, if none of them ends; None if it waits for none."""
+    wait_until: datetime | None = row.wait_until
+    return None if readable_value(row, "waits") is None else wait_until or clock.NEVER
+
+
+def _ending_of_reopen(statements: StepStatements[T], row: T, now: datetime) -> Ending:
+    """Return for which turn a task that repeats is pending: the next one, unless it goes on with the present one."""
+    from pynamodb_tracker.transitions.repeats import ending_at, turn_when_reopened  # noqa: PLC0415 - few tasks repeat
+
+    is_first = statements.codes.pending == row.tracker.steps[0].pending
+    if is_first and row.status == statements.codes.ignored and (turn := turn_when_reopened(row, now)):
+        return ending_at(row, turn)
+    return Ending(statements.codes.pending)
 
 
 def ignore(
@@ -156,11 +181,18 @@ def _has(row: TaskRow, entry: Failure) -> bool:
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
-    """Ignore a task that has no attempt left, and return it; None if it has changed since it was read."""
-    codes = statements.codes
+    """Ignore a task that has no attempt left, and return it; None if it has changed since it was read.
+
+    One that repeats goes on with its next occurrence.
+    """
+    codes, ending = statements.codes, ending_after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
+    if ending is not None:
+        skip = statements.skip(ending, abandoned=abandoned, has_asked=row.asked is not None)
+        entry = _entry("skipped", row, codes.step, now, reason=reason)
+        return _move(statements, skip, row, ending.code, entry, ending=ending)
     write = statements.spend_abandoned if abandoned else statements.spend
     return _move(
         statements,
@@ -176,7 +208,15 @@ def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str 
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 
-def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int, entry: Failure) -> T | None:
+def _move(
+    statements: StepStatements[T],
+    write: PreparedWrite,
+    row: T,
+    code: int,
+    entry: Failure,
+    *,
+    ending: Ending | None = None,
+) -> T | None:
     """Move a task to that state and append the entry to its errors; return it, or None if it has changed."""
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), entry], has_log(row)
@@ -189,7 +229,8 @@ def _move(statements: StepStatements[T], write: PreparedWrite, row: T, code: int
         "now_minus_margin": clock.stamp(now - row.tracker.margin),
         "errors": for_row(failures, logged=logged),
         "last_error": entry.one_line,
-        **statements.moved(code, row.task_id, now),
+        **statements.moved(code, row.task_id, now, None if ending is None else ending.due),
+        **({"seen_asked": str(row.asked), **ending.values} if ending else {}),
     }
     try:
         is_ignored = code == statements.codes.ignored

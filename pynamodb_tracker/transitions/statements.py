@@ -111,10 +111,18 @@ class StepStatements(Generic[T]):
         """Finish with a failure after which another attempt is allowed."""
         return self._finish(self.codes.failed, *_ERRORS)
 
-    def give_up(self, *, expires: bool = True) -> PreparedWrite:
-        """Finish with a failure after which the task is ignored; without a time to live unless it `expires`."""
-        shape = ("give_up", expires)
-        return self._shapes.get(shape) or self._keep(shape, self._finish(self.codes.ignored, *_ERRORS, expires=expires))
+    def give_up(self, *, expires: bool = True, ending: Ending | None = None) -> PreparedWrite:
+        """Finish with a failure after which the task is ignored, or with its ending, if it has one.
+
+        It gets no time to live unless it `expires`.
+        """
+        shape = _shape("give_up", {}, ending, expires)
+        if write := self._shapes.get(shape):
+            return write
+        code, actions = self.codes.ignored, list(_ERRORS)
+        if ending is not None:
+            code, actions = ending.code, [*_ERRORS, *self._next_round(ending)]
+        return self._keep(shape, self._finish(code, *actions, expires=expires))
 
     @cached_property
     def release(self) -> PreparedWrite:
@@ -157,17 +165,41 @@ class StepStatements(Generic[T]):
         shape, condition = ("spend_abandoned", expires), when.seen() & when.lock_expired()
         return self._shapes.get(shape) or self._keep(shape, self._set_aside(condition, expires=expires))
 
-    def reopen(self, *, kept: bool, recorded: bool, parked: bool = False) -> PreparedWrite:
+    def skip(self, ending: Ending, *, abandoned: bool, has_asked: bool) -> PreparedWrite:
+        """Let a task that has no attempt left begin its next round, as its ending says; a fence stays in `unfinished`.
+
+        Its turn depends on its rule, which a merge may change.
+        """
+        shape = _shape("skip", {}, ending, abandoned, has_asked)
+        if write := self._shapes.get(shape):
+            return write
+        condition = when.seen() & when.asked_as_seen(is_there=has_asked)
+        if abandoned:
+            condition &= when.lock_expired()
+        actions = [*self._moves(ending.code), *_ERRORS, fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
+        return self._keep(shape, self._write(condition & when.known_format(), *actions, *self._next_round(ending)))
+
+    def reopen(
+        self,
+        *,
+        kept: bool,
+        recorded: bool,
+        parked: bool = False,
+        ending: Ending | None = None,
+        has_asked: bool = False,
+    ) -> PreparedWrite:
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
 
         The next start may have another payload. A task that waits for others is `parked`: it goes on waiting.
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
+        One that repeats has an ending, which says for which turn it is pending.
         """
-        shape = ("reopen", kept, recorded, parked)
+        shape = _shape("reopen", {}, ending, kept, recorded, parked, has_asked)
         if write := self._shapes.get(shape):
             return write
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
         condition &= when.waits_for_others() if parked else when.waits_for_none()
+        condition &= when.has_no_rule() if ending is None else when.seen() & when.asked_as_seen(is_there=has_asked)
         if not kept:
             condition &= when.has_no_time_to_live()
         condition &= when.known_format()
@@ -175,6 +207,8 @@ class StepStatements(Generic[T]):
         if recorded:
             actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
         actions += [TaskRow.release_count.remove(), TaskRow.expire_time.remove(), self.payload.remove()]
+        for part in ending.parts if ending else ():
+            actions += PARTS[part]()[1]
         return self._keep(shape, self._write(condition, *actions))
 
     @cached_property
@@ -308,6 +342,11 @@ class StepStatements(Generic[T]):
         expires = ending is None or ending.expires
         return self._finish(code, *own, *_user_actions(changes), also=also_guards, expires=expires)
 
+    def _next_round(self, ending: Ending) -> list[Action]:
+        """Return what a task gets that begins its next round after a failure, beyond the move."""
+        parts = [action for part in ending.parts for action in PARTS[part]()[1]]
+        return [TaskRow.release_count.remove(), *(payload.remove() for payload in self._payloads()), *parts]
+
     def _finish(
         self, code: int, *actions: Action, also: Sequence[Condition] = (), expires: bool = True
     ) -> PreparedWrite:
@@ -352,10 +391,10 @@ _ERRORS = (
 )
 
 
-def _shape(name: str, changes: Changes, ending: Ending | None = None) -> tuple[object, ...]:
+def _shape(name: str, changes: Changes, ending: Ending | None = None, *variant: object) -> tuple[object, ...]:
     """Return which attributes change, and the type of each: writes of one shape are rendered once."""
     parts = None if ending is None else (ending.code, ending.expires, *ending.parts)
-    return (name, parts, *[(name, value and next(iter(value))) for name, (_, value) in changes.items()])
+    return (name, parts, *variant, *[(name, value and next(iter(value))) for name, (_, value) in changes.items()])
 
 
 def _user_actions(changes: Changes) -> list[Action]:

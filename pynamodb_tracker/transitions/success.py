@@ -119,34 +119,39 @@ def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | N
         from pynamodb_tracker.transitions.joins import waiting  # noqa: PLC0415 - few tasks wait for others
 
         return waiting(lock, found)
+    again = None if found is None else Again.read(found.again)
     has_parent = "parent" in lock.task._row_state.stored
-    if found is None and not has_parent:
-        return None
-    if found is None:
+    if lock.task.repeat is not None or (again is not None and again.repeat is not None):
+        from pynamodb_tracker.transitions.repeats import ending_after_success  # noqa: PLC0415 - few tasks repeat
+
+        ending = ending_after_success(lock.task, clock.now(), again)
+    elif again is not None:
+        ending = Ending(lock.statements.model.tracker.steps[0].pending)
+        ending.due = again.due_time
+        ending.start_over(new_token())
+    elif has_parent:
         ending = Ending(END)
+    else:
+        return None
+    if found is None or again is None:
         ending.add("nothing asked")
     else:
-        ending = _taking_in(lock, found)
+        _take_in(lock, ending, found, again)
     if has_parent:
         ending.add("counted", {"parent": None})
     return ending
 
 
-def _taking_in(lock: Lock[T], found: TaskRow) -> Ending:
-    """Return the ending of a success that makes the task pending again, with what was asked for."""
-    tracker, again = lock.statements.model.tracker, Again.read(found.again)
-    ending = Ending(tracker.steps[0].pending)
-    ending.due = again.due_time
+def _take_in(lock: Lock[T], ending: Ending, found: TaskRow, again: Again) -> None:
+    """Let a success give the task what was asked for meanwhile."""
+    tracker = lock.statements.model.tracker
     ending.add("asked as seen", {"again": None}, seen_asked=str(found.asked))
-    token = new_token()
-    ending.add("starts over", {"round": token, "waits": None, "wait_until": None}, round=token)
     names = {attribute.attr_name: (name, attribute) for name, attribute in tracker.own_attributes.items()}
     ending.changes = {
         name: (attribute, None if NULL in value else value)
         for stored, value in again.attributes.items()
         for name, attribute in [names.get(stored) or _undeclared(stored)]
     }
-    return ending
 
 
 def _undeclared(stored: str) -> tuple[str, Attribute[Any]]:

@@ -1,0 +1,221 @@
+"""A task that repeats: for which turn its row is due, after an end, a command, or a change of its rule.
+
+A turn is an occurrence of the rule, or comes before the next occurrence, because somebody has asked for it: that one
+stays, so a turn that is asked for never takes the place of one that the rule has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from pynamodb.attributes import Attribute
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.repeat import Occurrence, Repeat
+from pynamodb_tracker.model.row import FORMAT, TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions.ending import Ending
+from pynamodb_tracker.transitions.lock import new_token
+
+_SECOND = timedelta(seconds=1)
+
+_NO_TURN: Mapping[str, Any] = {"occurrence": None, "occurrence_count": None, "extra_time": None}
+
+
+class Turn(NamedTuple):
+    """For when a task is due, and what its row has of that; None for an attribute that it does not have."""
+
+    due: datetime
+    values: Mapping[str, Any]
+
+
+def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
+    """Return the first turn of a task that gets the rule at that time, or is due then; None if there is none."""
+    rule = repeat.begun(at)
+    first = rule.first(at)
+    return None if first is None else _turn_at(first, rule)
+
+
+def next_turn(row: TaskRow, now: datetime, asked: Again | None = None) -> Turn | None:
+    """Return the turn after the one for which the row is due; None after the last one.
+
+    `asked` is what was asked for meanwhile, maybe with another rule.
+    """
+    rule = None if asked is None or asked.repeat is None else Repeat.from_json(asked.repeat)
+    return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
+
+
+def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
+    """Return the turn of an ignored task that is reopened: the next one, whatever was missed; None if there is none."""
+    occurrence, number, repeat = row.occurrence, readable_value(row, "occurrence_count"), row.repeat
+    if occurrence is None or repeat is None:
+        return None
+    if occurrence > now:
+        return _turn_at(Occurrence(occurrence, number))
+    following = replace(repeat, missed="latest").after(occurrence, number, now)
+    return None if following is None else _turn_at(following)
+
+
+def ending_after_success(row: TaskRow, now: datetime, asked: Again | None) -> Ending:
+    """Return what the success of the last step leads to: the next turn, or the end after the last one."""
+    turn = next_turn(row, now, asked)
+    if turn is not None:
+        return ending_at(row, turn)
+    ending = Ending(END)
+    ending.expires = False
+    rule = {} if asked is None or asked.repeat is None else {"repeat": Repeat.from_json(asked.repeat)}
+    _add_to(ending, {**_NO_TURN, **rule})
+    return ending
+
+
+def ending_after_failure(row: TaskRow, now: datetime) -> Ending | None:
+    """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
+    repeat: Repeat | None = readable_value(row, "repeat")
+    if repeat is None or repeat.stop:
+        return None
+    again = readable_value(row, "again")  # it stays for the next success, which may be sooner for its sake
+    asked = None if again is None else _time_of(Again.read(again))
+    turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
+    return None if turn is None else ending_at(row, turn)
+
+
+def ending_at(row: TaskRow, turn: Turn) -> Ending:
+    """Return what leads a task to a turn at its first step: another round of its life."""
+    ending = Ending(row.tracker.steps[0].pending)
+    ending.due = turn.due
+    ending.start_over(new_token())
+    _add_to(ending, turn.values)
+    return ending
+
+
+def as_item(turn: Turn) -> Item:
+    """Return the attributes of the row of a new task, in their stored form."""
+    changes = _changes({}, turn.values)
+    return {attribute.attr_name: value for attribute, value in changes.values() if value is not None}
+
+
+def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datetime) -> tuple[Changes, datetime | None]:
+    """Return how a row that waits at its first step gets another rule, or an earlier turn; and its new due time.
+
+    `due` is the time that was asked for, if that moves the task; None leaves the due time as it is.
+    """
+    values: dict[str, Any] = {}
+    if repeat is not None and repeat != row.repeat:
+        rule = rule_since(row, repeat, now)
+        first = rule.first(now)
+        if first is not None and not _has_same_times(rule, row.repeat) and not _is_at_occurrence(row, now):
+            turn = _turn_by_other_rule(row, rule, first, due)
+            return _changes(row._row_state.stored, turn.values), None if turn.due == row.due_time else turn.due
+        values["repeat"] = rule
+    if due is not None:
+        values["extra_time"] = due if row.occurrence is None or due < row.occurrence else None
+    return _changes(row._row_state.stored, values), due
+
+
+def begun_anew(row: TaskRow, turn: Turn | None, due: datetime) -> Changes:
+    """Return how a row that has ended gets a rule, or another turn although its rule has no occurrence any more."""
+    values = turn.values if turn is not None else {**_NO_TURN, "extra_time": due}
+    changes = _changes(row._row_state.stored, values)
+    return {name: change for name, change in changes.items() if name != "format_version"}  # set in any case
+
+
+def rule_since(row: TaskRow, repeat: Repeat, now: datetime) -> Repeat:
+    """Return a rule as a row has it that gets it now: it counts from now, and from after what it is at.
+
+    A rule that differs only in what it does about failures and missed occurrences counts as before.
+    """
+    before, occurrence = row.repeat, row.occurrence
+    if before is not None and _has_same_times(repeat, before):
+        return replace(repeat, since=before.since)
+    if occurrence is None or _extra_time(row) is not None or occurrence > now + row.tracker.margin:
+        return repeat.begun(now)
+    return repeat.begun(max(now, occurrence + _SECOND))
+
+
+def _turn_by_other_rule(row: TaskRow, rule: Repeat, first: Occurrence, due: datetime | None) -> Turn:
+    """Return the turn of a row that gets a rule while it waits; it stays due if somebody has asked for that."""
+    codes, was_asked_for = row.tracker.steps[0], row.repeat is None or _extra_time(row) is not None
+    if row.status == codes.pending:
+        asked = due or (row.due_time if was_asked_for else None)
+        if asked is not None and asked < first.time:
+            return _turn_at(first, rule, asked)
+        return _turn_at(first, rule)
+    turn = _turn_at(first, rule, row.due_time if row.status == codes.failed else None)
+    return turn._replace(due=row.due_time)  # noqa: SLF001 - what a named tuple calls its public method
+
+
+def _extra_time(row: TaskRow) -> datetime | None:
+    time: datetime | None = readable_value(row, "extra_time")
+    return time
+
+
+def _is_at_occurrence(row: TaskRow, now: datetime) -> bool:
+    """Return whether the row is due for its occurrence, or has failed at it."""
+    if row.occurrence is None or _extra_time(row) is not None:
+        return False
+    codes = row.tracker.steps[0]
+    return row.status == codes.failed or (row.status == codes.pending and row.due_time <= now + row.tracker.margin)
+
+
+def _has_same_times(repeat: Repeat, other: Repeat | None) -> bool:
+    return other is not None and replace(repeat, missed=other.missed, stop=other.stop) == other
+
+
+def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurrence | None:
+    if rule is not None and rule.since is not None and not _has_same_times(rule, row.repeat):
+        return rule.after(rule.since - _SECOND, None, now)
+    occurrence, number, rule = row.occurrence, readable_value(row, "occurrence_count"), rule or row.repeat
+    if occurrence is None or rule is None:
+        return None
+    if _extra_time(row) is not None:  # the turn that came before the occurrence has ended
+        return Occurrence(occurrence, number)
+    return rule.after(occurrence, number, now)
+
+
+def _time_of(asked: Again) -> datetime | None:
+    """Return for when another run was asked for; None if only the rule was changed."""
+    return None if asked.due_time == clock.NEVER else asked.due_time
+
+
+def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Repeat | None) -> Turn | None:
+    """Return the earlier one of the next occurrence and the time that was asked for; None if there is neither."""
+    if asked is not None and (following is None or asked < following.time):
+        return _turn_at(following, rule, asked)
+    return None if following is None else _turn_at(following, rule)
+
+
+def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_time: datetime | None = None) -> Turn:
+    """Return the turn at an occurrence, or before it at an extra time; with the rule, if the row gets another one."""
+    values = {**_NO_TURN, "extra_time": extra_time}
+    if rule is not None:
+        values["repeat"] = rule
+    if following is not None:
+        values.update(occurrence=following.time, occurrence_count=following.number)
+    due = extra_time or (clock.NEVER if following is None else following.time)
+    return Turn(due, values)
+
+
+def _add_to(ending: Ending, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        if value is None:
+            ending.add(f"remove {name}", {name: None})
+        else:
+            ending.add(f"set {name}", {name: value}, **{name: getattr(TaskRow, name).serialize(value)})
+
+
+def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:
+    """Return the values as changes of a row, the latest format with a rule; what it does not have is not removed."""
+    changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
+    for name, value in {**values, **({"format_version": FORMAT} if "repeat" in values else {})}.items():
+        attribute: Attribute[Any] = getattr(TaskRow, name)
+        text = None if value is None else {attribute.attr_type: attribute.serialize(value)}
+        if text != stored.get(attribute.attr_name):
+            changes[name] = attribute, text
+    return changes

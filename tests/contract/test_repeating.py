@@ -1,0 +1,521 @@
+"""Repeating: a task is due again at the next occurrence of its rule, whatever became of the last one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pynamodb.attributes import UnicodeAttribute
+
+from pynamodb_tracker import (
+    GiveUp,
+    Repeat,
+    Step,
+    TaskAlreadyExistsError,
+    TaskIgnoredError,
+    TaskNotReadyError,
+    UseCase,
+)
+from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.exceptions import TaskError
+from tests.support.recorder import recorded
+from tests.support.rows import change, index_entries, stored
+from tests.support.shop import AppTask
+from tests.support.workers import Broken, die, fail, succeed
+
+if TYPE_CHECKING:
+    from pynamodb_tracker import ExecutionContext
+    from pynamodb_tracker.clock import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("table")
+
+HOUR, DAY, MINUTE = timedelta(hours=1), timedelta(days=1), timedelta(minutes=1)
+NIGHTLY = Repeat.cron("0 2 * * *", tz="Europe/Berlin")
+
+
+class Report(AppTask):
+    """Two steps, and no time between attempts."""
+
+    use_case_id = UseCase("repeated report", keep_for=DAY, keep_ignored_for=DAY)
+
+    collect = Step(10, max_attempts=2)
+    send = Step(20, max_attempts=2)
+
+    note = UnicodeAttribute(null=True)
+
+
+class Sweep(AppTask):
+    """One step."""
+
+    use_case_id = UseCase("repeated sweep")
+
+    run = Step(10, max_attempts=2)
+
+
+@pytest.fixture(autouse=True)
+def monday(clock: StoppedClock) -> datetime:
+    """Let it be noon on a Monday in winter, when 02:00 in Berlin is 01:00 in UTC."""
+    noon = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    clock.advance(noon - clock.now())
+    return noon
+
+
+def until(clock: StoppedClock, time: datetime) -> None:
+    clock.advance(time - clock.now())
+
+
+def tuesday(hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 11, 24, hour, minute, tzinfo=UTC)
+
+
+def run(task_id: str = "s-1") -> datetime | None:
+    """Run the only step of a sweep, and return for which time it ran."""
+    return Sweep.run.run(task_id, lambda ctx: ctx.occurrence)
+
+
+def sweep() -> Sweep:
+    return Sweep.get_task("s-1")
+
+
+# Occurrences.
+
+
+def test_a_task_is_due_at_the_first_occurrence_and_after_each_success_at_the_next_one(clock: StoppedClock) -> None:
+    created = Sweep.create("s-1", repeat=NIGHTLY)
+
+    assert (created.due_time, created.repeat, created.format_version) == (tuesday(1), NIGHTLY, 2)
+    with pytest.raises(TaskNotReadyError, match="due at 2026-11-24 01:00"):
+        run()
+    until(clock, tuesday(1, 5))
+    occurrence = run()
+    task = sweep()
+    assert occurrence is not None
+    assert (occurrence, occurrence.isoformat()) == (tuesday(1), "2026-11-24T02:00:00+01:00")
+    assert (task.state, task.due_time, task.attempt) == (Sweep.run.pending, tuesday(1) + DAY, 0)
+    assert [entry["due_time"]["S"] for entry in index_entries(Sweep)] == [stamp(task.due_time)]
+
+
+def test_an_occurrence_costs_a_claim_and_a_finish(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+
+    with recorded() as requests:
+        run()
+
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+
+
+def test_each_round_goes_through_all_steps_and_is_another_one(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+    between = Report.get_task("r-1")
+    with Report.send.start("r-1") as ctx:
+        assert ctx.occurrence == tuesday(1)
+        ctx.task.note = "sent"
+    after = Report.get_task("r-1")
+
+    assert (between.state, between.occurrence, between.round) == (Report.send.pending, tuesday(1), None)
+    assert (after.state, after.occurrence, after.due_time) == (Report.collect.pending, *[tuesday(1) + DAY] * 2)
+    assert (after.note, after.expire_time) == ("sent", None)
+    assert after.round is not None
+
+
+def test_the_occurrence_stays_in_a_retry_and_is_the_local_day(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=Repeat.cron("30 0 * * *", tz="Europe/Berlin"))
+    until(clock, tuesday(5))
+    fail(Sweep.run, "s-1")
+    clock.advance(3 * DAY)
+
+    assert f"{run():%Y-%m-%d}" == "2026-11-24"
+
+
+@pytest.mark.parametrize(("missed", "runs"), [("latest", [0, 4]), ("all", [0, 1, 2, 3, 4])])
+def test_what_was_missed_is_run_once_or_each_in_turn(clock: StoppedClock, missed: Any, runs: list[int]) -> None:
+    Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *", missed=missed))
+    until(clock, tuesday(3) + 3 * DAY)
+
+    found = [run() for _ in runs[:-1]]
+    until(clock, tuesday(3) + 4 * DAY)
+    found.append(run())
+
+    assert found == [tuesday(1) + day * DAY for day in runs]
+    with pytest.raises(TaskNotReadyError):
+        run()
+
+
+def test_a_rule_that_is_exhausted_ends_the_task_as_succeeded_and_it_is_kept(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=2"))
+    for _ in range(2):
+        succeed(Report.collect, "r-1")
+        succeed(Report.send, "r-1")
+        clock.advance(DAY)
+    task = Report.get_task("r-1")
+
+    assert (task.state, task.expire_time, task.occurrence) == (Report.send.succeeded, None, None)
+    again = Report.create_or_merge("r-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=2"))
+    assert (again.how, again.task.state) == ("merged", Report.send.succeeded)
+
+
+def test_a_clock_that_is_set_back_repeats_nothing(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=Repeat.cron("0 * * * *"))
+    clock.advance(MINUTE * 30)
+    until(clock, tuesday(0))
+    run()
+    clock.advance(-HOUR)
+    with pytest.raises(TaskNotReadyError):
+        run()
+    until(clock, tuesday(1))
+
+    assert run() == tuesday(1)
+
+
+def test_a_run_that_begins_within_the_margin_of_the_clocks_is_not_repeated(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *"))
+    until(clock, tuesday(1) - timedelta(seconds=1.5))
+
+    assert run() == tuesday(1)
+    assert sweep().due_time == tuesday(1) + DAY
+
+
+def test_periods_count_from_the_first_occurrence_whenever_a_run_ends(clock: StoppedClock, monday: datetime) -> None:
+    Sweep.create("s-1", due_time=HOUR, repeat=Repeat.every(5 * MINUTE))
+    until(clock, monday + HOUR + MINUTE)
+
+    assert run() == monday + HOUR
+    assert sweep().due_time == monday + HOUR + 5 * MINUTE
+
+
+# Failures.
+
+
+def test_the_last_failure_leads_to_the_next_occurrence_and_is_kept_until_a_success(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+    fail(Report.send, "r-1")
+    fail(Report.send, "r-1")
+    task = Report.get_task("r-1")
+
+    assert (task.state, task.due_time, task.attempt) == (Report.collect.pending, tuesday(1) + DAY, 0)
+    assert [each.step for each in task.errors] == ["send", "send"]
+    assert task.last_error is not None
+    assert task.expire_time is None
+    until(clock, task.due_time)
+    succeed(Report.collect, "r-1")
+    assert Report.get_task("r-1").last_error is None
+
+
+def test_a_task_that_gives_up_goes_on_with_the_next_occurrence_and_is_reported_as_failed(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+
+    def give_up(_: ExecutionContext[Sweep]) -> None:
+        raise GiveUp("nothing to do today")
+
+    report = Sweep.run.run_all(give_up)
+
+    assert (report.failed, report.ignored) == (["s-1"], [])
+    assert sweep().due_time == tuesday(1) + DAY
+
+
+def test_a_success_is_reported_as_one_although_the_task_is_pending_again(clock: StoppedClock) -> None:
+    for task_id in ("s-1", "s-2"):
+        Sweep.create(task_id, repeat=NIGHTLY)
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+
+    assert sorted(Sweep.run.run_all(lambda _: None).succeeded) == ["s-1", "s-2"]
+    assert Report.send.run_all(lambda _: None).succeeded == ["r-1"]
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["by its last failure", "by its last worker"])
+def test_a_rule_that_stops_ends_ignored(clock: StoppedClock, *, dies: bool) -> None:
+    Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *", stop=True))
+    until(clock, tuesday(1))
+    fail(Sweep.run, "s-1")
+    if dies:
+        die(Sweep.run, "s-1")
+        clock.advance(HOUR)
+        with pytest.raises(TaskIgnoredError):
+            run()
+    else:
+        fail(Sweep.run, "s-1")
+
+    assert sweep().state == Sweep.run.ignored
+
+
+def test_a_task_whose_last_worker_died_goes_on_with_the_next_occurrence(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+    for _ in range(2):
+        die(Report.send, "r-1")
+        clock.advance(HOUR)
+
+    with pytest.raises(TaskNotReadyError):
+        Report.send.run("r-1", print)
+    task = Report.get_task("r-1")
+    assert (task.state, task.due_time, task.attempt) == (Report.collect.pending, tuesday(1) + DAY, 0)
+    assert task.last_error == "skipped: 2 of 2 attempts are used, the last one by a worker that died or lost its lock"
+
+
+def test_the_last_failure_of_an_exhausted_rule_waits_for_a_person() -> None:
+    Sweep.create("s-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
+    fail(Sweep.run, "s-1")
+    fail(Sweep.run, "s-1")
+
+    assert sweep().state == Sweep.run.ignored
+    Sweep.run.reopen("s-1")
+    assert run() == datetime(2026, 11, 23, 12, tzinfo=UTC)
+    assert sweep().state == Sweep.run.succeeded
+
+
+# Commands.
+
+
+def test_an_ignored_task_is_disabled_until_it_is_reopened_and_due_at_the_next_occurrence(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=Repeat.cron("0 1 * * *", missed="all"))
+    Report.collect.ignore("r-1", reason="holidays")
+    early = Report.collect.reopen("r-1")
+    Report.collect.ignore("r-1", reason="holidays")
+    assert Report.get_task("r-1").expire_time is None
+    clock.advance(10 * DAY)
+    Report.create_or_merge("r-1", repeat=Repeat.cron("0 1 * * *", missed="all"))
+    assert Report.get_task("r-1").state == Report.collect.ignored
+
+    late = Report.collect.reopen("r-1", by="jane")
+
+    assert (early.due_time, late.due_time) == (tuesday(1), tuesday(1) + 10 * DAY)
+    assert (late.occurrence, late.state, late.attempt) == (late.due_time, Report.collect.pending, 0)
+    assert late.errors[-1].type == "reopened"
+
+
+def test_a_failed_task_that_is_reopened_retries_its_occurrence_at_once(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    fail(Sweep.run, "s-1")
+
+    Sweep.run.reopen("s-1")
+
+    assert run() == tuesday(1)
+
+
+def test_a_later_step_that_is_reopened_goes_on_with_its_round(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+    Report.send.ignore("r-1", reason="check")
+    clock.advance(2 * DAY)
+
+    reopened = Report.send.reopen("r-1")
+
+    assert (reopened.due_time, reopened.occurrence) == (tuesday(1) + 2 * DAY, tuesday(1))
+
+
+def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, monday: datetime) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+
+    asked = Sweep.create_or_merge("s-1")
+
+    assert (asked.how, asked.task.due_time, asked.task.extra_time) == ("merged", monday, monday)
+    occurrence = run()
+    assert occurrence is not None
+    assert occurrence.isoformat() == "2026-11-23T13:00:00+01:00"
+    task = sweep()
+    assert (task.due_time, task.occurrence, task.extra_time) == (tuesday(1), tuesday(1), None)
+    until(clock, tuesday(1))
+    assert run() == tuesday(1)
+
+
+def test_an_occurrence_that_comes_while_the_task_runs_out_of_turn_is_run_after_that(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(0, 58))
+    Sweep.create_or_merge("s-1")
+    with Sweep.run.start("s-1"):
+        clock.advance(4 * MINUTE)
+
+    assert run() == tuesday(1)
+
+
+def test_a_run_that_is_asked_for_while_the_task_runs_comes_before_the_next_occurrence(clock: StoppedClock) -> None:
+    Report.create("r-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    succeed(Report.collect, "r-1")
+    with Report.send.start("r-1"):
+        assert Report.create_or_merge("r-1", due_time=HOUR, note="asked").how == "again"
+    task = Report.get_task("r-1")
+
+    assert (task.state, task.note, task.again) == (Report.collect.pending, "asked", None)
+    assert (task.due_time, task.extra_time, task.occurrence) == (*[tuesday(2)] * 2, tuesday(1) + DAY)
+
+
+def test_the_next_occurrence_takes_in_what_was_asked_for_a_later_time(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    with Sweep.run.start("s-1"):
+        Sweep.create_or_merge("s-1", due_time=3 * DAY)
+    task = sweep()
+
+    assert (task.due_time, task.extra_time, task.again) == (tuesday(1) + DAY, None, None)
+
+
+def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_sooner(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+
+    def ask_and_fail(_: ExecutionContext[Sweep]) -> None:
+        Sweep.create_or_merge("s-1", due_time=HOUR)
+        raise Broken
+
+    with pytest.raises(Broken):
+        Sweep.run.run("s-1", ask_and_fail)
+    fail(Sweep.run, "s-1")
+
+    task = sweep()
+    assert (task.due_time, task.extra_time, task.again is None) == (tuesday(2), tuesday(2), False)
+
+
+# Changed rules.
+
+
+def test_a_start_of_the_program_changes_nothing_if_the_rule_is_the_same(clock: StoppedClock) -> None:
+    for rule in (NIGHTLY, Repeat.every(HOUR)):
+        Sweep.create("s-1", repeat=rule)
+        run_at = sweep().due_time
+        clock.advance(10 * MINUTE)
+        with recorded() as requests:
+            assert Sweep.create_or_merge("s-1", repeat=rule).how == "merged"
+        assert requests.operations == ["PutItem"]
+        assert sweep().due_time == run_at
+        until(clock, run_at)
+        with Sweep.run.start("s-1"), recorded() as requests:
+            Sweep.create_or_merge("s-1", repeat=rule)
+        assert requests.operations == ["PutItem"]
+        Sweep.delete_task("s-1")
+
+
+def test_create_or_merge_creates_a_task_with_a_rule_once() -> None:
+    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).how == "created"
+    with pytest.raises(TaskAlreadyExistsError):
+        Sweep.create("s-1", repeat=NIGHTLY)
+    assert sweep().due_time == tuesday(1)
+
+
+def test_a_changed_rule_moves_a_waiting_task_to_its_first_occurrence() -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+
+    later = Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 5 * * *")).task
+    earlier = Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 * * * *")).task
+
+    assert (later.due_time, later.occurrence) == (tuesday(5), tuesday(5))
+    assert earlier.due_time == datetime(2026, 11, 23, 12, tzinfo=UTC)
+    assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 * * * *")).how == "merged"
+
+
+def test_a_changed_rule_leaves_a_task_that_is_due_or_is_to_be_retried_at_its_occurrence(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+
+    changed = Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=2;BYHOUR=5")).task
+    fail(Sweep.run, "s-1")
+    Sweep.create_or_merge("s-1", repeat=Repeat.rrule("FREQ=DAILY;INTERVAL=3;BYHOUR=6"))
+
+    assert (changed.due_time, changed.occurrence) == (tuesday(1), tuesday(1))
+    assert run() == tuesday(1)
+    assert sweep().due_time == tuesday(6)
+
+
+def test_a_rule_that_is_changed_while_the_task_runs_holds_from_its_success_on(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    with Sweep.run.start("s-1"):
+        assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 1 * * *")).how == "again"
+        assert Sweep.create_or_merge("s-1", repeat=Repeat.cron("30 2 * * *")).how == "again"
+    task = sweep()
+
+    assert (task.due_time, task.repeat, task.extra_time) == (tuesday(2, 30), Repeat.cron("30 2 * * *"), None)
+
+
+def test_a_rule_that_only_stops_from_now_on_keeps_its_phase(clock: StoppedClock) -> None:
+    biweekly = "FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=1;BYMINUTE=0;BYSECOND=0"
+    Sweep.create("s-1", repeat=Repeat.rrule(biweekly, missed="all"))
+    until(clock, tuesday(1))
+    with Sweep.run.start("s-1"):
+        Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="all", stop=True))
+    clock.advance(7 * DAY)
+    task = Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="latest")).task
+
+    assert task.due_time == tuesday(1) + 14 * DAY
+    assert task.repeat == Repeat.rrule(biweekly)
+
+
+def test_a_plain_task_that_gets_a_rule_repeats_after_its_present_run(monday: datetime) -> None:
+    Sweep.create("s-1")
+    Sweep.create("s-2")
+
+    Sweep.create_or_merge("s-1", repeat=NIGHTLY)
+    with Sweep.run.start("s-2") as ctx:
+        assert ctx.occurrence is None
+        Sweep.create_or_merge("s-2", repeat=NIGHTLY)
+
+    assert run() == monday
+    assert [Sweep.get_task(each).due_time for each in ("s-1", "s-2")] == [tuesday(1)] * 2
+    assert Sweep.get_task("s-1").format_version == 2
+
+
+def test_a_task_that_has_ended_begins_anew_with_a_rule_or_out_of_turn(clock: StoppedClock, monday: datetime) -> None:
+    Sweep.create("s-1")
+    run()
+    assert Sweep.create_or_merge("s-1", repeat=NIGHTLY).how == "anew"
+    assert sweep().due_time == tuesday(1)
+
+    Sweep.create("s-2", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
+    run("s-2")
+    clock.advance(HOUR)
+    assert Sweep.create_or_merge("s-2").how == "anew"
+    assert run("s-2") == monday + HOUR
+    assert Sweep.get_task("s-2").state == Sweep.run.succeeded
+
+
+def test_a_rule_that_is_over_creates_no_task_and_leaves_an_existing_one_as_it_is() -> None:
+    over = Repeat.rrule("FREQ=DAILY;UNTIL=20261101T000000")
+
+    with pytest.raises(ValueError, match=r"cannot create Sweep 's-1': FREQ=DAILY;.* has no occurrence at or after"):
+        Sweep.create("s-1", repeat=over)
+    with pytest.raises(ValueError, match="has no further occurrence"):
+        Sweep.create_or_merge("s-1", repeat=over)
+    Sweep.create("s-1")
+    run()
+    assert Sweep.create_or_merge("s-1", repeat=over).task.state == Sweep.run.succeeded
+
+
+# What is wrong.
+
+
+def test_a_damaged_rule_fails_the_attempt_and_says_what_cannot_be_read(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    Sweep.create("s-2", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    change(Sweep, "s-1", repeat={"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'})
+
+    report = Sweep.run.run_all(lambda _: None)
+    with pytest.raises(TaskError, match=r"Sweep 's-1' cannot be read: repeat \(.*no time zone 'Mars/Olympus'"):
+        run()
+
+    assert report.succeeded == ["s-2"]
+    assert [task.task_id for task in Sweep.run.ignored.query()] == ["s-1"]
+    assert "v" in stored(Sweep, "s-1")
+
+
+@pytest.mark.parametrize("create", [Sweep.create, Sweep.create_or_merge])
+def test_what_is_no_rule_is_refused(create: Any) -> None:
+    with pytest.raises(TypeError, match="repeat must be a Repeat, not '0 2"):
+        create("s-1", repeat="0 2 * * *")
+
+
+def test_a_task_that_repeats_begins_at_its_first_step() -> None:
+    with pytest.raises(ValueError, match="leave state out"):
+        Sweep.create("s-1", repeat=NIGHTLY, state=Sweep.run.ignored)
