@@ -18,6 +18,8 @@ from pynamodb_tracker.status import END
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
+    from pynamodb_tracker.model.repeat import Repeat
+
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
@@ -136,6 +138,7 @@ class ExecutionContext(Generic[T_co]):
         *,
         wait: bool = False,
         due_time: datetime | timedelta | None = None,
+        repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> None:
@@ -156,7 +159,8 @@ class ExecutionContext(Generic[T_co]):
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._writing("create a follow-up of"):
-            follow_ups_of(self._lock).create(model, task_id, wait=wait, due_time=due_time, trace=trace, **attributes)
+            follow_ups = follow_ups_of(self._lock)
+            follow_ups.create(model, task_id, wait=wait, due_time=due_time, repeat=repeat, trace=trace, **attributes)
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.

@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker.arguments import check_due_time, check_task_id, shown
+from pynamodb_tracker.arguments import check_due_time, check_repeat, check_task_id, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
@@ -29,6 +29,9 @@ from pynamodb_tracker.transitions.creations import NewTask, new_task
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.progress import commit
 from pynamodb_tracker.transitions.statements import get
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import Repeat
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -95,6 +98,7 @@ class FollowUps(Companion, Generic[T]):
         *,
         wait: bool = False,
         due_time: datetime | timedelta | None = None,
+        repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> None:
@@ -105,7 +109,13 @@ class FollowUps(Companion, Generic[T]):
         also = {"creator": {STRING: self._creator}, "trace": {STRING: trace_text(trace, self._by)}}
         if wait:
             also |= {"parent": {STRING: self._creator}, "v": {NUMBER: str(FORMAT)}}
-        task = new_task(model, check_task_id(task_id), None, check_due_time(due_time), attributes, also=also)
+        check_repeat(repeat)
+        if wait and repeat is not None:
+            raise ValueError(
+                f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
+            )
+        due = check_due_time(due_time)
+        task = new_task(model, check_task_id(task_id), None, due, attributes, also=also, repeat=repeat)
         follow_up = FollowUp(task, waits=wait)
         if follow_up.size > _MOST_BYTES:
             raise ValueNotStorableError(

@@ -40,6 +40,10 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         deliver = Step(30)
 
     writes = StepStatements(Order, Order.ship._definition.codes, 3)
+    next_turn = Ending(Order.ship.pending.code)
+    next_turn.start_over(":round")
+    for part in ("set occurrence", "remove occurrence_count", "remove extra_time"):
+        next_turn.add(part)
     return {
         "claim": writes.claim,
         "claim with payload": writes.claim_with_payload,
@@ -62,6 +66,9 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "reopen": writes.reopen(kept=False, recorded=False),
         "reopen ended": writes.reopen(kept=True, recorded=False),
         "reopen waiting": writes.reopen(kept=False, recorded=False, parked=True),
+        "reopen repeating": writes.reopen(kept=False, recorded=False, ending=next_turn, has_asked=True),
+        "skip": writes.skip(next_turn, abandoned=False, has_asked=True),
+        "skip abandoned": writes.skip(next_turn, abandoned=True, has_asked=True),
         "release by command": writes.revoke,
         "ignore": writes.ignore(),
         "ignore running": writes.cancel(),
