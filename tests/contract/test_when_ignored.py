@@ -40,9 +40,13 @@ def alert(task: Any, create: Callable[..., None]) -> None:
         f"{task.task_id}/alert",
         reason=task.last_error,
         state_of=str(task.state),
-        kinds=[each.type for each in task.errors],
+        kinds=kinds(task),
         data=task.data,
     )
+
+
+def kinds(task: Flight) -> list[str]:
+    return [f"{each.type} {len(each.message)}" for each in task.errors]
 
 
 KEPT: list[Callable[..., None]] = []
@@ -104,7 +108,7 @@ def test_it_is_created_with_the_task_as_it_is_recorded(
     assert requests.operations.count("TransactWriteItems") == 1
     made, task = Alert.get_task("f-1/alert"), Flight.get_task("f-1")
     assert (task.state, task.last_error, task.errors[-1].one_line) == (Flight.board.ignored, reason, reason)
-    assert (made.reason, made.state_of, made.kinds) == (reason, "board ignored", [task.errors[-1].type])
+    assert (made.reason, made.state_of, made.kinds) == (reason, "board ignored", kinds(task))
     assert made.data == data
     assert made.creator == f"flight#{task.creation}#f-1"
 
@@ -115,6 +119,17 @@ def test_what_the_block_assigned_is_not_in_the_task_that_is_ignored() -> None:
         ctx.task.data["a"] = 2
         raise Broken
     assert Alert.get_task("f-1/alert").data == Flight.get_task("f-1").data == {"a": 1}
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+def test_its_errors_are_whole(by_person: Any) -> None:
+    Flight.create("f-1")
+    if by_person:
+        Flight.board.ignore("f-1", reason="full " * 300)
+    else:
+        fail(Flight.board, "f-1", Broken("full " * 300))
+    assert Alert.get_task("f-1/alert").kinds == kinds(Flight.get_task("f-1"))
+    assert Alert.get_task("f-1/alert").kinds[0].endswith(" 1500")
 
 
 def test_a_task_that_is_ignored_once_more_has_created_it_before() -> None:
