@@ -25,7 +25,7 @@ from pynamodb_tracker.aws_lambda import TriggerName
 from pynamodb_tracker.aws_lambda.trigger import trigger_named
 from tests.support.pages import ROOT, Page
 from tests.support.reference import INTERNAL, OBJECTS, REFERENCE, members
-from tests.support.writes import as_told, writes_of_ship
+from tests.support.writes import as_told, writes_of_deliver, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
@@ -261,7 +261,7 @@ def told_writes() -> dict[str, dict[str, Any]]:
 
 
 def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
-    sent = writes_of_ship()
+    sent = writes_of_ship() | writes_of_deliver()
     told = told_writes()
     assert set(told) == set(sent)
     for name, write in sent.items():

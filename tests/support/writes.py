@@ -11,7 +11,7 @@ from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 
-__all__ = ["as_told", "writes_of_ship"]
+__all__ = ["as_told", "writes_of_deliver", "writes_of_ship"]
 
 
 _SEEN: dict[str, Any] = {"asked": {}, "creation": {}}
@@ -25,20 +25,31 @@ class Named(dict[str, Any]):
         return f":{name}"
 
 
+class Table(Task):
+    class Meta:
+        table_name = "tasks"
+        region = "us-east-1"
+
+
+class Order(Table):
+    use_case_id = UseCase("order")
+    confirm_payment = Step(10)
+    ship = Step(20)
+    deliver = Step(30)
+
+
+def writes_of_deliver() -> dict[str, PreparedWrite]:
+    """Return the writes that only the last step, `deliver` (30), has, by their names."""
+    writes = StepStatements(Order, Order.deliver._definition.codes, 3)
+    return {
+        "succeed at last": writes.succeed({}),
+        "take in": writes.succeed({}, _ending("asked as seen", "starts over", code=10)),
+        "succeed as a child": writes.commit({}, _ending("nothing asked", "counted", code=1000)),
+    }
+
+
 def writes_of_ship() -> dict[str, PreparedWrite]:
     """Return every write of the step `ship` (20), between `confirm_payment` (10) and `deliver` (30), by its name."""
-
-    class Table(Task):
-        class Meta:
-            table_name = "tasks"
-            region = "us-east-1"
-
-    class Order(Table):
-        use_case_id = UseCase("order")
-        confirm_payment = Step(10)
-        ship = Step(20)
-        deliver = Step(30)
-
     writes = StepStatements(Order, Order.ship._definition.codes, 3)
     next_turn = Ending(Order.ship.pending.code)
     next_turn.start_over(":round")
@@ -83,9 +94,9 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     }
 
 
-def _ending(*parts: str) -> Ending:
-    """Return what a success of `ship` does, made of these parts."""
-    ending = Ending(30)
+def _ending(*parts: str, code: int = 30) -> Ending:
+    """Return what a success does, made of these parts; that of `ship` by default."""
+    ending = Ending(code)
     for part in parts:
         ending.add(part)
     return ending
@@ -98,7 +109,7 @@ def as_told(write: PreparedWrite) -> dict[str, Any]:
     filled = {
         key: re.sub(
             r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
-        ).replace("if_not_exists (", "if_not_exists(")
+        ).replace("exists (", "exists(")
         for key in ("ConditionExpression", "UpdateExpression")
     }
     update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
