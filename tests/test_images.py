@@ -7,14 +7,16 @@ import re
 import runpy
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, parse
 
 import pytest
 
-from pynamodb_tracker import Status
+from pynamodb_tracker import ExecutionContext, Status, Step, Task, UseCase
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.testing import LocalTable
 from tests.support.pages import ROOT
 from tests.support.writes import as_told, writes_of_ship
 
@@ -23,14 +25,20 @@ SVG = "{http://www.w3.org/2000/svg}"
 SHIP = Codes("ship", 20, 30)
 
 
+class ImageTask(Task):
+    class Meta:
+        table_name = "images"
+
+
 @pytest.fixture(scope="module")
 def states() -> dict[str, Any]:
     """Load the script of the states, as it is."""
     return runpy.run_path(str(IMAGES / "states.py"))
 
 
-def test_the_picture_of_the_states_is_what_its_script_draws(states: dict[str, Any]) -> None:
-    assert (IMAGES / "states.svg").read_text(encoding="utf-8") == states["drawing"]()
+def test_the_pictures_of_states_are_what_their_script_draws(states: dict[str, Any]) -> None:
+    for name, picture in states["PICTURES"].items():
+        assert (IMAGES / name).read_text(encoding="utf-8") == picture.drawn()
 
 
 def test_it_has_a_box_for_each_status() -> None:
@@ -46,8 +54,55 @@ def test_it_has_an_arrow_for_each_change_of_status_that_the_library_sends(states
         if to and name != "claim from":  # from the states that `also_from` names: any
             codes = re.findall(r"\bstatus (?:= |IN \()([\d, ]+)", told["IF"])
             sent |= {(int(code), int(to[1])) for each in codes for code in each.split(",")}
-    drawn = {(move.source, move.target) for move in states["MOVES"]}
+    drawn = {(move.source, move.target) for move in states["STATES"].moves}
     assert drawn == {(SHIP.own[source], status_of(target)) for source, target in sent} | {(None, Status.PENDING)}
+
+
+class Whole(ImageTask):
+    use_case_id = UseCase("whole")
+
+    split = Step(10)
+    collect = Step(20)
+
+
+class Part(ImageTask):
+    use_case_id = UseCase("part")
+
+    work = Step(10)
+
+
+def test_the_picture_of_waiting_has_an_arrow_for_each_way_that_tasks_take(
+    states: dict[str, Any], local_table: LocalTable
+) -> None:
+    local_table(ImageTask)
+    found: dict[type[ImageTask], list[tuple[Status | None, bool]]] = {Whole: [(None, False)], Part: [(None, False)]}
+
+    def look(_ctx: object = None) -> None:
+        for model, history in found.items():
+            history += [(task.state.status, bool(task.waits)) for task in model.get_many(["w"])]
+
+    def split(ctx: ExecutionContext[Whole]) -> None:
+        look()
+        ctx.create(Part, "w", wait=True)
+
+    def work(_ctx: object) -> None:
+        look()
+        Part.create_or_merge("w")
+
+    Whole.create("w")
+    look()
+    Whole.split.run("w", split)
+    look()
+    Part.work.run("w", work)
+    look()
+    Part.work.run("w", look)
+    look()
+    Whole.collect.run("w", look)
+    look()
+    Whole.create_or_merge("w")
+    look()
+    taken = {(old[0], new[0]) for history in found.values() for old, new in pairwise(history) if old != new}
+    assert taken == {(move.source, move.target) for move in states["WAITING"].moves}
 
 
 def elements(svg: Path, kind: str) -> list[Element]:

@@ -1,4 +1,4 @@
-"""Draw the states of a step: `python docs/images/states.py` writes states.svg next to this file."""
+"""Draw states: `python docs/images/states.py` writes states.svg and waiting.svg next to this file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pynamodb_tracker import Status
 
-FILE = Path(__file__).with_suffix(".svg")
+FOLDER = Path(__file__).parent
 
-WIDTH, HEIGHT = 900, 500
+WIDTH = 900
 BOX_WIDTH, BOX_HEIGHT = 190, 60
 
 STYLE = """\
@@ -72,63 +72,107 @@ class Move:
         return f'  <path class="move" d="{self.path}"/>{lines}'
 
 
-BOXES = [
-    Box(Status.PENDING, 40, 120, "waits for an attempt"),
-    Box(Status.IN_PROGRESS, 360, 120, "a worker holds the lock"),
-    Box(Status.SUCCEEDED, 680, 120, "pending of the next step"),
-    Box(Status.FAILED, 360, 275, "another attempt is allowed"),
-    Box(Status.IGNORED, 360, 405, "waits for a person"),
-]
+@dataclass(frozen=True)
+class Picture:
+    """A picture of states; the task enters it at the dot, whose x is that of the first box's middle."""
 
-_P, _I, _S, _F, _X = Status.PENDING, Status.IN_PROGRESS, Status.SUCCEEDED, Status.FAILED, Status.IGNORED
+    title: str
+    height: int
+    boxes: list[Box]
+    moves: list[Move]
 
-MOVES = [
-    Move(None, _P, "M135 62 V116", (147, 72), "create, or success\nof the step before"),
-    Move(_P, _I, "M230 138 H356", (293, 130), "claim, when due", "middle"),
-    Move(_I, _P, "M360 164 H234", (297, 182), "release", "middle"),
-    Move(
-        _I,
-        _I,
-        "M425 120 V80 Q425 72 433 72 H477 Q485 72 485 80 V116",
-        (455, 62),
-        "takeover, when the lock has expired",
-        "middle",
-    ),
-    Move(_I, _S, "M550 138 H676", (613, 130), "success", "middle"),
-    Move(_I, _F, "M415 180 V271", (407, 232), "failure", "end"),
-    Move(_F, _I, "M495 275 V184", (503, 224), "claim,\nwhen due"),
-    Move(_F, _P, "M360 305 H198 Q190 305 190 297 V184", (206, 297), "reopen"),
-    Move(_F, _X, "M455 335 V401", (463, 374), "ignore,\nno attempt left"),
-    Move(
-        _I,
-        _X,
-        "M550 164 H612 Q620 164 620 172 V427 Q620 435 612 435 H554",
-        (632, 272),
-        "failure of the last attempt,\nGiveUp, give_up_on;\nwhen the lock has expired:\nignore, no attempt left",
-    ),
-    Move(_X, _P, "M360 422 H143 Q135 422 135 414 V184", (206, 414), "reopen"),
-    Move(_P, _X, "M80 180 V440 Q80 448 88 448 H356", (206, 466), "ignore,\nno attempt left"),
-]
-"""All moves except those by `also_from`; tests/test_images.py compares them with the writes of the library."""
-
-
-def drawing() -> str:
-    """Return the picture."""
-    return f"""\
-<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">
-  <title>The states of a step, and what moves a task from one to another</title>
+    def drawn(self) -> str:
+        """Return the file."""
+        size = f'viewBox="0 0 {WIDTH} {self.height}" width="{WIDTH}" height="{self.height}"'
+        return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
+  <title>{self.title}</title>
   <style>
 {STYLE}
   </style>
   <marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">
     <path class="head" d="M0 0 L10 5 L0 10 z"/>
   </marker>
-  <rect class="panel" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="10"/>
-  <circle class="head" cx="135" cy="56" r="6"/>
-{chr(10).join([each.drawn() for each in MOVES] + [each.drawn() for each in BOXES])}
+  <rect class="panel" x="0.5" y="0.5" width="{WIDTH - 1}" height="{self.height - 1}" rx="10"/>
+  <circle class="head" cx="135" cy="{self.boxes[0].y - 64}" r="6"/>
+{chr(10).join([each.drawn() for each in self.moves] + [each.drawn() for each in self.boxes])}
 </svg>
 """
 
 
+_P, _I, _S, _F, _X = Status.PENDING, Status.IN_PROGRESS, Status.SUCCEEDED, Status.FAILED, Status.IGNORED
+
+STATES = Picture(
+    "The states of a step, and what moves a task from one to another",
+    500,
+    [
+        Box(_P, 40, 120, "waits for an attempt"),
+        Box(_I, 360, 120, "a worker holds the lock"),
+        Box(_S, 680, 120, "pending of the next step"),
+        Box(_F, 360, 275, "another attempt is allowed"),
+        Box(_X, 360, 405, "waits for a person"),
+    ],
+    [
+        Move(None, _P, "M135 62 V116", (147, 72), "create, or success\nof the step before"),
+        Move(_P, _I, "M230 138 H356", (293, 130), "claim, when due", "middle"),
+        Move(_I, _P, "M360 164 H234", (297, 182), "release", "middle"),
+        Move(
+            _I,
+            _I,
+            "M425 120 V80 Q425 72 433 72 H477 Q485 72 485 80 V116",
+            (455, 62),
+            "takeover, when the lock has expired",
+            "middle",
+        ),
+        Move(_I, _S, "M550 138 H676", (613, 130), "success", "middle"),
+        Move(_I, _F, "M415 180 V271", (407, 232), "failure", "end"),
+        Move(_F, _I, "M495 275 V184", (503, 224), "claim,\nwhen due"),
+        Move(_F, _P, "M360 305 H198 Q190 305 190 297 V184", (206, 297), "reopen"),
+        Move(_F, _X, "M455 335 V401", (463, 374), "ignore,\nno attempt left"),
+        Move(
+            _I,
+            _X,
+            "M550 164 H612 Q620 164 620 172 V427 Q620 435 612 435 H554",
+            (632, 272),
+            "failure of the last attempt,\nGiveUp, give_up_on;\nwhen the lock has expired:\nignore, no attempt left",
+        ),
+        Move(_X, _P, "M360 422 H143 Q135 422 135 414 V184", (206, 414), "reopen"),
+        Move(_P, _X, "M80 180 V440 Q80 448 88 448 H356", (206, 466), "ignore,\nno attempt left"),
+    ],
+)
+"""All moves except those by `also_from`; tests/test_images.py compares them with the writes of the library."""
+
+WAITING = Picture(
+    "Where a task waits, and what makes it due again",
+    440,
+    [
+        Box(_P, 40, 170, "due, now or later"),
+        Box(_I, 360, 170, "a worker holds the lock"),
+        Box(_S, 680, 170, "the end"),
+        Box(_P, 360, 320, "parked: waits for others"),
+    ],
+    [
+        Move(None, _P, "M135 112 V166", (147, 128), "create, create_or_merge"),
+        Move(_P, _I, "M230 188 H356", (293, 180), "claim", "middle"),
+        Move(_I, _P, "M360 212 H234", (293, 232), "success of an\nearlier step", "middle"),
+        Move(
+            _I,
+            _P,
+            "M455 170 V76 Q455 68 447 68 H88 Q80 68 80 76 V166",
+            (92, 36),
+            "success of the last step, if it was requested again meanwhile,\nor if its rule has a next occurrence",
+        ),
+        Move(_I, _S, "M550 200 H676", (613, 174), "success of the\nlast step", "middle"),
+        Move(_I, _P, "M455 230 V316", (463, 270), "success of a step\nthat has created children"),
+        Move(_P, _P, "M360 350 H168 Q160 350 160 342 V234", (172, 294), "success of the last\nchild, or wait_until"),
+        Move(_S, _P, "M775 230 V402 Q775 410 767 410 H98 Q90 410 90 402 V234", (613, 402), "create_or_merge", "middle"),
+    ],
+)
+"""What merging, repeating and joining add, failures left out; tests/test_images.py compares them with real moves."""
+
+PICTURES = {"states.svg": STATES, "waiting.svg": WAITING}
+
+
 if __name__ == "__main__":
-    FILE.write_text(drawing(), encoding="utf-8")
+    for name, picture in PICTURES.items():
+        (FOLDER / name).write_text(picture.drawn(), encoding="utf-8")
