@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, assert_type
@@ -15,6 +15,7 @@ from pynamodb_tracker import (
     ExecutionContext,
     Merged,
     Page,
+    Repeat,
     Report,
     State,
     Status,
@@ -63,10 +64,14 @@ class Order(AppTask):
     tracking_no = UnicodeAttribute(null=True)
 
 
+def warn(task: AppTask, create: Callable[..., None]) -> None:
+    create(Refund, f"{task.task_id}/ignored")
+
+
 class Refund(AppTask):
     use_case_id = UseCase("refund")
 
-    send = Step(10)
+    send = Step(10, when_ignored=warn)
 
 
 def print_label(ctx: ExecutionContext[Order]) -> int:
@@ -109,6 +114,31 @@ def look(ctx: ExecutionContext[AppTask]) -> None:
 
 def merge(task: Order, new: Mapping[str, Any]) -> None:
     task.amount = max(task.amount, new["amount"])
+
+
+def follow(ctx: ExecutionContext[Order]) -> None:
+    ctx.create(Refund, "r-1", due_time=timedelta(minutes=1), trace={"traceparent": "00-0af7"})
+    ctx.create(Refund, "r-2", wait=True)
+    ctx.create(Refund, "r-3", repeat=Repeat.every(timedelta(hours=1)))
+    ctx.create(Refund, 3)  # type: ignore[arg-type]
+    ctx.create("refund", "r-4")  # type: ignore[arg-type]
+    ctx.wait_until(timedelta(hours=2))
+    ctx.wait_until(datetime.now(UTC))
+    ctx.wait_until(2)  # type: ignore[arg-type]
+    assert_type(ctx.occurrence, datetime | None)
+    assert_type(ctx.task.waits_for, str | None)
+    assert_type(ctx.task.waits, int)
+
+
+def repeat() -> None:
+    nightly = Repeat.cron("0 2 * * *", tz="Europe/Berlin", missed="all", stop=True)
+    assert_type(nightly, Repeat)
+    assert_type(Repeat.rrule("FREQ=MONTHLY;BYDAY=1MO", start=datetime.now(UTC)), Repeat)
+    assert_type(Order.create_or_merge("nightly", repeat=nightly).task, Order)
+    assert_type(Order.create("nightly", repeat=nightly, due_time=timedelta(minutes=1)), Order)
+    Repeat.cron("0 2 * * *", missed="none")  # type: ignore[arg-type]
+    Repeat.every(5)  # type: ignore[arg-type]
+    Order.create("nightly", repeat="0 2 * * *")  # type: ignore[arg-type]
 
 
 def use(cursor: str | None) -> int:
