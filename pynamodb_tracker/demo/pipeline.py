@@ -5,7 +5,7 @@ import ipaddress
 import logging
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -282,15 +282,16 @@ class Server:
 
 
 @dataclass(frozen=True)
-class ProcessWork(Work):
-    """The work as a worker process does it: sent to one, it connects that process to the table."""
+class ProcessWork:
+    """The function of a step as a worker process calls it: sent to one, it connects that process to the table."""
 
+    function: Callable[[ExecutionContext[Any]], None]
     server: Server
 
-    def __call__(self, ctx: ExecutionContext[Order]) -> None:
+    def __call__(self, ctx: ExecutionContext[Any]) -> None:
         """Do the step; a death ends the process as a power cut does: no `finally` of Python runs."""
         try:
-            super().__call__(ctx)
+            self.function(ctx)
         except WorkerDiedError:
             os._exit(_DIED)
 

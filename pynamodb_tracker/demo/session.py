@@ -4,7 +4,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from pynamodb_tracker import BoundStep, Report, Worker, clock
+from pynamodb_tracker import BoundStep, ExecutionContext, Report, Worker, clock
 from pynamodb_tracker.demo import pipeline
 from pynamodb_tracker.demo.orders import BadOrdersFileError, PlacedOrder, generate_orders, read_orders
 from pynamodb_tracker.demo.pipeline import PIPELINE, Order, Work
@@ -54,12 +54,8 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
     orders = read_orders(options.orders) if options.orders else generate_orders(options.count, options.seed)
     session = _Session(options, orders, console, stopped or threading.Event())
     began = time.monotonic()
-    handler, log = logging.NullHandler(), logging.getLogger("pynamodb_tracker")
-    log.addHandler(handler)  # keeps its log off stderr: the demo shows failures and deaths itself; all are planned
-    try:
+    with quiet():
         outcome = session.on_server(options.endpoint_url) if options.endpoint_url else session.in_memory()
-    finally:
-        log.removeHandler(handler)
     took = timedelta(seconds=time.monotonic() - began)
     print_summary(console, outcome, says="the file says" if options.orders else "the orders say", took=took)
     return outcome
@@ -100,25 +96,13 @@ class _Session:
         """Use a `Worker` with processes, which really die, on a table of the demo's own."""
         table_name = self.options.table_name or f"pynamodb-tracker-demo-{secrets.token_hex(4)}"
         server = pipeline.Server(endpoint_url, table_name)
-        processes = max(2, self.options.workers)  # one that dies needs another one that takes over
-        work = pipeline.ProcessWork(self._accidents(), server)
-        worker = Worker(
-            dict.fromkeys(PIPELINE, work), processes=processes, grace=_GRACE, longest_pause=timedelta(seconds=1)
-        )
+        processes = processes_for(self.options)
+        functions = dict.fromkeys(PIPELINE, Work(self._accidents()))
         with server.table(keep=self.options.keep):
             where = f"at {endpoint_url}, table {table_name}, {processes} worker processes"
-            with self._screen(where) as screen, ThreadPoolExecutor(1) as pool:
+            with self._screen(where) as screen:
                 self._place(screen)
-                running = pool.submit(worker.run)
-                try:
-                    while not running.done() and not self._is_done(screen):
-                        self.stopped.wait(_POLL)
-                finally:
-                    worker.stop()
-            try:
-                running.result()
-            except RuntimeError as error:  # a process that could not start to work, and printed why
-                raise pipeline.ServerError(str(error)) from error
+                work_on_server(server, functions, processes, lambda: self._is_done(screen), self.stopped)
             outcome = read_outcome(self.orders)
         if self.options.keep:
             say(self.console, f"the table {table_name} is left there")
@@ -161,6 +145,49 @@ class _Session:
     def _check_stopped(self) -> None:
         if self.stopped.is_set():
             raise KeyboardInterrupt
+
+
+def processes_for(options: Options) -> int:
+    """Return how many processes work on a server: one that dies needs another one that takes over."""
+    return max(2, options.workers)
+
+
+def work_on_server(
+    server: pipeline.Server,
+    functions: Mapping[BoundStep[Any], Callable[[ExecutionContext[Any]], None]],
+    processes: int,
+    is_done: Callable[[], bool],
+    stopped: threading.Event,
+) -> None:
+    """Run a `Worker` with processes until there is nothing left to do; ServerError if they cannot start to work."""
+    worker = Worker(
+        {step: pipeline.ProcessWork(function, server) for step, function in functions.items()},
+        processes=processes,
+        grace=_GRACE,
+        longest_pause=timedelta(seconds=1),
+    )
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(worker.run)
+        try:
+            while not running.done() and not is_done():
+                stopped.wait(_POLL)
+        finally:
+            worker.stop()
+    try:
+        running.result()
+    except RuntimeError as error:  # a process that could not start to work, and printed why
+        raise pipeline.ServerError(str(error)) from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the log off stderr in the block: the demo shows failures and deaths itself, and all are planned."""
+    handler, log = logging.NullHandler(), logging.getLogger("pynamodb_tracker")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _let_workers_die(step: BoundStep[Order], work: Work) -> None:

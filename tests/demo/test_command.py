@@ -57,6 +57,7 @@ def test_an_outcome_that_is_not_as_it_should_be_exits_with_1(monkeypatch: pytest
         (["--endpoint-url", "http://host:port"], "http://HOST:PORT"),
         (["--count", "0"], "--count"),
         (["--workers", "0"], "--workers"),
+        (["--scene", "nights", "--count", "5"], "--count"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_with_2(arguments: list[str], words: str) -> None:

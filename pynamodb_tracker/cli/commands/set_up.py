@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -99,8 +100,18 @@ def _hanging(label: str, text: str, width: int) -> str:
     return "\n".join(f"{lead:{_INDENT}}{line}" for lead, line in zip_longest([label], lines, fillvalue=""))
 
 
+class Scene(StrEnum):
+    """What the demo shows."""
+
+    ORDERS = "orders"
+    NIGHTS = "nights"
+
+
 def demo(
     *,
+    scene: Annotated[
+        Scene, typer.Option(help="Orders of three steps, or a report for every night that waits for its pages.")
+    ] = Scene.ORDERS,
     orders: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Run on the real orders of this CSV file.")
     ] = None,
@@ -123,6 +134,8 @@ def demo(
 ) -> None:
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 
+    With --scene nights, a task repeats every night, its reports wait for their pages, and requests are merged.
+
     By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
     Ctrl-C stops the workers and deletes the table.
 
@@ -132,6 +145,8 @@ def demo(
     from pynamodb_tracker.demo.pipeline import ServerError, is_url  # noqa: PLC0415 - the same
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
 
+    if scene is not Scene.ORDERS and (orders or count):
+        raise typer.BadParameter("only in the scene of orders", param_hint="--orders" if orders else "--count")
     if orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
     if (table_name or keep) and not endpoint_url:
@@ -139,7 +154,7 @@ def demo(
         raise typer.BadParameter("only with --endpoint-url: a table in memory cannot be kept", param_hint=hint)
     if endpoint_url is not None and not is_url(endpoint_url):
         raise typer.BadParameter(f"{endpoint_url!r} is not a URL: write http://HOST:PORT", param_hint="--endpoint-url")
-    work = _Demo(Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep))
+    work = _Demo(scene, Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep))
     try:
         run_stoppable(work)
     except StoppedError as stopped:
@@ -156,17 +171,17 @@ def demo(
 class _Demo:
     """The demo as work that signals stop."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, scene: Scene, options: Options) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
-        self._options = options
+        self._scene, self._options = scene, options
         self._console = console()
 
     def run(self) -> None:
-        from pynamodb_tracker.demo import session  # noqa: PLC0415 - as above
+        from pynamodb_tracker.demo import nights, session  # noqa: PLC0415 - as above
 
-        outcome = session.run(self._options, self._console, self.stop.event)
-        self.is_as_expected = not outcome.differences
+        run = nights.run if self._scene is Scene.NIGHTS else session.run
+        self.is_as_expected = not run(self._options, self._console, self.stop.event).differences
 
     def report_waiting(self) -> None:
         if self._options.endpoint_url:
