@@ -29,8 +29,18 @@ class Network:
     """What happens to the next write, and what is still on its way."""
 
     fault: str = "none"
+    passes: int = 0
+    """How many writes pass before the one that it strikes."""
     note: str = ""
     late: list[LateRequest] = field(default_factory=list)
+
+    def strike(self) -> str:
+        """Return what happens to a write."""
+        if self.passes:
+            self.passes -= 1
+            return "none"
+        fault, self.fault = self.fault, "none"
+        return fault
 
 
 def faulty(network: Network) -> type[OneAtATime]:
@@ -38,7 +48,7 @@ def faulty(network: Network) -> type[OneAtATime]:
 
     class Faulty(OneAtATime):
         def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
-            fault, network.fault = (network.fault, "none") if operation_name in WRITES else ("none", network.fault)
+            fault = network.strike() if operation_name in WRITES else "none"
             if fault == "none":
                 return super().dispatch(operation_name, operation_kwargs)
             request = copy.deepcopy(operation_kwargs)

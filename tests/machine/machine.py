@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
+from pynamodb.attributes import UnicodeAttribute
 
 from pynamodb_tracker import (
     ExecutionContext,
@@ -53,6 +54,7 @@ def order_class(table: type[Task]) -> type[Any]:
         use_case_id = UseCase("order", status_shards=2)
         pay = Step(10, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=DELAY)
         ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK)
+        asked_for = UnicodeAttribute(null=True)
 
     return Order
 
@@ -126,21 +128,21 @@ class Machine(RuleBasedStateMachine):
         row.code, row.due = code, self.now + delay
         row.attempt = row.attempt if attempt is None else attempt
 
-    @initialize(fault=faults)
-    def begin(self, fault: str) -> None:
-        self.create("a", fault)
+    @initialize(step=st.sampled_from([10, 20]), fault=faults)
+    def begin(self, step: int, fault: str) -> None:
+        self.create("a", step, fault)
 
-    @rule(task_id=st.sampled_from(TASKS), fault=faults)
-    def create(self, task_id: str, fault: str) -> None:
+    @rule(task_id=st.sampled_from(TASKS), step=st.sampled_from([10, 20]), fault=faults)
+    def create(self, task_id: str, step: int, fault: str) -> None:
         self.world.clock.advance(timedelta(microseconds=1))  # a repeated create knows its row by its create_time
         self.bad_network(fault, "create")
         try:
-            self.world.order.create(task_id)
+            self.world.order.create(task_id, state=self.steps(step).pending)
         except TaskAlreadyExistsError:
             assert task_id in self.rows
         else:
             assert task_id not in self.rows
-            self.rows[task_id] = Row(10, self.now)
+            self.rows[task_id] = Row(step, self.now)
 
     def step_of(self, task_id: str, *, wrong: bool) -> int:
         row = self.rows.get(task_id)
@@ -224,8 +226,12 @@ class Machine(RuleBasedStateMachine):
         run.ctx.task.data["value"] = self.values
         if self.leave(run, None, fault):
             row = self.rows[run.task_id]
-            self.move(row, 20 if run.step == 10 else 1000, attempt=0)
+            self.finished(run, row)
             row.data, row.holder = self.values, None
+
+    def finished(self, run: Run, row: Row) -> None:
+        """Move on after a success."""
+        self.move(row, 20 if run.step == 10 else 1000, attempt=0)
 
     def fail(self, run: Run, fault: str) -> None:
         run.ctx.task.data["value"] = -1

@@ -11,7 +11,8 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table, stopped_clock
 from tests.engine.dynamodb_local import Engine
 from tests.machine.faults import Network, faulty
-from tests.machine.machine import START, Machine, World, order_class
+from tests.machine.machine import START, World, order_class
+from tests.machine.merging import MergingMachine
 
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -27,8 +28,8 @@ def world(table: type[Task]) -> Iterator[World]:
             table.tracker.table.reconnect(before)
 
 
-def machine_in(given: World) -> type[Machine]:
-    class MachineHere(Machine):
+def machine_in(given: World) -> type[MergingMachine]:
+    class MachineHere(MergingMachine):
         world = given
 
     return MachineHere
