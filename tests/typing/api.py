@@ -76,6 +76,8 @@ class Refund(AppTask):
 
 def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.task, Order)
+    assert_type(ctx.outcome, Literal["succeeded", "failed", "ignored", "released"] | None)
+    assert_type(ctx.task.waits_for, str | None)
     assert_type(ctx.task.amount, float)
     assert_type(ctx.task.fee, Decimal)
     ctx.task.fee = 3
