@@ -186,7 +186,8 @@ class ExecutionContext(Generic[T_co]):
         applied, or nothing. Later assignments raise AttributeError, and without a commit the attempt fails. Raises
         LockLostError if the lock is lost, otherwise PynamoDB's error, also for a condition of your own; its
         `cancellation_reasons` begin with that of the task's row. Nothing was applied then, unless a note on the error
-        says so. It takes 99 actions of yours, none on the task's row, and costs twice the write units of its parts:
+        says so. It takes 99 actions, none on the task's row; with `succeed`, those of `create` are among them. It costs
+        twice the write units of its parts:
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
         """
         from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - few cold starts need it
