@@ -43,8 +43,9 @@ class Repeat:
     its last step makes it pending at its first step, due at the next occurrence; so does the last attempt that fails,
     unless `stop` is set: then the task is ignored. After the last occurrence of its rule the task has succeeded.
 
-    `missed` says what happens to occurrences that passed while nothing ran: with "latest" the task runs once, and next
-    at the first occurrence after that; with "all" it runs once for each of them, in turn.
+    `missed` says what happens to occurrences that passed while nothing ran: with "latest" the task runs once, for the
+    oldest of them, and then at the next occurrence; with "all" it runs once for each of them, in turn. A worker whose
+    clock is ahead takes what lies before its own time for missed.
 
     `cron` and `rrule` count on the wall clock of the zone `tz`: a time that the clocks skip is moved by the length of
     the gap, and a time that comes twice is the first one. An occurrence that is thereby no later than the one before

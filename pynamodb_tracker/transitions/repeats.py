@@ -169,9 +169,14 @@ def _has_same_times(repeat: Repeat, other: Repeat | None) -> bool:
 
 
 def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurrence | None:
-    if rule is not None and rule.since is not None and not _has_same_times(rule, row.repeat):
+    before: Repeat | None = readable_value(row, "repeat")
+    if rule is not None and rule.since is not None and not _has_same_times(rule, before):
         return rule.after(rule.since - _SECOND, None, now)
-    occurrence, number, rule = row.occurrence, readable_value(row, "occurrence_count"), rule or row.repeat
+    occurrence, number, rule = (
+        readable_value(row, "occurrence"),
+        readable_value(row, "occurrence_count"),
+        rule or before,
+    )
     if occurrence is None or rule is None:
         return None
     if _extra_time(row) is not None:  # the turn that came before the occurrence has ended

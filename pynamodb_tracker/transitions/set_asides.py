@@ -85,7 +85,7 @@ def _send_reopen(
     values = {"token": token, **statements.moved(codes.pending, task_id, now, due)}
     variant: dict[str, Any] = {"kept": kept, "parked": parked is not None, "ending": ending}
     if found is not None and ending is not None:
-        values |= {**seen_values(found), **ending.values, "seen_asked": str(found.asked)}
+        values |= {**ending.values, "seen_asked": str(found.asked)}
         variant["has_asked"] = found.asked is not None
     if by is not None:
         entry = Failure(codes.step, 0, now, by, "reopened", "")

@@ -199,7 +199,7 @@ class StepStatements(Generic[T]):
             return write
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
         condition &= when.waits_for_others() if parked else when.waits_for_none()
-        condition &= when.has_no_rule() if ending is None else when.seen() & when.asked_as_seen(is_there=has_asked)
+        condition &= when.has_no_rule() if ending is None else when.asked_as_seen(is_there=has_asked)
         if not kept:
             condition &= when.has_no_time_to_live()
         condition &= when.known_format()

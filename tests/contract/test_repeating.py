@@ -20,7 +20,7 @@ from pynamodb_tracker import (
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.exceptions import TaskError
 from tests.support.recorder import recorded
-from tests.support.rows import change, index_entries, stored
+from tests.support.rows import change, index_entries
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -495,19 +495,52 @@ def test_a_rule_that_is_over_creates_no_task_and_leaves_an_existing_one_as_it_is
 # What is wrong.
 
 
-def test_a_damaged_rule_fails_the_attempt_and_says_what_cannot_be_read(clock: StoppedClock) -> None:
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        ({"repeat": {"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'}}, "repeat .*no time zone 'Mars/Olympus'"),
+        ({"occurrence": {"S": "tomorrow"}}, "occurrence .*'tomorrow'"),
+    ],
+    ids=["rule", "occurrence"],
+)
+def test_what_is_damaged_fails_each_attempt_and_says_what_cannot_be_read(
+    clock: StoppedClock, damage: Any, problem: str
+) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     Sweep.create("s-2", repeat=NIGHTLY)
     until(clock, tuesday(1))
-    change(Sweep, "s-1", repeat={"S": '{"cron":"0 2 * * *","tz":"Mars/Olympus"}'})
+    change(Sweep, "s-1", **damage)
 
     report = Sweep.run.run_all(lambda _: None)
-    with pytest.raises(TaskError, match=r"Sweep 's-1' cannot be read: repeat \(.*no time zone 'Mars/Olympus'"):
+    with pytest.raises(TaskError, match=f"Sweep 's-1' cannot be read: {problem}"):
         run()
 
     assert report.succeeded == ["s-2"]
     assert [task.task_id for task in Sweep.run.ignored.query()] == ["s-1"]
-    assert "v" in stored(Sweep, "s-1")
+    with pytest.raises(TaskError, match="cannot be read"):
+        Sweep.create_or_merge("s-1", repeat=NIGHTLY)
+
+
+def test_a_row_of_its_own_for_each_occurrence_is_created_with_the_success(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+
+    def collect(ctx: ExecutionContext[Sweep]) -> None:
+        ctx.create(Report, f"{ctx.occurrence:%Y-%m-%d}")
+        ctx.create(Sweep, f"{ctx.occurrence:%A}", due_time=HOUR, repeat=NIGHTLY)
+
+    Sweep.run.run("s-1", collect)
+    assert sweep().due_time == Sweep.get_task("Tuesday").due_time == tuesday(1) + DAY
+    until(clock, tuesday(1) + DAY)
+    Sweep.run.run("s-1", collect)
+
+    assert [task.task_id for task in Report.collect.pending.query()] == ["2026-11-24", "2026-11-25"]
+
+
+def test_no_step_waits_for_a_task_that_repeats() -> None:
+    Report.create("r-1")
+    with Report.collect.start("r-1") as ctx, pytest.raises(ValueError, match=r"cannot wait for Sweep 's-1', which rep"):
+        ctx.create(Sweep, "s-1", repeat=NIGHTLY, wait=True)
 
 
 @pytest.mark.parametrize("create", [Sweep.create, Sweep.create_or_merge])

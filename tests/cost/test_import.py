@@ -77,6 +77,7 @@ def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
     top_level = {name.partition(".")[0] for name in loaded}
 
     assert "botocore" in top_level
+    assert "pynamodb_tracker.model.repeat" not in loaded
     assert not top_level & {"boto3", "moto", "rich", "typer", "click", "pytest"}
     assert not {"pynamodb_tracker.batch", "pynamodb_tracker.worker"} & {*loaded}
     assert "multiprocessing" not in top_level

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pynamodb.connection.base import Connection
 
+from pynamodb_tracker import Repeat
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import charges, targets, writes
@@ -30,6 +31,16 @@ def test_create_and_run_cost_8_units_for_a_small_task(order: Any, proxy: Proxy) 
     create_and_run(order, note="n" * 300)
 
     assert writes(proxy) == [2, 3, 3]
+
+
+def test_an_occurrence_of_a_task_that_repeats_costs_what_a_run_costs(order: Any, proxy: Proxy) -> None:
+    order.create(ID, repeat=Repeat.every(timedelta(days=1)))
+
+    for step in (order.confirm, order.ship):
+        step.run(ID, lambda _: None)
+
+    assert writes(proxy) == [2, 3, 3, 3, 3]
+    assert set(targets(proxy)) == {"PutItem", "UpdateItem"}
 
 
 def test_each_write_of_a_run_is_one_unit_of_the_table_and_one_or_two_of_the_index(

@@ -36,6 +36,7 @@ from tests.race import traces_of_follow_ups as follow_ups
 from tests.race import traces_of_joins as joins
 from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
+from tests.race import traces_of_repeats as repeats
 from tests.race import traces_of_runs as runs
 from tests.support.world import World
 
@@ -285,6 +286,9 @@ GUARDS = [
     Guard("format on RELEASE", commands.released_by_an_earlier_version, without("known_format", "revoke")),
     Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, without("known_format", "cancel")),
     Guard("format on DELETE", commands.deleted_by_an_earlier_version, without("known_format")),
+    Guard("no rule on REOPEN", repeats.reopened_out_of_turn, without("has_no_rule", "reopen")),
+    Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, without("asked_as_seen", "reopen")),
+    Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, without("asked_as_seen", "skip")),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
     Guard("REMOVE expire_time", commands.reopened_with_an_end, keep_the_end),
     Guard("REMOVE expire_time", commands.run_again_with_an_end, keep_the_end),

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import TaskLockedError, TaskNotStartableError
+from pynamodb_tracker import Repeat, TaskLockedError, TaskNotStartableError
+from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import After, Exchange
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
@@ -51,6 +52,22 @@ def test_16_processes_run_each_of_200_tasks_exactly_once(order: Any, patient: Cr
 
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
     assert order.confirm.succeeded.count() == 200
+
+
+def test_2_processes_run_each_missed_occurrence_of_each_task_exactly_once(
+    order: Any, patient: Crew, stopped_clock: StoppedClock
+) -> None:
+    stopped_clock.advance(-timedelta(hours=1))  # of this process only: for the others, four occurrences have passed
+    began = stopped_clock.now().replace(microsecond=0)
+    rule = Repeat.every(timedelta(minutes=17), start=began, missed="all")
+    for task_id in ("r-1", "r-2"):
+        order.create(task_id, repeat=rule)
+
+    reports = patient.race([["catch_up"]] * 2)
+
+    ran = sorted((task_id, occurrence) for report in reports for task_id, occurrence in report)
+    occurrences = [(began + number * timedelta(minutes=17)).isoformat() for number in range(4)]
+    assert ran == [(task_id, occurrence) for task_id in ("r-1", "r-2") for occurrence in occurrences]
 
 
 def test_16_processes_that_run_all_run_each_of_400_tasks_exactly_once_and_rarely_meet(

@@ -42,6 +42,17 @@ def run_some(order: Any) -> dict[str, Any]:
     return {"ran": ran, "refused": refused}
 
 
+def catch_up(order: Any) -> list[list[str]]:
+    """Run both steps of what there is to do, until there is nothing; report for which occurrence each task ran."""
+    ran: list[list[str]] = []
+    while (
+        order.confirm.run_all(lambda _: None).succeeded
+        or order.ship.run_all(lambda ctx: ran.append([ctx.task.task_id, ctx.occurrence.isoformat()])).succeeded
+    ):
+        continue
+    return ran
+
+
 def take(order: Any, *task_ids: str) -> list[tuple[str, int, int]]:
     """Run each task at once if it can be had; report the attempt and the fence of each that was won."""
     won = []

@@ -1,0 +1,57 @@
+"""The traces of tasks that repeat: each returns whether one is due at a time that its rule does not have."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import Repeat
+from tests.engine.actions import PASS
+from tests.support.workers import die
+from tests.support.world import World, taken
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+
+
+def begin(world: World) -> None:
+    """Create a task that is due in an hour, and each day after that."""
+    world.mine.create("o", repeat=Repeat.every(DAY, start=world.clock.now() + HOUR))
+
+
+def change_rule(world: World) -> None:
+    """Let the task be due at another time of the day."""
+    world.theirs.create_or_merge("o", repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
+
+
+def is_off_its_rule(task: Any) -> bool:
+    """Return whether a task is due at a time that is no occurrence of its rule."""
+    first = task.repeat.first(task.due_time)
+    return bool(first.time != task.due_time)
+
+
+def reopened_out_of_turn(world: World) -> bool:
+    """Return whether a task that was disabled runs as soon as it is enabled."""
+    begin(world)
+    world.theirs.confirm.ignore("o", reason="holidays")
+    world.mine.confirm.reopen("o")
+    return taken(world.mine.confirm)
+
+
+def reopened_as_its_rule_changes(world: World) -> bool:
+    """Return whether a task that is enabled is due by the rule that it had before."""
+    begin(world)
+    world.theirs.confirm.ignore("o", reason="holidays")
+    world.goes_wrong(PASS, lambda: change_rule(world))
+    world.mine.confirm.reopen("o")
+    return is_off_its_rule(world.task)
+
+
+def skipped_as_its_rule_changes(world: World) -> bool:
+    """Return whether a task without an attempt left goes on by the rule that it had before."""
+    begin(world)
+    world.clock.advance(HOUR)
+    for _ in range(3):
+        die(world.theirs.confirm, "o")
+        world.theirs.confirm.release("o", reason="its worker is dead")
+    world.goes_wrong(PASS, lambda: change_rule(world))
+    return taken(world.mine.confirm) or is_off_its_rule(world.task)
