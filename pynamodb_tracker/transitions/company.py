@@ -112,6 +112,8 @@ def send_together(
                 f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for what is created or told with it; commit "
                 "writes of your own before, in ctx.transaction(), or create fewer tasks"
             )
+        if more:
+            _check_rows(more, actions[1 + len(more) :])
         unapplied = transact_write(table, actions, lock=lock)
         if unapplied is None:
             return None
@@ -123,6 +125,26 @@ def send_together(
         if not slept_before(None if lock is None else lock.expire_time, jittered_pause(retries)):
             return unapplied
         retries += 1
+
+
+def _check_rows(more: Sequence[Action], company: Sequence[Action]) -> None:
+    """Raise a ValueError if one of the user's writes is on a row that the company writes."""
+    written = {_row(action) for action in company}
+    for action in more:
+        table, task_id, use_case = row = _row(action)
+        if row in written:
+            raise ValueError(
+                f"this transaction writes {use_case} {task_id!r} of {table}, and so does the tracker, which creates it "
+                "or counts this task for it; DynamoDB allows one action per row: write it before, in a "
+                "ctx.transaction() of its own"
+            )
+
+
+def _row(action: Action) -> tuple[str, str | None, str | None]:
+    """Return the table and the key of what a write is on, if it is a task."""
+    ((_, request),) = action.items()
+    key = request.get("Key") or request["Item"]
+    return request["TableName"], key.get("task_id", {}).get("S"), key.get("use_case_id", {}).get("S")
 
 
 def _is_company_refused(unapplied: Unapplied, built: Sequence[tuple[Companion, Sequence[Action]]], first: int) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pynamodb.attributes import NumberAttribute
 
 from pynamodb_tracker import (
     ExecutionContext,
@@ -46,6 +47,8 @@ class Report(ReportTask):
     use_case_id = UseCase("report")
 
     split, collect, send = Step(10), Step(20), Step(30)
+
+    total = NumberAttribute(default=0)
 
 
 class Part(ReportTask):
@@ -446,6 +449,17 @@ def test_the_own_transaction_of_a_block_counts_for_the_parent_and_waits_for_chil
     with Part.check.start("r/0") as ctx, ctx.transaction(succeed=True):
         pass
     assert is_due()
+
+
+@pytest.mark.usefixtures("report")
+def test_a_transaction_of_a_child_cannot_write_the_row_of_its_parent_as_well() -> None:
+    def add_up(ctx: ExecutionContext[Part]) -> None:
+        with ctx.transaction(succeed=True) as transaction:
+            transaction.update(Report("r", "report"), [Report.total.add(1)])
+
+    with pytest.raises(ValueError, match=r"this transaction writes report 'r' of reports\S*, and so does the tracker"):
+        Part.check.run("r/0", add_up)
+    assert waits() == 2
 
 
 def test_a_child_may_wait_for_children_of_its_own() -> None:
