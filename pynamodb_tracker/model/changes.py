@@ -16,7 +16,7 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.overflow import MAX_BYTES
 from pynamodb_tracker.model.row import TaskRow, load
-from pynamodb_tracker.model.row_state import ValuesWithUnreadable, unreadable_in
+from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_values, unreadable_in
 from pynamodb_tracker.model.serialization import rewritten, same, serialized
 
 T = TypeVar("T", bound=TaskRow)
@@ -82,7 +82,7 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
 def as_stored(row: T) -> T:
     """Return a copy of a row without what was assigned to it and not saved."""
     copy = load(type(row), row._row_state.stored)
-    values = row.attribute_values
+    values = readable_values(row)
     copy.attribute_values.update({name: values[name] for name in row.tracker_attributes if name in values})
     return copy
 

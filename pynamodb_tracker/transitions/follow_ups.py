@@ -79,7 +79,7 @@ class FollowUps(Companion, Generic[T]):
         self._step = step
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
-        self._by = f"{task.use_case_id}/{task.task_id}/{step}/{task.fence}"
+        self._by = f"{task.use_case_id}/{task.task_id}/{step}/{readable_value(task, 'fence')}"
         self._waits = False
         """Whether the next step was to wait for one of them."""
         self.wait_until: datetime | None = None

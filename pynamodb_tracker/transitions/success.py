@@ -343,7 +343,7 @@ def _decide(lock: Lock[T], pending: PendingSuccess) -> T | None:
             return row
     if success is None or not has_landed(lock, row):
         pending.sent = None
-        raise lost(lock, "commit a transaction of", row)
+        raise lost(lock, "commit a transaction of" if pending.of_block else "finish", row)
     _end_as_success(lock, pending, success)
     return None
 

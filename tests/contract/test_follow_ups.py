@@ -108,7 +108,7 @@ def test_a_value_of_the_task_that_cannot_be_stored_creates_nothing() -> None:
 
 def test_a_worker_that_lost_its_lock_creates_nothing(clock: StoppedClock) -> None:
     Order.create("o-1")
-    with pytest.raises(LockLostError), PAY.start("o-1") as ctx:
+    with pytest.raises(LockLostError, match="cannot finish confirm_payment of Order 'o-1'"), PAY.start("o-1") as ctx:
         ctx.create(Bill, "o-1/of a")
         clock.advance(timedelta(hours=1))
         with PAY.start("o-1") as other:
@@ -170,6 +170,15 @@ def test_a_task_that_starts_over_from_its_end_is_another_creator() -> None:
     with pytest.raises(TaskAlreadyExistsError, match="created by an earlier round of the same task"):
         with Order.deliver.start("o-1", also_from=(Order.deliver.succeeded,)) as ctx:
             ctx.create(Bill, "o-1/bill")
+
+
+def test_a_success_that_takes_in_what_was_asked_for_creates_its_follow_ups_once() -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    with Order.deliver.start("o-1") as ctx:
+        ctx.create(Bill, "o-1/bill")
+        assert Order.create_or_merge("o-1", amount=5).how == "again"
+    task = Order.get_task("o-1")
+    assert (task.state, task.amount, bills()) == (PAY.pending, 5, ["o-1/bill"])
 
 
 def test_what_cannot_be_created_is_refused_at_once() -> None:

@@ -14,10 +14,12 @@ from pynamodb.attributes import ListAttribute, UnicodeAttribute
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, Step, TaskIgnoredError, TaskNotFoundError, UseCase
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.declaring import refusal
 from tests.support.network import Answer, Network, Request, error, passing, silent, unheard
 from tests.support.recorder import recorded
+from tests.support.rows import change, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail
 
@@ -119,6 +121,16 @@ def test_what_the_block_assigned_is_not_in_the_task_that_is_ignored() -> None:
         ctx.task.data["a"] = 2
         raise Broken
     assert Alert.get_task("f-1/alert").data == Flight.get_task("f-1").data == {"a": 1}
+
+
+@pytest.mark.parametrize("name", ["create_time", "trace"])
+def test_a_damaged_row_is_ignored_all_the_same(name: str) -> None:
+    Flight.create("f-1")
+    change(Flight, "f-1", **{name: {"BOOL": True}})
+    with pytest.raises(TaskError), Flight.board.start("f-1"):
+        pass
+    assert stored(Flight, "f-1")["status"] == {"N": str(Flight.board.ignored.code)}
+    assert Alert.get_task("f-1/alert").state == Alert.send.pending
 
 
 @pytest.mark.parametrize("by_person", [False, True])
