@@ -13,6 +13,7 @@ from pynamodb_tracker import TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import run
 from tests.cli.shop import Order
+from tests.support.rows import park
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -28,6 +29,13 @@ def test_tasks_are_reopened_and_one_that_is_refused_does_not_stop_the_others() -
         "cannot reopen pay of Order 'o-4'",
     ]
     assert ended.err.splitlines()[0].endswith(", so pay is done")
+
+
+def test_a_task_that_waits_for_others_goes_on_waiting_when_it_is_reopened() -> None:
+    Order.create("o-1")
+    park(Order, "o-1", 3)
+    run("ignore", "o-1", "--reason", "not now")
+    assert run("reopen", "o-1").out == "o-1: pay.pending; it waits for 3 tasks\n"
 
 
 def test_ids_come_from_stdin_too() -> None:

@@ -113,8 +113,10 @@ def reopen(targets: opt.Targets, *, by: By, name: opt.App, use_case_name: opt.Us
     with use_case(name, use_case_name) as model:
 
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            state = name_of(of.reopen(task_id, by=by).state)
-            return f"{state}, as before" if task is not None and task.state == of.pending else state
+            reopened = of.reopen(task_id, by=by)
+            as_before = ", as before" if task is not None and task.state == of.pending else ""
+            waits = f"; it waits for {reopened.waits_for}" if reopened.waits_for else ""
+            return f"{name_of(reopened.state)}{as_before}{waits}"
 
         _for_each_target(model, targets, reopen_one)
 
