@@ -134,7 +134,8 @@ STATES = Picture(
             _X,
             "M550 164 H612 Q620 164 620 172 V427 Q620 435 612 435 H554",
             (632, 272),
-            "failure of the last attempt,\nGiveUp, give_up_on;\nwhen the lock has expired:\nignore, no attempt left",
+            "failure of the last attempt,\nGiveUp, give_up_on,\nignore (even_running);\n"
+            "when the lock has expired:\nignore, no attempt left",
         ),
         Move(_X, _P, "M360 422 H143 Q135 422 135 414 V184", (206, 414), "reopen"),
         Move(_P, _X, "M80 180 V440 Q80 448 88 448 H356", (206, 466), "ignore,\nno attempt left"),

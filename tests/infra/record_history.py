@@ -16,6 +16,7 @@ from typing import Any
 
 import boto3
 
+from pynamodb_tracker import ExecutionContext
 from tests.engine.dynamodb_local import start
 from tests.infra.shop import Letter, Parcel, ShopTask, pack, refuse
 from tests.support.rows import client
@@ -39,7 +40,18 @@ def live() -> None:
     Parcel.send.reopen("p-1", by="ada")
     Parcel.send.run("p-1", pack)
     Parcel.delete_task("p-1")
+    with Letter.post.start("l-1"):
+        Letter.create_or_merge("l-1")
     Letter.post.run("l-1", pack)
+    Parcel.create("p-2")
+    Parcel.pack.run("p-2", wait_for_letter)
+    Letter.post.run("p-2/letter", pack)
+    Parcel.send.run("p-2", pack)
+
+
+def wait_for_letter(ctx: ExecutionContext[Parcel]) -> None:
+    """Create a letter that the next step waits for."""
+    ctx.create(Letter, f"{ctx.task.task_id}/letter", wait=True)
 
 
 def records(endpoint: str, arn: str) -> Iterator[dict[str, Any]]:

@@ -74,17 +74,31 @@ def test_each_transition_of_a_task_is_one_item_in_order(history: ModuleType, rec
         ("send succeeded", 0),
         ("deleted", 0),
     ]
-    assert states(history, "letter/l-1") == [("post pending", 0), ("post in_progress", 1), ("post succeeded", 0)]
+    assert states(history, "letter/l-1") == [
+        ("post pending", 0),
+        ("post in_progress", 1),
+        ("post pending", 0),  # it was requested again meanwhile
+        ("post in_progress", 1),
+        ("post succeeded", 0),
+    ]
+    assert states(history, "parcel/p-2") == [
+        ("pack pending", 0),
+        ("pack in_progress", 1),
+        ("send pending", 0),  # it waits for a letter
+        ("send pending", 0),  # and is due
+        ("send in_progress", 1),
+        ("send succeeded", 0),
+    ]
     failed = list(history.Transition.query("parcel/p-1"))[2]
     assert failed.last_error.startswith("ConnectionError: the printer does not answer")
-    assert sum(1 for _ in history.Transition.scan()) == 13
+    assert sum(1 for _ in history.Transition.scan()) == 24
 
 
 def test_a_batch_that_is_delivered_again_adds_nothing(history: ModuleType, records: Records) -> None:
     history.handler({"Records": records[:8]}, None)
     history.handler({"Records": records[4:]}, None)
 
-    assert sum(1 for _ in history.Transition.scan()) == 13
+    assert sum(1 for _ in history.Transition.scan()) == 24
 
 
 def test_a_task_that_its_time_to_live_deleted_is_told_from_one_that_was_deleted(
