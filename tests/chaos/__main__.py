@@ -1,4 +1,4 @@
-"""Runs the chaos once: python -m tests.chaos --seconds N --workers N --tasks N --seed N; ends with 1 on a violation.
+"""Runs the chaos once: python -m tests.chaos --seconds N --seed N ...; ends with 1 on a violation.
 
 A seed fixes what is decided here: which worker is killed or frozen and when, how wrong each clock is, what becomes of
 the first, second, third request, and what each worker draws for each of its runs. It does not fix what the machine
@@ -56,6 +56,7 @@ def _settings() -> Settings:
     parser.add_argument("--workers", type=int, default=Settings.workers)
     parser.add_argument("--tasks", type=int, default=0, help="100, and 5 for each second, unless given")
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
+    parser.add_argument("--queues", type=float, default=Settings.queues, help="the share of actions about queues")
     parser.add_argument("--without", default="", choices=["", *NAMES], help="a guard that the workers take out")
     told = parser.parse_args()
     return Settings(
@@ -63,6 +64,7 @@ def _settings() -> Settings:
         seconds=told.seconds,
         workers=told.workers,
         tasks=told.tasks or int(100 + 5 * told.seconds),
+        queues=told.queues,
         without=told.without,
     )
 

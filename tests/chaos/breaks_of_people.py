@@ -42,13 +42,13 @@ def locked_by_nobody(story: Story) -> None:
 def locked_though_the_error_denied_it(story: Story) -> None:
     story.tell(9, "claim", step="deliver")
     story.tell(9, "refused", outcome="unknown", announced=False)
-    story.history = story.history.of(story.events)
+    story.retell()
     story.change(fence=6, unfinished=[1, 6])
 
 
 def interrupted_and_not_recorded(story: Story) -> None:
     story.events[-1].facts["interrupt"] = "OutOfTime"  # it left without a note, and without a line in the log
-    story.history = story.history.of(story.events)
+    story.retell()
     story.change(code=31, unfinished=[1, 5])
 
 

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.chaos import checks_of_data, checks_of_ledger, checks_of_rows, checks_of_runs
+from tests.chaos import (
+    checks_of_data,
+    checks_of_follow_ups,
+    checks_of_joins,
+    checks_of_ledger,
+    checks_of_merges,
+    checks_of_queues,
+    checks_of_rows,
+    checks_of_runs,
+    checks_of_schedule,
+)
 from tests.chaos.final import Final
 from tests.chaos.runs import History
 
-__all__ = ["Violation", "violations"]
+__all__ = ["OF_ROWS", "Violation", "violations"]
+
+OF_QUEUES = (checks_of_queues, checks_of_merges, checks_of_schedule, checks_of_follow_ups, checks_of_joins)
+OF_ROWS = tuple(
+    check for part in (checks_of_data, checks_of_rows, checks_of_ledger, *OF_QUEUES) for check in part.CHECKS
+)
+"""The checks of what is left in the tables."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +44,7 @@ def violations(history: History, final: Final) -> list[Violation]:
     broken: list[Violation] = []
     for of_runs in checks_of_runs.CHECKS:
         broken += _named(of_runs.__name__, of_runs(history))
-    for of_rows in (*checks_of_data.CHECKS, *checks_of_rows.CHECKS, *checks_of_ledger.CHECKS):
+    for of_rows in OF_ROWS:
         broken += _named(of_rows.__name__, of_rows(history, final))
     return broken
 

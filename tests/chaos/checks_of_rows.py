@@ -113,14 +113,15 @@ def locks_of_nobody_are_announced(history: History, final: Final) -> Iterator[st
 
 def the_index_is_exact(_: History, final: Final) -> Iterator[str]:
     """Expect that the index has exactly what the rows say, under the keys of their states, with times in order."""
-    rows = Counter(row.entry for row in final.rows.values())
+    rows = Counter(row.entry for row in final.every)
     for entry in rows - final.index:
         yield f"the index has no {entry}"
     for entry in final.index - rows:
         yield f"the index has {entry}, and no row says so"
+    for each in final.every:
+        if each.entry.status_key != each.status_key:
+            yield f"{each.entry.task} is at {each.code} and indexed under {each.entry.status_key}"
     for task, row in final.rows.items():
-        if row.entry.status_key != row.status_key:
-            yield f"{task} is at {row.code} and indexed under {row.entry.status_key}"
         if not row.create_time <= row.update_time <= row.entry.due_time:
             yield f"{task}: created {row.create_time}, updated {row.update_time}, due {row.entry.due_time}"
 

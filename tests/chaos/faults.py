@@ -36,9 +36,19 @@ CODES = {ERROR_500.code, CONFLICT.code, THROTTLED.code}
 
 
 def _cancelled(*reasons: str) -> Fail:
-    """Return how a transaction fails for a reason of one of its writes: that of the task, and that of the ledger."""
+    """Return how a transaction fails for a reason of one of its writes: that of the task, or one of the others."""
     more = {"CancellationReasons": [{"Code": reason} for reason in reasons]}
     return Fail(400, "TransactionCanceledException", more=more)
+
+
+def _fitted(action: Action, writes: int) -> Action:
+    """Return the same action for a transaction of so many writes: an answer has a reason for each."""
+    if not isinstance(action, Fail) or "CancellationReasons" not in action.more:
+        return action
+    one, other = (reason["Code"] for reason in action.more["CancellationReasons"])
+    if writes == 1:
+        return _cancelled(other if one == "None" else one)
+    return _cancelled(one, *["None"] * (writes - 2), other)
 
 
 THROTTLED_IN = (THROTTLED, _cancelled("ThrottlingError", "None"), _cancelled("None", "ThrottlingError"))
@@ -119,6 +129,7 @@ class Faults:
             self.in_transactions[kind] += 1
             if self._settings.drawn("stubborn", ordinal).random() < STUBBORN:
                 self._stubborn.setdefault(body["ClientRequestToken"], ordinal)
+            return _fitted(action, len(body["TransactItems"]))
         return action
 
 

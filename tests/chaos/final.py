@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.chaos.ledger import Mark
 from tests.chaos.records import Record
 
-__all__ = ["Entry", "Final", "Row"]
+__all__ = ["Entry", "Final", "QueueRow", "Row"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,20 @@ class Row:
 
 
 @dataclass(frozen=True)
+class QueueRow:
+    """A task of a queue as it was left."""
+
+    entry: Entry
+    code: int
+    status_key: str
+    """What its index key should be."""
+    marks: Sequence[tuple[int, int]] = ()
+    """Its successes: the code of the step, and the fence of the run."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else is in it."""
+
+
+@dataclass(frozen=True)
 class Final:
     """All that is left."""
 
@@ -53,3 +68,10 @@ class Final:
     """By task, the range keys of its off-row items."""
     ledger: dict[str, dict[str, Sequence[Mark]]] = field(default_factory=dict)
     """By task and account, what transactions of its runs have left there."""
+    queues: dict[str, QueueRow] = field(default_factory=dict)
+    """By use case and id, the tasks of the queues."""
+
+    @property
+    def every(self) -> list[Row | QueueRow]:
+        """All tasks."""
+        return [*self.rows.values(), *self.queues.values()]

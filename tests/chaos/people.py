@@ -1,4 +1,4 @@
-"""What a person does: reopen what was set aside, set something aside, free the task of a worker taken for dead."""
+"""What a person does: reopen a task, ignore it, cancel its run, release the task of a worker taken for dead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.chaos.events import Log
 from tests.chaos.outcomes import outcome
 from tests.chaos.pipeline import STEPS
 
-__all__ = ["release", "release_all_of"]
+__all__ = ["cancel", "release", "release_all_of"]
 
 
 def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | None = None) -> None:
@@ -27,6 +27,22 @@ def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | Non
         log.tell("kept", task_id, number)
     elif task.errors[-1] == mine[-1] and task.state == step.pending:  # otherwise it was claimed again since
         log.tell("released", task_id, number, fence=task.fence)
+
+
+def cancel(log: Log, number: int, step: Any, task_id: str) -> None:
+    """Ignore a task even if it runs, and write to the history which claim was cancelled, as far as it is known."""
+    who = f"{log.worker}/{number}"
+    log.tell("ignore", task_id, number, step=step.name)
+    log.tell("release", task_id, number, step=step.name)
+    try:
+        task = step.ignore(task_id, reason="a person said so", by=who, even_running=True)
+    except TaskNotStartableError:
+        log.tell("kept", task_id, number)
+        raise
+    if task.errors[-1].worker == who and task.fence in task.unfinished:
+        log.tell("released", task_id, number, fence=task.fence)
+    else:
+        log.tell("kept", task_id, number)
 
 
 def release_all_of(log: Log, number: int, order: Any, pid: int) -> None:

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.events import Event
 from tests.chaos.records import Record
 
 __all__ = ["History", "Run", "Write"]
+
+OF_QUEUES = {
+    "ask",
+    "asked",
+    "make",
+    "made",
+    "try",
+    "began",
+    "denied",
+    "done",
+    "occurrence",
+    "collect",
+    "command",
+    "cancelled",
+}
+"""What is told of queues; the checks of each read it as it is."""
 
 ENDINGS = {"succeed", "fail", "give_up", "release"}
 
@@ -107,12 +123,15 @@ class History:
     """Errors that no block and no refusal explains."""
     torn: list[str] = field(default_factory=list)
     """Rows of a query whose parts were of two versions."""
+    queues: list[Event] = field(default_factory=list)
+    """All that is about queues."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> History:
         """Fold what was told, each worker's part in its order."""
-        history, runs = cls(), dict[tuple[str, int], Run]()
-        for event in events:
+        history, runs, told = cls(), dict[tuple[str, int], Run](), list(events)
+        history.queues = [event for event in told if event.kind in OF_QUEUES]
+        for event in (event for event in told if event.kind not in OF_QUEUES):
             match event.kind:
                 case "create":
                     history.asked.add(event.task)
@@ -147,6 +166,10 @@ class History:
         if event.kind == "released":
             self.releases[event.task, event.facts["fence"]] = event.time
         self.orders[event.task].add(event.kind)
+
+    def of_queues(self, *kinds: str) -> Iterator[Event]:
+        """Yield what is told of queues, of these kinds."""
+        return (event for event in self.queues if event.kind in kinds)
 
     def of_tasks(self) -> dict[str, list[Run]]:
         """Return the runs whose claim was acknowledged, by task, in the order of their fences."""

@@ -23,6 +23,7 @@ from tests.chaos.nemesis import Nemesis
 from tests.chaos.outcomes import outcome
 from tests.chaos.people import release_all_of
 from tests.chaos.pipeline import close, parcels
+from tests.chaos.queues import queues_beside
 from tests.chaos.runs import History
 from tests.chaos.settings import Settings
 from tests.chaos.snapshot import left, snapshot
@@ -146,11 +147,12 @@ def _calm(endpoint: str, wire: Wire, workers: Crew) -> float:
     """Have healthy workers work off what is left, and return how long it took; they give up after a while."""
     settings = workers.settings
     order = parcels(endpoint, settings)
+    queues = queues_beside(order, settings)
     for number in range(settings.workers // 2):
         workers.start(number, calm=True)
     begun, passed = time.monotonic(), 0.0
     # What is held first: when the last of it has arrived, what it left behind is counted.
-    while (wire.holds_any or left(order)) and passed < settings.patience and workers.anybody:
+    while (wire.holds_any or left(order, queues)) and passed < settings.patience and workers.anybody:
         time.sleep(LOOK_EVERY)
         passed = time.monotonic() - begun
     workers.dismiss()

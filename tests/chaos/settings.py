@@ -52,6 +52,8 @@ class Settings:
     """How far two clocks may differ: twice the skew, or the lock is not safe."""
     longest_hold: float = 6.0
     """Seconds after which a request that was held arrives at the latest."""
+    queues: float = 0.5
+    """How many actions of a worker in one are about queues."""
     without: str = ""
     """The name of a guard of the protocol that the workers take out."""
     table: str = field(default_factory=lambda: f"chaos-{os.getpid()}")

@@ -10,6 +10,8 @@ from pynamodb_tracker import TrackerError
 from tests.chaos.final import Entry, Final, Row
 from tests.chaos.ledger import Mark, account_in, marks
 from tests.chaos.pipeline import END, IGNORED, USE_CASE, parcels
+from tests.chaos.queue_rows import left_of_queues, queue_row
+from tests.chaos.queues import NAMES, Queues, queues_beside
 from tests.chaos.records import is_whole, records
 from tests.chaos.settings import Settings
 
@@ -19,14 +21,16 @@ INDEX = "status-index"
 PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
 
 
-def left(order: Any) -> int:
+def left(order: Any, queues: Queues) -> int:
     """Return how many tasks are not at their end, by the index: it is small, and asked again and again."""
-    return sum(number for state, number in order.counts().items() if state.code not in {END, *IGNORED})
+    parcels_left = sum(number for state, number in order.counts().items() if state.code not in {END, *IGNORED})
+    return parcels_left or left_of_queues(queues)
 
 
 def snapshot(endpoint: str, settings: Settings) -> Final:
     """Read everything, strongly consistent where that is possible."""
     order = parcels(endpoint, settings)
+    queues, of_queues = queues_beside(order, settings), dict[str, Any]()
     items, chunks = dict[str, Any](), defaultdict[str, list[str]](list)
     ledger = defaultdict[str, dict[str, Sequence[Mark]]](dict)
     for item in _scan(order):
@@ -35,7 +39,9 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
             items[task_id] = item
         elif account := account_in(key):
             ledger[task_id][account] = marks(item)
-        else:
+        elif key in NAMES:
+            of_queues[f"{key}/{task_id}"] = item
+        elif key.partition("#")[0] not in NAMES:
             chunks[task_id].append(key)
     states = {state.code: state for state in order.counts()}
     return Final(
@@ -45,6 +51,7 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
         queried={code: _queried(state) for code, state in states.items()},
         chunks=dict(chunks),
         ledger=dict(ledger),
+        queues={named: queue_row(queues, item, _entry(item)) for named, item in of_queues.items()},
     )
 
 
@@ -78,7 +85,9 @@ def _queried(state: Any) -> list[str]:
 
 def _entry(item: dict[str, Any]) -> Entry:
     projected = tuple((name, next(iter(item[name].values()))) for name in PROJECTED if name in item)
-    return Entry(item["task_id"]["S"], item["status_key"]["S"], item["due_time"]["S"], projected)
+    key, task_id = item["use_case_id"]["S"], item["task_id"]["S"]
+    named = task_id if key == USE_CASE else f"{key}/{task_id}"
+    return Entry(named, item["status_key"]["S"], item["due_time"]["S"], projected)
 
 
 def _scan(order: Any, index: str | None = None) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from tests.chaos.events import Event
 from tests.chaos.final import Entry, Final, Row
 from tests.chaos.ledger import Mark
 from tests.chaos.pipeline import END
+from tests.chaos.queue_story import add_queues
 from tests.chaos.records import Record
 from tests.chaos.runs import History, Run, Write
 
@@ -49,7 +50,7 @@ class Story:
         self.final = replace(
             self.final,
             rows={TASK: row},
-            index=Counter([row.entry]),
+            index=Counter([row.entry, *(each.entry for each in self.final.queues.values())]),
             counts={row.code: 1},
             queried={row.code: [TASK]},
         )
@@ -66,6 +67,10 @@ class Story:
     def tell(self, run: int, kind: str, **facts: Any) -> None:
         """Add an event, a second after the one before."""
         self.events.append(Event(float(len(self.events)), "worker-0-1", run, kind, TASK, facts))
+
+    def retell(self) -> None:
+        """Let the history be of what was told since, too."""
+        self.history = replace(History.of(self.events), queues=self.history.queues)
 
     def ran(self, step: str, fence: int, attempt: int, seen: list[Record], end: str = "succeed") -> None:
         """Add a run that commits its progress, and with one record, which it saves, if it did not die before."""
@@ -100,6 +105,7 @@ def sound() -> Story:
         "progress": [(fence, 1) for fence in range(1, 6)],
     }
     story.final = Final({TASK: _row(entry, records)}, Counter(), {}, {}, {}, {TASK: ledger})
+    add_queues(story.history, story.final)
     story.change()
     return story
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tests.chaos.faults import KINDS
 from tests.chaos.ledger import PROGRESS, is_booked
 from tests.chaos.pipeline import END, IGNORED
+from tests.chaos.queues import NAMES
 from tests.chaos.session import Outcome
 
 __all__ = ["lines", "traces"]
@@ -16,6 +17,7 @@ __all__ = ["lines", "traces"]
 MOST_TOLD = 20
 """Violations that are told in full."""
 MOST_TRACES = 3
+_TASK = re.compile(rf"parcel-\d+|(?:{'|'.join(NAMES)})/[\w/-]+")
 ORDERS = {"reopen", "ignore", "release", "released"}
 
 
@@ -49,6 +51,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"forks: {_told(forks)}; writes that children tried: {_told(tried)}"
     yield f"interrupted: {_told(_interrupted(outcome))}"
     yield f"overflow chunks of {len(outcome.final.chunks)} tasks; worked off in {outcome.calm:.1f} s"
+    yield f"queues: {_told(_of_queues(outcome))}"
     yield f"violations: {len(outcome.violations)}"
     for violation in outcome.violations[:MOST_TOLD]:
         yield f"- {violation}"
@@ -59,12 +62,12 @@ def lines(outcome: Outcome) -> Iterator[str]:
 def traces(outcome: Outcome) -> Iterator[str]:
     """Yield the history of the first tasks about which a promise was broken, each in the order of time."""
     told = " ".join(str(violation) for violation in outcome.violations)
-    for task in list(dict.fromkeys(re.findall(r"parcel-\d+", told)))[:MOST_TRACES]:
+    for task in list(dict.fromkeys(_TASK.findall(told)))[:MOST_TRACES]:
         yield f"--- {task}"
         for event in sorted(outcome.events, key=lambda event: event.time):
             if event.task == task:
                 yield str(event)
-        yield str(outcome.final.rows.get(task))
+        yield str(outcome.final.queues.get(task, outcome.final.rows.get(task)))
         yield f"ledger: {outcome.final.ledger.get(task)}"
 
 
@@ -77,6 +80,16 @@ def _booked(outcome: Outcome) -> Counter[str]:
     )
     for accounts in outcome.final.ledger.values():
         told["in the ledger"] += sum(len(marks) for account, marks in accounts.items() if account != PROGRESS)
+    return told
+
+
+def _of_queues(outcome: Outcome) -> Counter[str]:
+    """Count what was done with queues: requests by what came of them, successes, commands, and what is left."""
+    told = Counter[str]()
+    for event in outcome.history.of_queues("asked", "done", "command", "cancelled", "occurrence", "collect"):
+        told[f"{event.kind} {event.facts.get('how', event.facts.get('what', ''))}".strip()] += 1
+    for named, row in outcome.final.queues.items():
+        told[f"{named.partition('/')[0]} at {row.code}"] += 1
     return told
 
 

@@ -47,6 +47,7 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
     assert outcome.faults.keys() == KINDS, told(outcome)
     assert len(outcome.in_transactions) > 1, told(outcome)  # they are few, so some kinds may be missing
     assert sum(len(accounts.get("weigh", ())) for accounts in outcome.final.ledger.values()) > TASKS / 10, told(outcome)
+    assert {event.task.partition("/")[0] for event in outcome.history.of_queues("done")} >= {"index", "sale", "report"}
     assert all(outcome.blows[kind] for kind in ("kill", "freeze", "wake")), told(outcome)
 
 
@@ -73,5 +74,6 @@ def rough(seed: int, guard: str) -> Settings:
         longest_freeze=1.5,
         longest_hold=1.5,
         long_runs=40,
+        queues=0.0,
         without=guard,
     )

@@ -11,12 +11,10 @@ from tests.chaos import (
     breaks,
     breaks_of_ledger,
     breaks_of_people,
-    checks_of_data,
-    checks_of_ledger,
-    checks_of_rows,
+    breaks_of_queues,
     checks_of_runs,
 )
-from tests.chaos.checker import violations
+from tests.chaos.checker import OF_ROWS, violations
 from tests.chaos.events import Log, read
 from tests.chaos.faults import drawn
 from tests.chaos.nemesis import blows
@@ -24,9 +22,9 @@ from tests.chaos.script import script
 from tests.chaos.settings import Settings
 from tests.chaos.story import Story, sound
 
-PARTS = (breaks.BREAKS, breaks_of_ledger.BREAKS, breaks_of_people.BREAKS)
+PARTS = (breaks.BREAKS, breaks_of_ledger.BREAKS, breaks_of_people.BREAKS, breaks_of_queues.BREAKS)
 BREAKS = [(promise, each) for part in PARTS for promise, many in part.items() for each in many]
-CHECKS = (*checks_of_runs.CHECKS, *checks_of_data.CHECKS, *checks_of_rows.CHECKS, *checks_of_ledger.CHECKS)
+CHECKS = (*checks_of_runs.CHECKS, *OF_ROWS)
 
 
 def test_a_history_without_a_fault_breaks_no_promise() -> None:
@@ -65,7 +63,7 @@ def test_a_claim_without_an_answer_may_have_been_given_back() -> None:
     assert violations(story.history, story.final)
 
     story.tell(9, "claim", step="deliver")
-    story.history = story.history.of(story.events)
+    story.retell()
 
     assert violations(story.history, story.final) == []
 
@@ -74,7 +72,7 @@ def test_a_claim_whose_error_says_so_may_have_left_a_lock() -> None:
     story = sound()
     story.tell(9, "claim", step="deliver")
     story.tell(9, "refused", outcome="unknown", announced=True)
-    story.history = story.history.of(story.events)
+    story.retell()
     story.change(fence=6, unfinished=[1, 6])
 
     assert violations(story.history, story.final) == []
@@ -88,7 +86,7 @@ def test_a_released_worker_may_believe_that_it_holds_its_task() -> None:
     story.tell(9, "release", step="collect")
     story.tell(9, "released", fence=1)
     effects = story.run(1).effects
-    story.history = story.history.of(story.events)
+    story.retell()
     story.run(1).effects = effects
 
     assert violations(story.history, story.final) == []

@@ -24,8 +24,9 @@ from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
-from tests.chaos.people import release
+from tests.chaos.people import cancel, release
 from tests.chaos.pipeline import STEPS, parcels
+from tests.chaos.queue_moves import QueueMoves
 from tests.chaos.records import is_whole
 from tests.chaos.script import healthy, script
 from tests.chaos.settings import Settings
@@ -46,6 +47,8 @@ ORDERS = 0.03
 """How many actions in one are a person's order."""
 RELEASES = 0.3
 """How many of these free a task although its worker may be at it."""
+CANCELS = 0.5
+"""How many tasks of those that a person ignores are ignored even if they run."""
 
 
 class SkewedClock(clock.Clock):
@@ -74,10 +77,13 @@ class Worker:
         """By step, what the index said when this worker looked last: by now others may have taken some of it."""
         self.ending = threading.Event()
         self.interrupts = Interrupts()
+        self.queues = QueueMoves(settings, log, self.order, self.interrupts, calm=calm)
 
     def work(self) -> None:
         """Run one script after the other until nobody holds the other end of standard input any more."""
         threading.Thread(target=self._listen, daemon=True).start()
+        if self.settings.queues:
+            self.queues.begin()
         for number in range(10, sys.maxsize, 10):  # a batch has several runs
             if self.ending.is_set():
                 return
@@ -92,6 +98,8 @@ class Worker:
                 time.sleep(0.1)
 
     def _one(self, number: int, draw: random.Random) -> None:
+        if draw.random() < self.settings.queues and self.queues.one(number, draw):
+            return
         rule = draw.choice(STEPS)
         step = getattr(self.order, rule.name)
         if not self.calm and draw.random() < ORDERS:
@@ -147,6 +155,9 @@ class Worker:
                 step.reopen(task_id)
         elif self.met:
             task_id = draw.choice(self.met)
+            if draw.random() < CANCELS:
+                cancel(self.log, number, step, task_id)
+                return
             self.log.tell("ignore", task_id, number, step=step.name)
             step.ignore(task_id, reason="a person said so")
 

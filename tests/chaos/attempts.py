@@ -1,0 +1,86 @@
+"""One run of a task of a queue: it leaves a mark with its success, and tells what it knows of that."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import GiveUp, RetryLater, TaskNotStartableError
+from tests.chaos.events import Log
+from tests.chaos.interrupts import Interrupts, comes_from_nowhere
+from tests.chaos.outcomes import Boom, outcome
+from tests.chaos.script import Script
+
+__all__ = ["Attempt", "Mark", "marks", "report_crash"]
+
+Mark = tuple[int, int]
+"""The number of a step, and the fence of the run that succeeded."""
+
+
+def marks(task: Any) -> list[Mark]:
+    """Return the successes that a task has had, as its runs have left them in it."""
+    return [(step, fence) for step, fence in task.data.get("marks", [])]
+
+
+def report_crash(log: Log, error: BaseException, task_id: str, number: int) -> None:
+    """Tell of an error that no fault explains."""
+    if outcome(error) == "crash" and not comes_from_nowhere(error):
+        log.tell("crash", task_id, number, trace="".join(traceback.format_exception(error))[-3000:])
+
+
+class Attempt:
+    """A run of a step of one task; `work` is what its block does."""
+
+    def __init__(self, log: Log, number: int, step: Any, script: Script) -> None:
+        self.log = log
+        self.number = number
+        self.step = step
+        self.script = script
+
+    def run(self, task_id: str, work: Callable[[Any], None], interrupts: Interrupts) -> None:
+        """Claim the task and carry out what is drawn for it."""
+        script, succeeds = self.script, self.script.ending == "succeed"
+        options = {"detailed_error": script.detailed, "heartbeat": script.heartbeat}
+        named = f"{self.step.model.tracker.use_case.name}/{task_id}"
+        facts: dict[str, Any] = {"step": self.step.pending.code}
+        self.log.tell("try", named, self.number, **facts)
+        try:
+            with (
+                interrupts.during(script.interrupt),
+                self.step.start(task_id, skip_error=script.skip_error and not succeeds, **options) as ctx,
+            ):
+                facts |= {"fence": ctx.fence, "attempt": ctx.attempt, "ending": script.ending}
+                self.log.tell("began", named, self.number, **facts)
+                self._inside(ctx, work)
+        except TaskNotStartableError:
+            self.log.tell("denied", named, self.number)
+        except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            report_crash(self.log, error, named, self.number)
+        else:
+            if succeeds:
+                self.log.tell("done", named, self.number, **facts)
+
+    def _inside(self, ctx: Any, work: Callable[[Any], None]) -> None:
+        for deed in self.script.deeds:
+            if deed.kind == "rest":
+                time.sleep(deed.amount)
+            elif deed.kind == "extend":
+                ctx.extend_lock(timedelta(seconds=deed.amount))
+        work(ctx)
+        ctx.task.data.setdefault("marks", []).append([self.step.pending.code, ctx.fence])
+        match self.script.ending:
+            case "boom":
+                raise Boom("the block failed")
+            case "later":
+                raise RetryLater(timedelta(seconds=0.2))
+            case "give_up":
+                raise GiveUp("no use")
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "exit":
+                raise SystemExit(3)
+            case _:
+                pass

@@ -1,0 +1,51 @@
+"""What must hold of joins: a task that waits for others goes on once they have all ended, and counts them exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.checks_of_queues import END, deleted
+from tests.chaos.final import Final
+from tests.chaos.joins import part_ids
+from tests.chaos.runs import History
+
+__all__ = ["CHECKS"]
+
+
+def joins_are_not_early(history: History, _: Final) -> Iterator[str]:
+    """Expect that a report was collected when its parts had succeeded, or were deleted, or its time had come."""
+    gone = deleted(history)
+    for event in history.of_queues("collect"):
+        if event.facts["is_late"]:
+            continue
+        for part, code in event.facts["found"].items():
+            if code != END and not (code is None and f"part/{part}" in gone):
+                yield f"{event} began, and {part} was at {code}"
+        if event.facts["waits"]:
+            yield f"{event} began, and the report waited for {event.facts['waits']}"
+
+
+def parts_come_with_their_report(history: History, final: Final) -> Iterator[str]:
+    """Expect the parts of a report that has been split, and of no other."""
+    gone, expected = deleted(history), set[str]()
+    for named, row in final.queues.items():
+        use_case, _, task_id = named.partition("/")
+        if use_case == "report" and any(step == 10 for step, _ in row.marks):
+            expected |= {f"part/{part}" for part in part_ids(task_id)}
+    for named in sorted(expected - final.queues.keys() - gone):
+        yield f"{named} is not there, and its report was split"
+    for named in final.queues:
+        if named.startswith("part/") and named not in expected:
+            yield f"{named} is there, and its report was not split"
+
+
+def counters_are_exact(_: History, final: Final) -> Iterator[str]:
+    """Expect that in the end no report waits for a part, and no part has a report that is to hear of it."""
+    for named, row in final.queues.items():
+        if named.startswith("report/") and row.facts["waits"] is not None:
+            yield f"{named} is at {row.code}, and waits for {row.facts['waits']}"
+        if named.startswith("part/") and row.code == END and row.facts["parent"] is not None:
+            yield f"{named} has ended, and still has {row.facts['parent']}"
+
+
+CHECKS = (joins_are_not_early, parts_come_with_their_report, counters_are_exact)

@@ -1,0 +1,100 @@
+"""What must hold of all tasks of queues: each success is in its row once, and nothing that failed or was cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.chaos.final import Final
+from tests.chaos.runs import History
+
+__all__ = ["CHECKS", "deleted", "is_at_rest"]
+
+END = 1000
+
+
+def is_at_rest(code: int) -> bool:
+    """Return whether a task at this code waits for nobody but a person."""
+    return code == END or code % 10 == 3
+
+
+def deleted(history: History) -> set[str]:
+    """Return the tasks that somebody may have deleted."""
+    return {event.task for event in history.of_queues("command") if event.facts["what"] == "delete"}
+
+
+def tasks_of_queues_are_there(history: History, final: Final) -> Iterator[str]:
+    """Expect every task that was created, and none that nobody created."""
+    asked = {event.task for event in history.of_queues("make")}
+    for event in history.of_queues("made"):
+        if event.task not in final.queues:
+            yield f"{event.task} was created, and is not there"
+    for named in final.queues:
+        if named.startswith(("sale/", "report/")) and named not in asked:
+            yield f"{named} is there, and nobody created it"
+
+
+def queues_are_worked_off(_: History, final: Final) -> Iterator[str]:
+    """Expect that no task is left that a worker could go on with, or that waits for others that have ended."""
+    for named, row in final.queues.items():
+        if named.startswith(("index/", "sale/", "report/")) and not is_at_rest(row.code):
+            yield f"{named} is left at {row.code}: {row.facts}"
+        if named.startswith("part/") and row.code != END:
+            yield f"{named} is left at {row.code}: {row.facts}"
+
+
+def marks_are_those_of_successes(history: History, final: Final) -> Iterator[str]:
+    """Expect a mark of each acknowledged success, in the order of fences, and none of a run that ended otherwise."""
+    gone = deleted(history)
+    for event in history.of_queues("done"):
+        row, mark = final.queues.get(event.task), (event.facts["step"], event.facts["fence"])
+        if row is None and event.task not in gone:
+            yield f"{event.task} succeeded, and is not there"
+        elif row is not None and mark not in row.marks:
+            yield f"the success {mark} of {event.task} was acknowledged, and is not in the row: {row.marks}"
+    failed = {
+        (event.task, event.facts["step"], event.facts["fence"]): event
+        for event in history.of_queues("began")
+        if event.facts["ending"] != "succeed"
+    }
+    for named, row in final.queues.items():
+        fences = [fence for _, fence in row.marks]
+        if fences != sorted(set(fences)):
+            yield f"the successes of {named} are not in the order of their fences: {row.marks}"
+        for mark in row.marks:
+            if run := failed.get((named, *mark)):
+                yield f"{named} has the success {mark} of a run that did not succeed: {run}"
+
+
+def steps_of_queues_take_turns(_: History, final: Final) -> Iterator[str]:
+    """Expect that each step was done once, in order, and again only where a task is started over."""
+    for named, row in final.queues.items():
+        steps = [step for step, _ in row.marks]
+        starts_over = named.startswith(("index/", "poll/"))
+        if not starts_over and any(later <= step for step, later in pairwise(steps)):
+            yield f"{named} did its steps in the order {steps}"
+        if named.startswith("index/") and any(
+            (step, later) not in {(10, 20), (20, 10)} for step, later in pairwise(steps)
+        ):
+            yield f"{named} did its steps in the order {steps}"
+
+
+def cancelled_runs_record_nothing(history: History, final: Final) -> Iterator[str]:
+    """Expect that no success of a run is recorded that a person cancelled."""
+    done = {(event.task, event.facts["fence"]) for event in history.of_queues("done")}
+    for event in history.of_queues("cancelled"):
+        run = (event.task, event.facts["fence"])
+        row = final.queues.get(event.task)
+        if run in done:
+            yield f"the success of fence {run[1]} of {run[0]} was acknowledged, and it was cancelled"
+        if row is not None and run[1] in {fence for _, fence in row.marks}:
+            yield f"the success of fence {run[1]} of {run[0]} is in the row, and it was cancelled"
+
+
+CHECKS = (
+    tasks_of_queues_are_there,
+    queues_are_worked_off,
+    marks_are_those_of_successes,
+    steps_of_queues_take_turns,
+    cancelled_runs_record_nothing,
+)

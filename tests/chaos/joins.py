@@ -1,0 +1,47 @@
+"""Joins: a report is split into parts, and collected once they have all succeeded, or when its time has come."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import clock
+from tests.chaos.attempts import Attempt
+from tests.chaos.interrupts import Interrupts
+from tests.chaos.queues import CHILDREN, Queues
+
+__all__ = ["part_ids", "run"]
+
+PATIENCE = timedelta(seconds=1.5)
+"""How long some of the reports wait for their parts."""
+
+
+def part_ids(task_id: str) -> list[str]:
+    """Return the parts of a report."""
+    return [f"{task_id}/{number}" for number in range(CHILDREN)]
+
+
+def is_patient(task_id: str) -> bool:
+    """Return whether a report waits until all of its parts have succeeded."""
+    return not task_id.endswith("0")
+
+
+def run(attempt: Attempt, task_id: str, queues: Queues, interrupts: Interrupts) -> None:
+    """Split a report, or collect its parts."""
+
+    def split(ctx: Any) -> None:
+        for page in part_ids(task_id):
+            ctx.create(queues.part, page, page=page, wait=True)
+        if not is_patient(task_id):
+            ctx.wait_until(clock.now() + PATIENCE)
+
+    def collect(ctx: Any) -> None:
+        until = ctx.task.wait_until
+        is_late = until is not None and until - ctx.task.tracker.margin <= clock.now()
+        parts = dict.fromkeys(part_ids(task_id))
+        found = parts | {part.task_id: part.state.code for part in queues.part.get_many([*parts])}
+        attempt.log.tell(
+            "collect", f"report/{task_id}", attempt.number, found=found, is_late=is_late, waits=ctx.task.waits
+        )
+
+    attempt.run(task_id, split if attempt.step.name == "split" else collect, interrupts)

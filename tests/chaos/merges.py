@@ -1,0 +1,53 @@
+"""Requests that are merged: each is counted by one run, whatever is asked meanwhile."""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import timedelta
+from typing import Any
+
+from tests.chaos.attempts import Attempt, report_crash
+from tests.chaos.events import Log
+from tests.chaos.interrupts import Interrupts
+
+__all__ = ["ask", "key_now", "work_off"]
+
+KEY_FOR = 5.0
+"""Seconds for which all ask for the same keys."""
+
+
+def key_now(draw: random.Random) -> str:
+    """Return what to ask for: few keys at a time, so that many ask for the same."""
+    return f"key-{int(time.monotonic() / KEY_FOR)}-{draw.choice((0, 0, 0, 1))}"
+
+
+def union(task: Any, new: Any) -> None:
+    """Let a task do what it is to do already, and what is asked for now."""
+    task.asks = [*(task.asks or []), *new["asks"]]
+
+
+def ask(log: Log, number: int, index: Any, key: str, draw: random.Random) -> None:
+    """Ask for something that nobody else asks for."""
+    name = f"{log.worker}/{number}"
+    due = draw.choice((None, None, timedelta(seconds=draw.uniform(0, 1))))
+    later = due is not None and draw.random() < 0.3
+    log.tell("ask", f"index/{key}", number, ask=name)
+    try:
+        merged = index.create_or_merge(key, asks=[name], merge=union, due_time=due, later=later)
+    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        report_crash(log, error, f"index/{key}", number)
+    else:
+        log.tell("asked", f"index/{key}", number, ask=name, how=merged.how)
+
+
+def work_off(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
+    """Do what was asked for before this run began; the last step leaves nothing of that to do."""
+
+    def work(ctx: Any) -> None:
+        if attempt.step.name == "write":
+            done = ctx.task.data.setdefault("done", [])
+            done += ctx.task.asks or []
+            ctx.task.asks = []
+
+    attempt.run(task_id, work, interrupts)

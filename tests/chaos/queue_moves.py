@@ -1,0 +1,154 @@
+"""What a worker does with queues: it asks, creates, runs what is due, and does what a person does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pynamodb_tracker import TaskNotStartableError
+from tests.chaos import follow_ups, joins, merges, schedule
+from tests.chaos.attempts import Attempt, report_crash
+from tests.chaos.events import Log
+from tests.chaos.interrupts import Interrupts
+from tests.chaos.queues import Queues, queues_beside
+from tests.chaos.script import Deed, Script, healthy, script
+from tests.chaos.settings import Settings
+
+__all__ = ["QueueMoves"]
+
+LOOKED_AT = 5
+"""Tasks that a worker asks for at once: all ask for the same ones, so they meet."""
+SHORT = 0.1
+"""Seconds of a rest of parcels that blocks of queues leave out: their tasks are few, and wait for one another."""
+
+
+def _is_for_queues(deed: Deed) -> bool:
+    """Return whether a block of a queue does this; most of what is drawn is about the rows of parcels."""
+    return deed.kind == "extend" or (deed.kind == "rest" and not SHORT < deed.amount < 2 * SHORT)
+
+
+class QueueMoves:
+    """The part of a worker that is about queues."""
+
+    def __init__(self, settings: Settings, log: Log, parcel: Any, interrupts: Interrupts, *, calm: bool) -> None:
+        self.settings = settings
+        self.log = log
+        self.calm = calm
+        self.interrupts = interrupts
+        self.queues: Queues = queues_beside(parcel, settings)
+        self.moves: dict[Callable[[int, random.Random], bool], int] = {
+            self._run: 50,
+            self._ask: 22,
+            self._poll: 10,
+            self._sell: 7,
+            self._report: 5,
+            self._command: 6,
+        }
+
+    def begin(self) -> None:
+        """Do what every worker does before anything else."""
+        schedule.start_up(self.log, 1, self.queues.poll)
+
+    def one(self, number: int, draw: random.Random) -> bool:
+        """Do one thing; return whether there was anything to do."""
+        if self.calm:
+            return self._reopen_parts(number) or self._run(number, draw)
+        (move,) = draw.choices(list(self.moves), list(self.moves.values()))
+        return move(number, draw)
+
+    def _ask(self, number: int, draw: random.Random) -> bool:
+        merges.ask(self.log, number, self.queues.index, merges.key_now(draw), draw)
+        return True
+
+    def _sell(self, number: int, _: random.Random) -> bool:
+        return self._create(self.queues.sale, number)
+
+    def _report(self, number: int, _: random.Random) -> bool:
+        return self._create(self.queues.report, number)
+
+    def _create(self, use_case: Any, number: int) -> bool:
+        task_id = f"{self.log.worker}-{number // 10}"
+        named = f"{use_case.tracker.use_case.name}/{task_id}"
+        self.log.tell("make", named, number)
+        try:
+            use_case.create(task_id)
+        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            report_crash(self.log, error, named, number)
+        else:
+            self.log.tell("made", named, number)
+        return True
+
+    def _run(self, number: int, draw: random.Random) -> bool:
+        steps = self.queues.steps
+        for step in draw.sample(steps, len(steps) if self.calm else 2):
+            found = [task.task_id for task in step.todo(limit=LOOKED_AT * (8 if self.calm else 1), with_data=False)]
+            if found:
+                self._attempt(number, step, draw.choice(found), draw)
+                return True
+        return False
+
+    def _poll(self, number: int, draw: random.Random) -> bool:
+        step = self.queues.poll.ask
+        schedule.run(Attempt(self.log, number, step, self._script(draw)), draw.choice(schedule.POLLS), self.interrupts)
+        return True
+
+    def _attempt(self, number: int, step: Any, task_id: str, draw: random.Random) -> None:
+        attempt, queues = Attempt(self.log, number, step, self._script(draw)), self.queues
+        match step.model:
+            case queues.index:
+                merges.work_off(attempt, task_id, self.interrupts)
+            case queues.sale:
+                follow_ups.run(attempt, task_id, queues.notice, self.interrupts)
+            case queues.report:
+                joins.run(attempt, task_id, queues, self.interrupts)
+            case _:
+                attempt.run(task_id, lambda _: None, self.interrupts)
+
+    def _script(self, draw: random.Random) -> Script:
+        drawn = healthy(draw) if self.calm else script(self.settings, draw)
+        return replace(drawn, deeds=tuple(deed for deed in drawn.deeds if _is_for_queues(deed)))
+
+    def _command(self, number: int, draw: random.Random) -> bool:
+        """Do what a person does: reopen, ignore, cancel, or delete a part."""
+        step = draw.choice(self.queues.steps)
+        states = [step.ignored, step.pending, step.failed, step.in_progress]
+        found = [task.task_id for task in draw.choice(states).query(limit=LOOKED_AT, with_data=False)]
+        if not found:
+            return False
+        task_id, what = draw.choice(found), draw.choice(("reopen", "reopen", "ignore", "cancel", "delete"))
+        if what == "delete" and step.model is not self.queues.part:
+            what = "reopen"
+        named = f"{step.model.tracker.use_case.name}/{task_id}"
+        self.log.tell("command", named, number, what=what)
+        try:
+            match what:
+                case "reopen":
+                    step.reopen(task_id)
+                case "delete":
+                    step.model.delete_task(task_id)
+                case _:
+                    self._ignore(number, step, task_id, even_running=what == "cancel")
+        except TaskNotStartableError:
+            pass  # somebody was faster, or holds it
+        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            report_crash(self.log, error, named, number)
+        return True
+
+    def _ignore(self, number: int, step: Any, task_id: str, *, even_running: bool) -> None:
+        """Ignore a task, and tell which claim of it was cancelled with that, as far as it is known."""
+        who = f"{self.log.worker}/{number}"
+        task = step.ignore(task_id, reason="a person said so", by=who, even_running=even_running)
+        is_mine = bool(task.errors) and task.errors[-1].worker == who
+        if is_mine and task.state == step.ignored and task.fence in (task.unfinished or []):
+            named = f"{step.model.tracker.use_case.name}/{task_id}"
+            self.log.tell("cancelled", named, number, fence=task.fence)
+
+    def _reopen_parts(self, number: int) -> bool:
+        """Reopen a part that was ignored, so that its report does not wait for a person."""
+        for part in self.queues.part.do.ignored.query(limit=1, with_data=False):
+            self.log.tell("command", f"part/{part.task_id}", number, what="reopen")
+            self.queues.part.do.reopen(part.task_id)
+            return True
+        return False

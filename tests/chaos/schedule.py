@@ -1,0 +1,46 @@
+"""A task that repeats: each of its occurrences is for one run, in order, and none begins early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pynamodb_tracker import Repeat, clock
+from tests.chaos.attempts import Attempt, report_crash
+from tests.chaos.events import Log
+from tests.chaos.interrupts import Interrupts
+from tests.chaos.queues import PERIOD
+
+__all__ = ["POLLS", "run", "start_up"]
+
+POLLS = ("bank", "depot")
+"""The tasks that repeat."""
+
+
+def start_up(log: Log, number: int, poll: Any) -> None:
+    """Do what every worker does as it begins."""
+    for task_id in POLLS:
+        try:
+            poll.create_or_merge(task_id, repeat=Repeat.every(PERIOD, missed="all"))
+        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            report_crash(log, error, f"poll/{task_id}", number)
+
+
+def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
+    """Note for which occurrence this run is, and whether that has come."""
+
+    def work(ctx: Any) -> None:
+        occurrence, margin = ctx.occurrence, ctx.task.tracker.margin
+        early = occurrence - margin - clock.now()
+        attempt.log.tell(
+            "occurrence",
+            f"poll/{task_id}",
+            attempt.number,
+            occurrence=occurrence.timestamp(),
+            early=early.total_seconds(),
+            fence=ctx.fence,
+            attempt=ctx.attempt,
+            ending=attempt.script.ending,
+        )
+        ctx.task.data.setdefault("occurrences", []).append(occurrence.timestamp())
+
+    attempt.run(task_id, work, interrupts)
