@@ -4,7 +4,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -160,9 +160,6 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
     scene = _Scene(options, console, stopped or threading.Event())
     with quiet():
         outcome = scene.on_server(options.endpoint_url) if options.endpoint_url else scene.in_memory()
-    for report in outcome.reports:
-        died = sum(len(page.unfinished or ()) for page in outcome.pages if page.task_id in pages_of(report))
-        say(console, f"{report.task_id}: {report.pages} of {PAGES} pages, {died} worker{'' if died == 1 else 's'} died")
     runs = outcome.index.data["runs"]
     say(console, f"the index of all pages: {outcome.requests} requests, merged into {runs} runs")
     say(console, f"as it should be: {'no' if outcome.differences else 'yes'}")
@@ -176,6 +173,8 @@ class _Scene:
     options: Options
     console: Console
     stopped: threading.Event
+    shown: set[str] = field(default_factory=set)
+    """The reports that have been printed."""
 
     def in_memory(self) -> Outcome:
         """Advance a stopped clock to what is due next; a worker that dies leaves its page locked."""
@@ -202,10 +201,16 @@ class _Scene:
         Nightly.create_or_merge("report", repeat=rule)
 
     def _is_over(self) -> bool:
-        """Return whether all reports are collected, and the index has nothing left to do."""
+        """Show what has been collected since, and return whether all is, and the index has nothing left to do."""
         if self.stopped.is_set():
             raise KeyboardInterrupt
-        return Report.collect.succeeded.count() == NIGHTS and Index.get_task("pages").state == Index.rebuild.succeeded
+        for report in Report.collect.succeeded.query():
+            if report.task_id not in self.shown:
+                self.shown.add(report.task_id)
+                died = sum(len(page.unfinished or ()) for page in Page.get_many(pages_of(report)))
+                what = f"{report.pages} of {PAGES} pages, {died} worker{'' if died == 1 else 's'} died"
+                say(self.console, f"{report.task_id}: {what}")
+        return len(self.shown) == NIGHTS and Index.get_task("pages").state == Index.rebuild.succeeded
 
 
 def _let_workers_die(step: BoundStep[Any], function: Callable[[ExecutionContext[Any]], None]) -> None:
