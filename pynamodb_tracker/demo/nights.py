@@ -197,7 +197,7 @@ class _Scene:
             return _read()
 
     def _begin(self, rule: Repeat, where: str) -> None:
-        say(self.console, f"A report {rule}, {NIGHTS} times, of {PAGES} pages each, {where}")
+        say(self.console, f"{NIGHTS} reports of {PAGES} pages, by the rule '{rule}', {where}")
         Nightly.create_or_merge("report", repeat=rule)
 
     def _is_over(self) -> bool:

@@ -19,7 +19,7 @@ def test_each_night_has_its_report_and_the_clocks_skip_no_night() -> None:
     result = CliRunner().invoke(app, ["demo", "--scene", "nights"])
     assert (result.exit_code, result.stderr) == (0, "")
     first, *reports, index, verdict = result.stdout.splitlines()
-    assert first == "A report 30 2 * * * in Europe/Berlin, 3 times, of 6 pages each, in memory, 4 worker threads"
+    assert first == "3 reports of 6 pages, by the rule '30 2 * * * in Europe/Berlin', in memory, 4 worker threads"
     assert reports == [
         "2026-03-28 02:30:00+0100: 6 of 6 pages, 1 worker died",
         "2026-03-29 02:30:00+0100: 6 of 6 pages, 1 worker died",
