@@ -110,7 +110,7 @@ def merged(row: TaskRow, repeat: Repeat | None, due: datetime | None, now: datet
     if repeat is not None and repeat != row.repeat:
         rule = rule_since(row, repeat, now)
         first = rule.first(now)
-        if first is not None and not _has_same_times(rule, row.repeat) and not _is_at_occurrence(row, now):
+        if first is not None and not _is_at_occurrence(row, now):
             turn = _turn_by_other_rule(row, rule, first, due)
             return _changes(row._row_state.stored, turn.values), None if turn.due == row.due_time else turn.due
         values["repeat"] = rule

@@ -207,6 +207,20 @@ def test_the_last_failure_leads_to_the_next_occurrence_and_is_kept_until_a_succe
     assert Report.get_task("r-1").last_error is None
 
 
+def test_the_next_occurrence_may_be_started_with_another_payload(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    with pytest.raises(GiveUp), Sweep.run.start("s-1", same="the 24th"):
+        raise GiveUp("not today")
+    clock.advance(DAY)
+    with Sweep.run.start("s-1", same="the 25th"):
+        pass
+    clock.advance(DAY)
+
+    with Sweep.run.start("s-1", same="the 26th") as ctx:
+        assert ctx.attempt == 1
+
+
 def test_a_task_that_gives_up_goes_on_with_the_next_occurrence_and_is_reported_as_failed(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(1))
@@ -330,6 +344,15 @@ def test_a_task_that_is_run_now_still_has_its_occurrence(clock: StoppedClock, mo
     assert run() == tuesday(1)
 
 
+def test_an_occurrence_that_is_put_off_keeps_its_time(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+
+    task = Sweep.create_or_merge("s-1", due_time=2 * DAY, later=True).task
+    clock.advance(2 * DAY)
+
+    assert (task.due_time, task.extra_time, run()) == (clock.now(), None, tuesday(1))
+
+
 def test_an_occurrence_that_comes_while_the_task_runs_out_of_turn_is_run_after_that(clock: StoppedClock) -> None:
     Sweep.create("s-1", repeat=NIGHTLY)
     until(clock, tuesday(0, 58))
@@ -442,27 +465,38 @@ def test_a_rule_that_is_changed_while_the_task_runs_holds_from_its_success_on(cl
 def test_a_rule_that_only_stops_from_now_on_keeps_its_phase(clock: StoppedClock) -> None:
     biweekly = "FREQ=WEEKLY;INTERVAL=2;BYDAY=TU;BYHOUR=1;BYMINUTE=0;BYSECOND=0"
     Sweep.create("s-1", repeat=Repeat.rrule(biweekly, missed="all"))
-    until(clock, tuesday(1))
+    until(clock, tuesday(1) + 7 * DAY)
     with Sweep.run.start("s-1"):
         Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="all", stop=True))
-    clock.advance(7 * DAY)
+    assert sweep().due_time == tuesday(1) + 14 * DAY
     task = Sweep.create_or_merge("s-1", repeat=Repeat.rrule(biweekly, missed="latest")).task
 
     assert task.due_time == tuesday(1) + 14 * DAY
     assert task.repeat == Repeat.rrule(biweekly)
 
 
+def test_a_rule_that_is_changed_within_the_margin_of_the_clocks_does_not_repeat_the_run(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=Repeat.cron("0 1 * * *"))
+    until(clock, tuesday(1) - timedelta(seconds=1.5))
+    with Sweep.run.start("s-1"):
+        Sweep.create_or_merge("s-1", repeat=Repeat.cron("0 1 * * *", tz="Africa/Accra"))
+
+    assert sweep().due_time == tuesday(1) + DAY
+
+
 def test_a_plain_task_that_gets_a_rule_repeats_after_its_present_run(monday: datetime) -> None:
-    Sweep.create("s-1")
-    Sweep.create("s-2")
+    for task_id in ("s-1", "s-2", "s-3"):
+        Sweep.create(task_id)
+    fail(Sweep.run, "s-3")
 
     Sweep.create_or_merge("s-1", repeat=NIGHTLY)
+    Sweep.create_or_merge("s-3", repeat=NIGHTLY)
     with Sweep.run.start("s-2") as ctx:
         assert ctx.occurrence is None
         Sweep.create_or_merge("s-2", repeat=NIGHTLY)
 
-    assert run() == monday
-    assert [Sweep.get_task(each).due_time for each in ("s-1", "s-2")] == [tuesday(1)] * 2
+    assert (run(), run("s-3")) == (monday, monday)
+    assert [Sweep.get_task(each).due_time for each in ("s-1", "s-2", "s-3")] == [tuesday(1)] * 3
     assert Sweep.get_task("s-1").format_version == 2
 
 
