@@ -10,7 +10,7 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
 from pynamodb_tracker.model.row import FORMAT, TaskRow
-from pynamodb_tracker.status import Codes
+from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.prepared import slot
 
 
@@ -79,6 +79,21 @@ def asked_as_seen(*, is_there: bool = True) -> Condition:
     """Require that nobody has asked for another run since the row was read."""
     asked = TaskRow.asked
     return asked == slot(asked, "seen_asked") if is_there else asked.does_not_exist()
+
+
+def can_take(codes: Codes) -> Condition:
+    """Require that the task waits at this step, its first one, and that nothing asked for earlier waits for it."""
+    return at(codes.pending, codes.failed, codes.ignored) & nothing_asked()
+
+
+def cannot_take(codes: Codes) -> Condition:
+    """Require that the task runs, or is past this step, its first one, and that nobody has asked since."""
+    return ~at(codes.pending, codes.failed, codes.ignored, END) & nothing_asked()
+
+
+def keeps_asked() -> Condition:
+    """Require that what was asked for still waits for the success of the last step."""
+    return TaskRow.again.exists() & (TaskRow.status < END)
 
 
 def grows() -> Condition:

@@ -30,7 +30,6 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
-from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
@@ -188,7 +187,7 @@ class Merge(Generic[T]):
             return self._begin_anew(row)
         codes = self._statements.codes
         waits = row.status in (codes.pending, codes.failed, codes.ignored)
-        if waits and readable_value(row, "again") is None and not row.waits:
+        if waits and readable_value(row, "again") is None:
             return self._merge_into_row(row)
         return self._ask_again(row)
 
@@ -309,7 +308,6 @@ class Merge(Generic[T]):
             renew(self._statements.model, row, _content(changes["expire_time"][1]))
         write: PreparedWrite = self._statements.merge(self._how, stored, changes, moves_due=moves_due)
         slots = {
-            **seen_values(row),
             **{f"seen {name}": _content(stored.get(attribute.attr_name)) for name, (attribute, _) in changes.items()},
             "seen_asked": str(asked),
             "seen_creation": row.creation,

@@ -241,22 +241,25 @@ class StepStatements(Generic[T]):
         `stored` is that row; the write depends on which attributes it had.
         """
         before = [next(iter(stored.get(attribute.attr_name, ())), None) for attribute, _ in changes.values()]
-        has = ("asked" in stored, "creation" in stored)
+        has = ("asked" in stored, "creation" in stored, "again" in stored)
         shape = (*_shape("merge", changes), how, has, tuple(before), moves_due)
         if write := self._shapes.get(shape):
             return write
-        condition = when.seen() & when.asked_as_seen(is_there=has[0]) & when.same_creation(is_there=has[1])
+        actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *_user_actions(changes)]
+        if how == "again":
+            condition = when.keeps_asked() if has[2] else when.cannot_take(self.codes)
+            actions += [fill(TaskRow.again, "again"), TaskRow.format_version.set(FORMAT)]
+        elif how == "anew":
+            condition = when.at(END) & when.later_token()
+            actions += self._new_round()
+        else:
+            condition = when.can_take(self.codes)
+        if moves_due:
+            condition &= when.at(self.codes.pending) & when.due_as_seen()
+            actions.append(fill(TaskRow.due_time, "due"))
+        condition &= when.asked_as_seen(is_there=has[0]) & when.same_creation(is_there=has[1])
         for (name, (attribute, _)), kind in zip(changes.items(), before, strict=True):
             condition &= when.value_seen(attribute, name, kind)
-        actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *_user_actions(changes)]
-        if moves_due:
-            condition &= when.due_as_seen()
-            actions.append(fill(TaskRow.due_time, "due"))
-        if how == "again":
-            actions += [fill(TaskRow.again, "again"), TaskRow.format_version.set(FORMAT)]
-        if how == "anew":
-            condition &= when.later_token()
-            actions += self._new_round()
         return self._keep(shape, self._write(condition & when.known_format(), *actions))
 
     def _new_round(self) -> list[Action]:

@@ -76,11 +76,12 @@ def late_request(world: World) -> bool:
     late = Hold()
     world.mine.create("o")
     world.freeze(world.theirs.confirm, "o")
+    ask(world.theirs, "a")
     world.goes_wrong(late)
-    ask(world.mine, "a")
-    ask(world.theirs, "b")
+    ask(world.mine, "b")
+    ask(world.theirs, "c")
     arrive(world.proxy, late)
-    return bool(world.task.again["attributes"]["M"]["note"]["S"] != "ab")
+    return bool(world.task.again["attributes"]["M"]["note"]["S"] != "abc")
 
 
 def late_request_in_the_next_life(world: World) -> bool:
@@ -101,6 +102,24 @@ def asked_as_it_was_claimed(world: World) -> bool:
     world.goes_wrong(lambda: world.freeze(world.theirs.confirm, "o"))
     ask(world.mine, "a")
     return bool(world.task.note == "a")
+
+
+def asked_as_it_ended(world: World) -> bool:
+    """Return whether a task has ended that was asked for as it ended."""
+    at_the_last_step(world)
+    world.goes_wrong(lambda: world.theirs.ship.run("o", lambda _: None))
+    ask(world.mine, "a")
+    return bool(world.task.state == world.mine.ship.succeeded)
+
+
+def asked_as_it_was_taken_in(world: World) -> bool:
+    """Return whether a task that works on a request is to work on it a second time."""
+    at_the_last_step(world)
+    run = world.freeze(world.theirs.ship, "o")
+    ask(world.theirs, "a")
+    world.goes_wrong(run.wake)
+    ask(world.mine, "b")
+    return bool(world.task.again)
 
 
 def written_by_another_program(world: World) -> bool:

@@ -86,6 +86,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "merge": writes.merge("merged", _SEEN, {}),
         "merge and move": writes.merge("merged", _SEEN, {}, moves_due=True),
         "ask again": writes.merge("again", _SEEN, {}),
+        "ask once more": writes.merge("again", {**_SEEN, "again": {}}, {}),
         "begin anew": writes.merge("anew", _SEEN, {}),
         "delete": deletion(Order, held=False),
         "delete abandoned": deletion(Order, held=True),
