@@ -42,9 +42,10 @@ T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 How = Literal["created", "merged", "again", "anew"]
 
-_TRIES = 16
+_TRIES, _AT_ONCE = 16, 3
+"""How often a call writes, and after how many refusals it begins to wait before it reads the row and tries again."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-"""Seconds; how long a call waits before it tries again after another one has come first."""
+"""Seconds."""
 
 _KEPT_TOKENS = 8
 """How many calls a row remembers. One whose answer got lost finds its token there, or cannot know what became of it."""
@@ -138,14 +139,15 @@ class Merge(Generic[T]):
                 if not is_unheard(error):
                     raise
                 found = self._find(row, None, repeated=True)
-            if found is not None and self._is_applied(found):
-                self._unheard = None
-                return Merged(found, self._how)
-            self._check_doubt(found)
+            if merged := self._settled(found):
+                return merged
             if len(self._errors) == _MOST_ERRORS:
                 raise self._errors[-1]
-            if row is not None:
-                clock.sleep(jittered_pause(retry, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
+            if retry >= _AT_ONCE:  # others are quicker: after the pause, the row that refused is an old one
+                clock.sleep(jittered_pause(retry - _AT_ONCE, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
+                found = get(self._statements.model, self._new.row.task_id)
+                if merged := self._settled(found):
+                    return merged
             row = found
         raise kept_changing(self._statements, self._new.row.task_id, _OPERATION, _TRIES)
 
@@ -156,9 +158,13 @@ class Merge(Generic[T]):
         model = self._statements.model
         return get(model, self._new.row.task_id) if item is None else check_tracker_attributes(load(model, item))
 
-    def _is_applied(self, row: T) -> bool:
-        """Return whether the row has what this call asks for: another copy of a request was applied."""
-        return row.creation == self._token or self._token in (row.asked_by or ())
+    def _settled(self, row: T | None) -> Merged[T] | None:
+        """Return what was done if the row has what this call asks for: another copy of a request was applied."""
+        if row is not None and (row.creation == self._token or self._token in (row.asked_by or ())):
+            self._unheard = None
+            return Merged(row, self._how)
+        self._check_doubt(row)
+        return None
 
     def _check_doubt(self, row: T | None) -> None:
         """Raise if an unanswered write may have been applied, and the row has forgotten the calls of that time."""
