@@ -49,6 +49,9 @@ from pynamodb_tracker.transitions.statements import get, user_values
 
 T = TypeVar("T", bound=TaskRow)
 
+_AT_ONCE = 3
+"""How many times a success is sent again at once, with the row that was found, because it was asked for meanwhile."""
+
 _DECIDE_WITHIN = timedelta(seconds=5)
 """How long the row is read after the lock has expired without an answer."""
 
@@ -214,8 +217,7 @@ def _succeed_alone(lock: Lock[T], changes: Changes, sent: Changes) -> SentSucces
         try:
             row = send_until_landed(lock, write, code, attempt=0, due=due, **user_values(all_sent), **values)
         except AskedMeanwhile as asked:
-            _wait_for_quiet(lock, retries)
-            ending, retries = ending_of_success(lock, asked.row), retries + 1
+            ending, retries = ending_of_success(lock, _newest(lock, asked.row, retries)), retries + 1
         except PynamoDBConnectionError as error:
             raise_if_invalid(lock.task, sent, error)
             raise
@@ -241,7 +243,7 @@ def _succeed_together(
         elif unapplied.refused or unapplied.unheard:
             found = _found_after(lock, pending, unapplied)
             if found is not None:
-                _wait_for_quiet(lock, retries)
+                found = _newest(lock, found, retries)
             elif not pending.recorded:
                 raise unapplied.error
         else:
@@ -279,15 +281,23 @@ def _found_after(lock: Lock[T], pending: PendingSuccess, unapplied: Unapplied) -
     return row if changed else None
 
 
-def _wait_for_quiet(lock: Lock[T], retries: int) -> None:
-    """Wait before a success takes in what was asked for since; the first time at once."""
-    if retries and not slept_before(lock.expire_time, jittered_pause(retries)):
+def _newest(lock: Lock[T], row: TaskRow, retries: int) -> T | None:
+    """Return the row that a success takes into account: the one that was found, or a newer one after a pause.
+
+    While others keep asking, a row that was read before the pause is an old one. None if another worker or command has
+    taken it, which the next write finds out.
+    """
+    if retries < _AT_ONCE:
+        return cast("T", row)
+    if not slept_before(lock.expire_time, jittered_pause(retries - _AT_ONCE)):
         raise LockLostError(
             f"cannot finish {lock.step} of {lock.task.task_id!r}: it was asked for again {retries + 1} times while its "
             f"success was being recorded, and its lock expires at {lock.expire_time}; nothing was recorded, so it runs "
             "again",
             task_id=lock.task.task_id,
         )
+    found = read_row(lock)
+    return found if found is not None and is_held_by(found, lock.statements.codes, [lock.token]) else None
 
 
 def settle_unknown_writes(lock: Lock[T]) -> None:

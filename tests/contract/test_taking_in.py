@@ -339,6 +339,38 @@ def test_the_first_call_may_come_right_before_the_success(network: Network) -> N
     assert drain() == [["b"]]
 
 
+def test_calls_that_come_all_the_time_do_not_keep_a_run_from_ending(
+    network: Network, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some come right before the writes that take in, and from then on one in each pause."""
+    asked = ["b"]
+    left = 4
+
+    def ask_once_more(seconds: float = 0) -> None:
+        clock.advance(timedelta(seconds=seconds))
+        network.rule = passing
+        asked.append(f"{len(asked)}")
+        ask(asked[-1])
+
+    def rule(operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
+        nonlocal left
+        if operation == "UpdateItem" and request["Key"] == Cursor.tracker.key("c") and left:
+            left -= 1
+            ask_once_more()
+            network.rule = rule
+        return send()
+
+    ask("a")
+    with Cursor.step.start("c"):
+        ask("b")
+        monkeypatch.setattr(clock, "sleep", ask_once_more)
+        network.rule = rule
+    monkeypatch.delattr(clock, "sleep")
+    network.rule = passing
+    assert left == 0
+    assert drain() == [asked]
+
+
 @pytest.mark.parametrize("end", COMMANDS)
 def test_a_command_between_the_read_and_the_write_leaves_it(network: Network, end: str) -> None:
     def ask_then_end(_: ExecutionContext[Cursor]) -> None:
