@@ -7,12 +7,16 @@ import time
 from datetime import timedelta
 from typing import Any
 
+from pynamodb.exceptions import UpdateError
+
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 
 __all__ = ["ask", "key_now", "work_off"]
 
+DOUBT = "it may have been merged"
+"""What the library notes on an error after which nobody knows whether a request was merged."""
 KEY_FOR = 5.0
 """Seconds for which all ask for the same keys."""
 
@@ -35,6 +39,9 @@ def ask(log: Log, number: int, index: Any, key: str, draw: random.Random) -> Non
     log.tell("ask", f"index/{key}", number, ask=name)
     try:
         merged = index.create_or_merge(key, asks=[name], merge=union, due_time=due, later=later)
+    except UpdateError as error:
+        if not any(DOUBT in note for note in getattr(error, "__notes__", ())):
+            report_crash(log, error, f"index/{key}", number)
     except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
         report_crash(log, error, f"index/{key}", number)
     else:

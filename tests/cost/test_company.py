@@ -1,0 +1,95 @@
+"""What tasks cost that repeat, have follow-ups, or wait for others: requests, and the units of single writes.
+
+The engine's figures for transactions are no measure: it charges for 41 items in one of them what 10 cost.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import GiveUp, Repeat
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.proxy import Proxy
+from tests.support.proxy_rules import targets, writes
+
+pytestmark = pytest.mark.usefixtures("stopped_clock")
+
+ID = "0e8fdfe2-5d54-4b4d-9d7e-5b8c7a1f0a11"
+MINUTE = timedelta(minutes=1)
+
+
+def nothing(_: Any) -> None: ...
+
+
+def actions(proxy: Proxy) -> list[list[str]]:
+    """Return of what each transaction consists that the proxy has seen."""
+    bodies = [exchange.body for exchange in proxy.log if exchange.target == "TransactWriteItems"]
+    return [[kind for item in body["TransactItems"] for kind in item] for body in bodies]
+
+
+def test_an_occurrence_is_2_requests_and_6_units_as_any_run_is(
+    order: Any, proxy: Proxy, stopped_clock: StoppedClock
+) -> None:
+    order.create(ID, repeat=Repeat.every(MINUTE))
+
+    order.confirm.run(ID, nothing)
+    order.ship.run(ID, nothing)
+    stopped_clock.advance(MINUTE)
+    order.confirm.run(ID, nothing)
+
+    assert targets(proxy) == ["PutItem", *["UpdateItem"] * 6]
+    assert writes(proxy) == [2, *[3] * 6]
+
+
+def test_the_last_failure_of_an_occurrence_costs_what_any_failure_costs(order: Any, proxy: Proxy) -> None:
+    order.create(ID, repeat=Repeat.every(MINUTE))
+    order.confirm.run(ID, nothing)
+
+    with pytest.raises(GiveUp), order.ship.start(ID):
+        raise GiveUp("no use")
+
+    assert order.get_task(ID).state == order.confirm.pending
+    assert writes(proxy) == [2, *[3] * 4]
+
+
+def test_a_success_with_follow_ups_is_1_request(order: Any, proxy: Proxy) -> None:
+    order.create(ID)
+
+    with order.confirm.start(ID) as ctx:
+        for number in range(3):
+            ctx.create(order, f"{ID}/{number}")
+
+    assert targets(proxy) == ["PutItem", "UpdateItem", "TransactWriteItems"]
+    assert actions(proxy) == [["Update", "Put", "Put", "Put"]]
+
+
+def test_a_join_is_1_request_for_its_begin_and_a_read_more_for_each_child(order: Any, proxy: Proxy) -> None:
+    order.create(ID)
+    with order.confirm.start(ID) as ctx:
+        for number in range(2):
+            ctx.create(order, f"{ID}/{number}", wait=True)
+    begun = len(proxy.log)
+
+    for number in range(2):
+        order.confirm.run(f"{ID}/{number}", nothing)
+        order.ship.run(f"{ID}/{number}", nothing)
+    ended = len(proxy.log)
+    order.ship.run(ID, nothing)
+
+    assert targets(proxy)[:begun] == ["PutItem", "UpdateItem", "TransactWriteItems"]
+    run = ["UpdateItem", "UpdateItem"]
+    assert targets(proxy)[begun:ended] == [*run, "UpdateItem", "GetItem", "TransactWriteItems"] * 2
+    assert targets(proxy)[ended:] == run
+    assert actions(proxy) == [["Update", "Put", "Put"], ["Update", "Update"], ["Update", "Update"]]
+
+
+def test_cancelling_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy: Proxy) -> None:
+    rival.create(ID)
+    with pytest.raises(Exception, match="lost"), rival.confirm.start(ID):
+        order.confirm.ignore(ID, reason="cancelled", even_running=True)
+
+    assert targets(proxy) == ["GetItem", "UpdateItem"]
+    assert writes(proxy) == [3]
