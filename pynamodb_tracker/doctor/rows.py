@@ -55,9 +55,9 @@ def _asked_after_the_end(asked: Sequence[TaskRow]) -> Iterator[Finding]:
         yield Finding(
             Severity.DANGER,
             "tasks that were asked for again",
-            f"ended, and not run for what was asked for since: {_named(asked)}",
+            f"ended, without a run for what was requested since: {_named(asked)}",
             "the last success makes such a task pending again",
-            "A worker of an earlier version has ended them, which does not know create_or_merge.",
+            "A worker of an earlier version, which does not know create_or_merge, has ended them.",
             "Deploy this version for all workers, and call create_or_merge for each of them once more.",
         )
 

@@ -105,11 +105,13 @@ def _numbers(part: str, name: str, lowest: int, highest: int, names: dict[str, i
         return range(_LAST_DAY, _LAST_DAY + 1)
     found = _PART.fullmatch(part)
     if found is None:
-        raise ValueError(f"{part!r} is no {name}: write *, a number, a range such as 1-5, or steps such as */2")
+        raise ValueError(
+            f"{part!r} is not a valid {name}: write *, a number, a range such as 1-5, or steps such as */2"
+        )
     low, high, step = found["low"], found["high"], found["step"]
     if low in "*?":
         if high:
-            raise ValueError(f"{part!r} is no {name}: a range has two numbers")
+            raise ValueError(f"{part!r} is not a valid {name}: a range has two numbers")
         first, last = lowest, highest
     else:
         first = _number(low, name, lowest, highest, names)
@@ -127,5 +129,5 @@ def _number(text: str, name: str, lowest: int, highest: int, names: dict[str, in
     number = names[text] if text in names else int(text) if text.isdecimal() and text.isascii() else -1
     if not lowest <= number <= highest:
         known = f", or {'/'.join(names)}" if names else ""
-        raise ValueError(f"{text!r} is no {name}: it is from {lowest} to {highest}{known}")
+        raise ValueError(f"{text!r} is not a valid {name}: it is from {lowest} to {highest}{known}")
     return number

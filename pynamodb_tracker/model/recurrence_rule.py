@@ -119,7 +119,7 @@ def _parts(text: str) -> dict[str, str]:
         if name in _ELSEWHERE:
             raise ValueError(f"it has {name}: {_ELSEWHERE[name]}")
         if key not in _KEYS or not equals:
-            raise ValueError(f"{part!r} is no part of a rule{did_you_mean(key, _KEYS)}")
+            raise ValueError(f"{part!r} is not a part of a rule{did_you_mean(key, _KEYS)}")
         if key in parts:
             raise ValueError(f"it has {key} twice")
         parts[key] = value.strip()
@@ -161,7 +161,7 @@ def _check_bounds(parts: dict[str, str]) -> None:
         raise ValueError("it has both COUNT and UNTIL: leave one out")
     if "UNTIL" in parts and not _UNTIL.fullmatch(parts["UNTIL"]):
         raise ValueError(
-            f"UNTIL={parts['UNTIL']} is no time: write UNTIL=20261231T235959, or with a Z at its end for UTC"
+            f"UNTIL={parts['UNTIL']} is not a time: write UNTIL=20261231T235959, or with a Z at its end for UTC"
         )
 
 

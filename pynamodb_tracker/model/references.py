@@ -47,7 +47,9 @@ def parse(text: str) -> Reference:
     try:
         use_case, of, task_id = text.split(SEPARATOR, 2)
     except ValueError:
-        raise ValueError(f"{shown(text)} is no reference to a task, which is written use_case#round#task_id") from None
+        raise ValueError(
+            f"{shown(text)} is not a reference to a task, which is written use_case#round#task_id"
+        ) from None
     return Reference(use_case, of, task_id)
 
 

@@ -48,8 +48,8 @@ class Repeat:
     clock is ahead takes what lies before its own time for missed.
 
     `cron` and `rrule` count on the wall clock of the zone `tz`: a time that the clocks skip is moved by the length of
-    the gap, and a time that comes twice is the first one. An occurrence that is thereby no later than the one before
-    it is left out.
+    the gap, and of a time that occurs twice the first one is used. An occurrence that is then not later than the one
+    before it is left out.
     """
 
     kind: Literal["cron", "rrule", "every"]
@@ -270,7 +270,7 @@ def _rule(kind: str, expression: str) -> CronExpression | RecurrenceRule | _Peri
         return RecurrenceRule(expression)
     if kind == "every":
         return _Period(expression)
-    raise ValueError(f"{shown(kind)} is no kind of rule")
+    raise ValueError(f"{shown(kind)} is not a kind of rule")
 
 
 def _zone_name(tz: object) -> str:

@@ -125,18 +125,22 @@ class Task(GuardedRow, metaclass=TaskMeta):
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> Merged[Self]:
-        """Create a task, or have the existing one run with what is asked for; every call is followed by such a run.
+        """Create a task, or merge a request into the existing one; each request is followed by a run that starts later.
 
         A task that waits at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets the
-        task and the given attributes, may be called more than once, and its exceptions leave everything as it is. The
-        earlier due time wins; with `later`, it is the given one. A task that failed keeps the time of its retry, and an
-        ignored one waits for a reopen. While the task runs, or is past its first step, the same is done to what waits
-        for its success. One that has succeeded begins anew, with the given attributes in place of the old ones. `data`
-        is only for a new task: an existing one keeps its own, and with `merge` it is a TypeError.
+        task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier due
+        time wins; with `later`, the given one. A failed task keeps the time of its retry, and an ignored one waits for
+        a reopen. If the task runs, or is past its first step, the request is kept, and its success makes the task
+        pending again with it; further requests are merged with that one. A task that has succeeded starts over, with
+        the given attributes in place of the old ones. `data` is only for a new task: an existing one keeps its own, and
+        with `merge` it is a TypeError.
 
-        One request creates the task, or finds that nothing has to be changed; two change it. Raises
+        With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
+        program may make the call whenever it starts.
+
+        One request to the table creates the task, or finds that nothing has to be changed; two change it. Raises
         ValueNotStorableError, also if the row has no room for both, and TaskNotReadyError if others kept changing the
-        row. If a request gets no answer, and the row cannot tell what became of it, PynamoDB's error leaves.
+        row. If one gets no answer, and the row cannot show whether it was applied, PynamoDB's error is raised.
         """
         from pynamodb_tracker.transitions.merges import Merge  # noqa: PLC0415 - few cold starts need it
 

@@ -1,4 +1,4 @@
-"""An end takes company: further writes that are applied together with the row's own, or not at all.
+"""The company of an end: further writes that are applied together with the write of the row, or not at all.
 
 The row's own write comes first. If it is refused, nothing else matters: the run or the command finds out why. If only
 its company is refused, what that was built from has changed, and it is built again.
@@ -109,8 +109,8 @@ def send_together(
         if len(actions) > _MOST_ACTIONS:
             raise ValueError(
                 f"this transaction has {len(actions)} actions, and takes {_MOST_ACTIONS}: 1 on the task itself, "
-                f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for what is created or told with it; commit "
-                "writes of your own before, in ctx.transaction(), or create fewer tasks"
+                f"{len(more)} of yours, and {len(actions) - 1 - len(more)} for tasks that are created or counted with "
+                "it; commit writes of your own before, in ctx.transaction(), or create fewer tasks"
             )
         if more:
             _check_rows(more, actions[1 + len(more) :])

@@ -162,7 +162,7 @@ def status_seen() -> Condition:
 
 
 def has_no_rule() -> Condition:
-    """Require that the task does not repeat: otherwise its turn has to be reckoned from the row."""
+    """Require that the task does not repeat: otherwise its next occurrence is computed from the row."""
     return TaskRow.repeat.does_not_exist()
 
 

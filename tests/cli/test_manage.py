@@ -70,7 +70,7 @@ def test_a_task_is_created_for_later(store: StoppedClock) -> None:
         ),
         (
             lambda: Order.create("o-1", state=Order.ship.succeeded),
-            "o-1: pay.pending; it had succeeded, and begins anew",
+            "o-1: pay.pending; it had succeeded, and starts over",
         ),
     ],
     ids=["created", "merged", "again", "anew"],

@@ -61,5 +61,5 @@ def test_a_reference_names_a_task_in_one_life() -> None:
     again = parse(reference_to(Order.create("a#b#c")))
     assert (again.use_case, again.task_id) == ("order", "a#b#c")
     assert again != parse(reference_to(first))
-    with pytest.raises(ValueError, match="'order#o-1' is no reference to a task"):
+    with pytest.raises(ValueError, match="'order#o-1' is not a reference to a task"):
         parse("order#o-1")
