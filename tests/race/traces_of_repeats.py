@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pynamodb_tracker import Repeat
 from tests.engine.actions import PASS
+from tests.race.traces_of_commands import later_version
+from tests.support.fixtures import Frozen
 from tests.support.workers import die
-from tests.support.world import World, taken
+from tests.support.world import OVER, World, taken
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 
@@ -55,3 +58,39 @@ def skipped_as_its_rule_changes(world: World) -> bool:
         world.theirs.confirm.release("o", reason="its worker is dead")
     world.goes_wrong(PASS, lambda: change_rule(world))
     return taken(world.mine.confirm) or is_off_its_rule(world.task)
+
+
+def at_its_last_attempt(world: World) -> Frozen:
+    """Return the run of the last attempt of an occurrence, whose lock has expired."""
+    begin(world)
+    world.clock.advance(HOUR)
+    for _ in range(2):
+        die(world.theirs.confirm, "o")
+        world.theirs.confirm.release("o", reason="its worker is dead")
+    run = world.freeze(world.theirs.confirm, "o")
+    world.clock.advance(OVER)
+    return run
+
+
+def skipped_though_it_succeeded(world: World) -> bool:
+    """Return whether an occurrence is skipped for its attempts although its last one has succeeded since."""
+    run = at_its_last_attempt(world)
+    world.goes_wrong(PASS, run.wake)
+    taken(world.mine.confirm)
+    return bool(world.task.state != world.mine.ship.pending)
+
+
+def skipped_while_held(world: World) -> bool:
+    """Return whether an occurrence is skipped whose last worker has extended its lock since the row was read."""
+    run = at_its_last_attempt(world)
+    world.goes_wrong(PASS, run.ctx.extend_lock)
+    taken(world.mine.confirm)
+    return bool(world.task.state != world.mine.confirm.in_progress)
+
+
+def skipped_by_an_earlier_version(world: World) -> bool:
+    """Return whether an occurrence is skipped although a later version wrote the row after it was read."""
+    at_its_last_attempt(world)
+    world.goes_wrong(PASS, partial(later_version, world))
+    taken(world.mine.confirm)
+    return bool(world.task.state != world.mine.confirm.in_progress)
