@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import traceback
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from tests.chaos.outcomes import Boom, outcome
 from tests.chaos.script import Script
 
 __all__ = ["Attempt", "Mark", "marks", "report_crash"]
+
+LARGE = 10_000
+"""Half of the characters of a text that does not fit into the row."""
 
 Mark = tuple[int, int]
 """The number of a step, and the fence of the run that succeeded."""
@@ -71,6 +75,8 @@ class Attempt:
                 ctx.extend_lock(timedelta(seconds=deed.amount))
         work(ctx)
         ctx.task.data.setdefault("marks", []).append([self.step.pending.code, ctx.fence])
+        if self.script.has_large_record:
+            ctx.task.data["text"] = [ctx.fence, random.Random(ctx.fence).randbytes(LARGE).hex()]
         match self.script.ending:
             case "boom":
                 raise Boom("the block failed")

@@ -32,6 +32,10 @@ def marked_though_it_failed(story: Story) -> None:
     change_queue(story.final, "poll/bank", marks=[(10, 1), (10, 2), (10, 3), (10, 9)])
 
 
+def text_of_a_loser(story: Story) -> None:
+    change_queue(story.final, "part/r/0", text=2)
+
+
 def marked_out_of_order(story: Story) -> None:
     change_queue(story.final, "poll/bank", marks=[(10, 2), (10, 1), (10, 9)])
 
@@ -74,6 +78,10 @@ def occurrence_off_the_grid(story: Story) -> None:
 
 def occurrence_twice(story: Story) -> None:
     change_queue(story.final, "poll/bank", occurrences=[100.0, 101.0, 101.0, 103.0])
+
+
+def extra_turn_of_nobody(story: Story) -> None:
+    change_queue(story.final, "poll/bank", extras=[100.2])
 
 
 def occurrence_early(story: Story) -> None:
@@ -139,6 +147,7 @@ BREAKS = {
         acknowledged_without_a_mark,
         marked_though_it_failed,
         marked_out_of_order,
+        text_of_a_loser,
         created_and_lost,
     ),
     "steps of queues take turns": (step_done_twice, step_left_out),
@@ -146,6 +155,7 @@ BREAKS = {
     "requests are counted once": (request_lost, request_done_twice, request_in_two_places, request_of_nobody),
     "nothing is asked of the dead": (request_left_in_an_end,),
     "occurrences are on the grid and once": (occurrence_off_the_grid, occurrence_twice),
+    "extra turns were asked for": (extra_turn_of_nobody,),
     "no occurrence is early": (occurrence_early,),
     "no occurrence is left out": (occurrence_left_out,),
     "schedules go on": (schedule_ended,),

@@ -59,6 +59,8 @@ def marks_are_those_of_successes(history: History, final: Final) -> Iterator[str
     }
     for named, row in final.queues.items():
         fences = [fence for _, fence in row.marks]
+        if row.facts["text"] not in {None, *fences}:
+            yield f"{named} has the text of {row.facts['text']}, which did not succeed: {row.marks}"
         if fences != sorted(set(fences)):
             yield f"the successes of {named} are not in the order of their fences: {row.marks}"
         for mark in row.marks:

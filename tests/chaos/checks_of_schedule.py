@@ -31,6 +31,14 @@ def occurrences_are_on_the_grid_and_once(_: History, final: Final) -> Iterator[s
                 yield f"{named} had the occurrence at {other} after that at {one}"
 
 
+def extra_turns_were_asked_for(history: History, final: Final) -> Iterator[str]:
+    """Expect no more turns beyond the occurrences than people have asked for."""
+    asked = Counter(event.task for event in history.of_queues("command") if event.facts["what"] == "now")
+    for named, row in final.queues.items():
+        if len(row.facts["extras"]) > asked[named]:
+            yield f"{named} had {len(row.facts['extras'])} extra turns, and {asked[named]} were asked for"
+
+
 def no_occurrence_is_early(history: History, _: Final) -> Iterator[str]:
     """Expect that the time of an occurrence has come, by the own clock, within the margin."""
     for event in history.of_queues("occurrence"):
@@ -47,8 +55,9 @@ def no_occurrence_is_left_out(history: History, final: Final) -> Iterator[str]:
         used = event.facts["attempt"] + max(unheard[event.task], 0) >= MOST_ATTEMPTS
         if used or event.facts["ending"] == "give_up":
             excused[event.task].add(event.facts["occurrence"])
+    steered = _ignored_by_people(history)
     for named, row in final.queues.items():
-        times = row.facts["occurrences"]
+        times = row.facts["occurrences"] if named not in steered else []
         for one, other in pairwise(times):
             for position in range(1, round((other - one) / _PERIOD)):
                 missed = one + position * _PERIOD
@@ -56,15 +65,22 @@ def no_occurrence_is_left_out(history: History, final: Final) -> Iterator[str]:
                     yield f"{named} had no occurrence at {missed}, between {one} and {other}"
 
 
-def schedules_go_on(_: History, final: Final) -> Iterator[str]:
+def _ignored_by_people(history: History) -> set[str]:
+    """Return the tasks that may have been ignored, which skip what is missed until they are reopened."""
+    return {event.task for event in history.of_queues("command") if event.facts["what"] == "ignore"}
+
+
+def schedules_go_on(history: History, final: Final) -> Iterator[str]:
     """Expect that a task that repeats is pending, in progress or failed, whatever happened to its runs."""
+    steered = _ignored_by_people(history)
     for named, row in final.queues.items():
-        if named.startswith("poll/") and row.code not in {10, 11, 12}:
+        if named.startswith("poll/") and row.code not in ({10, 11, 12, 13} if named in steered else {10, 11, 12}):
             yield f"{named} repeats, and is left at {row.code}"
 
 
 CHECKS = (
     occurrences_are_on_the_grid_and_once,
+    extra_turns_were_asked_for,
     no_occurrence_is_early,
     no_occurrence_is_left_out,
     schedules_go_on,

@@ -8,12 +8,20 @@ from tests.chaos.attempts import Attempt
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import FOLLOW_UPS
 
-__all__ = ["notice_ids", "run"]
+__all__ = ["has_many", "notice_ids", "run"]
+
+MANY = 110
+"""How many follow-ups a success of some sales has."""
 
 
 def notice_ids(task_id: str, step: int) -> list[str]:
     """Return the follow-ups of the success of a step of a sale."""
-    return [f"{task_id}/{step}/{number}" for number in range(FOLLOW_UPS)]
+    return [f"{task_id}/{step}/{number}" for number in range(MANY if has_many(task_id) else FOLLOW_UPS)]
+
+
+def has_many(task_id: str) -> bool:
+    """Return whether a sale has more follow-ups than one transaction takes: some are created before its success."""
+    return task_id.endswith("3")
 
 
 def run(attempt: Attempt, task_id: str, notice: Any, interrupts: Interrupts) -> None:

@@ -26,7 +26,7 @@ SHORT = 0.1
 
 def _is_for_queues(deed: Deed) -> bool:
     """Return whether a block of a queue does this; most of what is drawn is about the rows of parcels."""
-    return deed.kind == "extend" or (deed.kind == "rest" and not SHORT < deed.amount < 2 * SHORT)
+    return deed.kind in {"extend", "record"} or (deed.kind == "rest" and not SHORT < deed.amount < 2 * SHORT)
 
 
 class QueueMoves:
@@ -42,6 +42,7 @@ class QueueMoves:
             self._run: 50,
             self._ask: 22,
             self._poll: 10,
+            self._steer: 2,
             self._sell: 7,
             self._report: 5,
             self._command: 6,
@@ -92,6 +93,10 @@ class QueueMoves:
     def _poll(self, number: int, draw: random.Random) -> bool:
         step = self.queues.poll.ask
         schedule.run(Attempt(self.log, number, step, self._script(draw)), draw.choice(schedule.POLLS), self.interrupts)
+        return True
+
+    def _steer(self, number: int, draw: random.Random) -> bool:
+        schedule.command(self.log, number, self.queues.poll, draw)
         return True
 
     def _attempt(self, number: int, step: Any, task_id: str, draw: random.Random) -> None:

@@ -37,6 +37,8 @@ def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
         "fences": [int(fence["N"]) for fence in item["unfinished"]["L"]],
         "done": task.data.get("done", []),
         "occurrences": task.data.get("occurrences", []),
+        "extras": task.data.get("extras", []),
+        "text": task.data.get("text", [None])[0],
         "asks": _asks(item),
         "again": _asks(again),
         "made_by": int(item["made_by"]["N"]) if "made_by" in item else None,

@@ -18,6 +18,8 @@ _FACTS: dict[str, Any] = {
     "fences": [],
     "done": [],
     "occurrences": [],
+    "extras": [],
+    "text": None,
     "asks": [],
     "again": [],
     "made_by": None,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
-from pynamodb_tracker import Repeat, clock
+from pynamodb_tracker import Repeat, TaskNotStartableError, clock
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import PERIOD
 
-__all__ = ["POLLS", "run", "start_up"]
+__all__ = ["POLLS", "command", "run", "start_up"]
 
-POLLS = ("bank", "depot")
+STEERED = "depot"
+"""The task that people disable and enable, and run out of turn."""
+POLLS = ("bank", STEERED)
 """The tasks that repeat."""
 
 
@@ -23,6 +26,24 @@ def start_up(log: Log, number: int, poll: Any) -> None:
             poll.create_or_merge(task_id, repeat=Repeat.every(PERIOD, missed="all"))
         except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
             report_crash(log, error, f"poll/{task_id}", number)
+
+
+def command(log: Log, number: int, poll: Any, draw: random.Random) -> None:
+    """Do what a person does with a task that repeats."""
+    what, named = draw.choice(("now", "now", "ignore", "reopen", "reopen")), f"poll/{STEERED}"
+    log.tell("command", named, number, what=what)
+    try:
+        match what:
+            case "now":
+                poll.create_or_merge(STEERED)
+            case "ignore":
+                poll.ask.ignore(STEERED, reason="a person said so", even_running=draw.random() < 0.5)
+            case _:
+                poll.ask.reopen(STEERED)
+    except TaskNotStartableError:
+        pass  # somebody was faster, or holds it
+    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        report_crash(log, error, named, number)
 
 
 def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
@@ -41,6 +62,7 @@ def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
             attempt=ctx.attempt,
             ending=attempt.script.ending,
         )
-        ctx.task.data.setdefault("occurrences", []).append(occurrence.timestamp())
+        kind = "occurrences" if ctx.task.extra_time is None else "extras"
+        ctx.task.data.setdefault(kind, []).append(occurrence.timestamp())
 
     attempt.run(task_id, work, interrupts)

@@ -14,6 +14,7 @@ __all__ = ["Deed", "Script", "healthy", "script"]
 _ENDINGS = {"succeed": 75, "boom": 12, "later": 6, "give_up": 2, "interrupt": 3, "exit": 2}
 _SIZES = {(10, 200): 845, (2_000, 60_000): 150, (550_000, 700_000): 5}
 """Bytes of text: in the row, in one overflow chunk, and in several."""
+_LARGE = 2_000
 INTERRUPTED, FORKED = 0.25, 0.08
 """How many runs in one are interrupted by an exception out of nowhere, unless they have ended before; how many fork."""
 
@@ -39,6 +40,11 @@ class Script:
     skip_error: bool = False
     heartbeat: bool = False
     interrupt: Interrupt | None = None
+
+    @property
+    def has_large_record(self) -> bool:
+        """Whether its block records more than a row takes."""
+        return any(deed.kind == "record" and deed.amount > _LARGE for deed in self.deeds)
 
 
 def script(settings: Settings, draw: random.Random) -> Script:
