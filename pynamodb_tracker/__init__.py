@@ -31,6 +31,7 @@ from pynamodb_tracker.task.task import Task
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.transitions.merges import Merged
     from pynamodb_tracker.worker import Tally, Worker
 
@@ -41,6 +42,7 @@ __all__ = [
     "ExecutionContext",
     "Failure",
     "GiveUp",
+    "Group",
     "LockLostError",
     "Merged",
     "Page",
@@ -69,6 +71,7 @@ __all__ = [
 
 
 _LAZY = {
+    "Group": "pynamodb_tracker.task.group",
     "Merged": "pynamodb_tracker.transitions.merges",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",

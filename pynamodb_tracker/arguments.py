@@ -17,15 +17,24 @@ _SHOWN = 200
 
 def check_task_id(task_id: object) -> str:
     """Return the task id; any text of 1 to 1024 bytes."""
-    if not isinstance(task_id, str):
-        raise TypeError(f"a task id must be text, not {shown(task_id)}{_as_text(task_id)}")
+    return _check_hash_key("task id", task_id)
+
+
+def check_group(name: object) -> str | None:
+    """Return the name of a group, which is stored as a task id is, or None."""
+    return None if name is None else _check_hash_key("name of a group", name)
+
+
+def _check_hash_key(what: str, key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a {what} must be text, not {shown(key)}{_as_text(key)}")
     try:
-        length = len(task_id.encode())
+        length = len(key.encode())
     except UnicodeEncodeError:
-        raise ValueError(f"the task id {shown(task_id)} has a lone surrogate, which UTF-8 cannot encode") from None
+        raise ValueError(f"the {what} {shown(key)} has a lone surrogate, which UTF-8 cannot encode") from None
     if not 1 <= length <= _LONGEST_ID:
-        raise ValueError(f"a task id has 1 to {_LONGEST_ID} bytes, not {length}: {task_id[:40]!r}")
-    return str.__str__(task_id)  # the text of a member of an enumeration
+        raise ValueError(f"a {what} has 1 to {_LONGEST_ID} bytes, not {length}: {key[:40]!r}")
+    return str.__str__(key)  # the text of a member of an enumeration
 
 
 def _as_text(task_id: object) -> str:

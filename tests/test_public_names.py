@@ -14,6 +14,7 @@ NAMES = [
     "ExecutionContext",
     "Failure",
     "GiveUp",
+    "Group",
     "LockLostError",
     "Merged",
     "Page",

@@ -4,7 +4,7 @@ locals {
     worker = {
       description = "Runs steps of tasks, and creates tasks."
       statements = {
-        Rows   = ["BatchGetItem", "ConditionCheckItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Rows   = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
         States = ["Query"]
       }
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
-from pynamodb.exceptions import PynamoDBException
+from pynamodb.exceptions import PynamoDBException, TransactWriteError
 
 _SERVER_ERROR = 500
 """The first of HTTP's status codes for errors of the server."""
@@ -48,6 +48,10 @@ def is_unheard(error: PynamoDBException) -> bool:
 
 def is_invalid(error: PynamoDBException) -> bool:
     """Return whether DynamoDB found the values themselves invalid."""
+    if isinstance(error, TransactWriteError) and any(
+        reason is not None and reason.code == "ValidationError" for reason in error.cancellation_reasons
+    ):
+        return True
     return error.cause is not None and _code(error.cause) == "ValidationException"
 
 

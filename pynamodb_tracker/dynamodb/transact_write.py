@@ -13,13 +13,13 @@ from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, slept_before
-from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_invalid, is_temporary, is_unheard, was_repeated
+from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
 
 REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
-_INVALID = "ValidationError"
-_CONFLICT = "TransactionConflict"
-_TEMPORARY = {_CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
+CONFLICT = "TransactionConflict"
+"""Why DynamoDB cancels a transaction: another write was on one of its items."""
+_TEMPORARY = {CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 
 class Deadline(Protocol):
@@ -42,11 +42,6 @@ class Unapplied:
         """Whether one of the tries got no answer: it may have been applied, or may be applied later."""
 
 
-def is_invalid_transaction(error: TransactWriteError) -> bool:
-    """Return whether DynamoDB found a value in one of the writes invalid."""
-    return is_invalid(error) or any(reason and reason.code == _INVALID for reason in error.cancellation_reasons)
-
-
 def transact_write(
     table: TableConnection, writes: Sequence[Mapping[str, Any]], *, lock: Deadline | None = None
 ) -> Unapplied | None:
@@ -67,7 +62,7 @@ def transact_write(
             error.__cause__ = cause
             reasons = [reason.code if reason else None for reason in error.cancellation_reasons]
             # The transaction that it conflicts with may be another copy of itself.
-            conflicts = is_in_progress(error) or _CONFLICT in reasons
+            conflicts = is_in_progress(error) or CONFLICT in reasons
             unheard = unheard or conflicts or is_unheard(error) or was_repeated(cause)
             refused = reasons[:1] == [REFUSED]
             temporary = is_temporary(error) or (_TEMPORARY.intersection(reasons) and REFUSED not in reasons)

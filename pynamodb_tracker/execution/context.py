@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.transitions.groups import GroupOfRun
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
@@ -100,6 +101,26 @@ class ExecutionContext(Generic[T_co]):
         lock = self._lock
         return lock.lost is not None or lock.is_foreign or lock.expire_time <= clock.now()
 
+    @property
+    def group(self) -> GroupOfRun:
+        """The group of the task: its `name`, and the `data` that its tasks share.
+
+        `data` is a dictionary, read when it is first touched, and saved with the success if the block has changed it;
+        at most 350,000 bytes of JSON. AttributeError for a task without a group.
+        """
+        lock = self._lock
+        if lock.group is None:
+            if self.task.group is None:
+                raise AttributeError(
+                    f"{type(self.task).__name__} {self.task.task_id!r} has no group: it was created without group=",
+                    name="group",
+                    obj=self,
+                )
+            from pynamodb_tracker.transitions.groups import GroupOfRun  # noqa: PLC0415 - few cold starts need it
+
+            lock.group = GroupOfRun(self.task, lambda: lock.expire_time)
+        return lock.group
+
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
 
@@ -138,6 +159,7 @@ class ExecutionContext(Generic[T_co]):
         *,
         wait: bool = False,
         due_time: datetime | timedelta | None = None,
+        group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
@@ -153,14 +175,15 @@ class ExecutionContext(Generic[T_co]):
 
         With `wait`, the next step of this task is due once the new task, and all others created like that, have
         succeeded at their last step, or were deleted. While one of them is ignored, it waits for a person. At most 97,
-        and none at the last step: ValueError.
+        and none at the last step: ValueError. In a `group`, it enters that with the success: at most 31.
         """
         check_flags(wait=wait)
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._writing("create a follow-up of"):
-            follow_ups = follow_ups_of(self._lock)
-            follow_ups.create(model, task_id, wait=wait, due_time=due_time, repeat=repeat, trace=trace, **attributes)
+            follow_ups_of(self._lock).create(
+                model, task_id, wait=wait, due_time=due_time, group=group, repeat=repeat, trace=trace, **attributes
+            )
 
     def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.

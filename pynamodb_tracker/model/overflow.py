@@ -25,6 +25,9 @@ MAX_BYTES = 10 * 1024 * 1024
 VERSION, CHUNK = "version", "piece"
 """The stored names of a chunk's attributes, which no row has; stored names, also those of a pointer, never change."""
 
+GROUP_OF = "group_of"
+"""The stored name of an attribute of every record of a group, which no row has: the use case of its tasks."""
+
 _CHUNK_BYTES = 295_000
 """Bytes of content in a chunk: an item holds at most 400 KB, and moto measures binary content in base64."""
 

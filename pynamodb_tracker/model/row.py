@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from pynamodb.attributes import Attribute, JSONAttribute, TTLAttribute, UnicodeAttribute
@@ -56,6 +58,25 @@ class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-c
 
     status_key = UnicodeAttribute(hash_key=True)
     due_time = TimeAttribute(range_key=True)
+
+
+class GroupAttribute(UnicodeAttribute):
+    """The group of a task; on its class, it is called with the name of a group to look at that."""
+
+    model: Any = None
+    """The class that it was asked of."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """Return the group of a row, or the attribute with the class that it was asked of."""
+        if instance is not None:
+            return super().__get__(instance, owner)
+        attribute = copy(self)
+        attribute.model = owner
+        return attribute
+
+    def __call__(self, name: str) -> Any:
+        """Return the group of that name of the use case."""
+        return self.model._open_group(name)  # noqa: SLF001 - what Task has for this attribute
 
 
 class TaskRow(Model):
@@ -117,6 +138,12 @@ class TaskRow(Model):
     """How many other tasks this one waits for."""
     wait_until = TimeAttribute(null=True)
     """When it starts even if some of them have not succeeded."""
+    group = GroupAttribute(null=True)
+    """The group whose tasks run one at a time, in order."""
+    group_number = IntegerAttribute(null=True)
+    """The task's place in the order of its group; a task that is reopened after its end enters with a new number."""
+    starts = TimeAttribute(null=True)
+    """When it may start once it has its turn in the group; only while it waits for that."""
     repeat = RepeatAttribute(null=True)
     """The rule by which the task is due again after its end."""
     occurrence = WallTimeAttribute(null=True)
@@ -160,8 +187,14 @@ class TaskRow(Model):
         is_pending = any(readable_value(self, "status") == codes.pending for codes in self.tracker.steps)
         if not (waits and due_time and is_pending and due_time > clock.now()):
             return None
+        turn = ""
+        if readable_value(self, "starts") is not None:
+            waits, turn = waits - 1, f"its turn in group {readable_value(self, 'group')}"
+            if not waits:
+                return turn
+            turn += " and for "
         until = "" if due_time == clock.NEVER else f", or until {due_time}"
-        return f"{waits} {'task' if waits == 1 else 'tasks'}{until}"
+        return f"{turn}{waits} {'task' if waits == 1 else 'tasks'}{until}"
 
     def redact(self, text: str) -> str:
         """Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
@@ -250,6 +283,30 @@ def load(model: type[T], item: Item) -> T:
     row = model.__new__(model)
     row.deserialize(item)
     return row
+
+
+class Membership(Enum):
+    """Where a task is in a group."""
+
+    NONE = "none"
+    """It is in no group."""
+    TURN = "turn"
+    """It has its turn: it is due, or runs, or has failed and is tried again."""
+    QUEUE = "queue"
+    """It waits for its turn."""
+    QUEUE_AND_OTHERS = "queue and others"
+    """It waits for its turn, and for other tasks."""
+    ENDED = "ended"
+    """Its turn has passed."""
+
+
+def membership_of(row: TaskRow) -> Membership:
+    """Return where a task is in its group."""
+    if readable_value(row, "group") is None:
+        return Membership.NONE
+    if readable_value(row, "starts") is not None:
+        return Membership.QUEUE if row.waits == 1 else Membership.QUEUE_AND_OTHERS
+    return Membership.ENDED if row.tracker.ends_at(row.status) else Membership.TURN
 
 
 def has_later_format(row: TaskRow) -> bool:

@@ -18,7 +18,7 @@ from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.model.changes import changes_of
-from pynamodb_tracker.model.overflow import CHUNK
+from pynamodb_tracker.model.overflow import CHUNK, GROUP_OF
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import check_map
 
@@ -186,11 +186,11 @@ class GuardedRow(TaskRow):
 
 
 def _without_chunks(condition: Condition | None) -> Condition:
-    """Add to a filter that an item is no overflow chunk; items that users store themselves pass.
+    """Add to a filter that an item is no overflow chunk, and no record of a group; items of users pass.
 
-    No chunk is in any index.
+    None of these is in any index.
     """
-    no_chunk: Condition = TaskRow.status.exists() | Path(CHUNK).does_not_exist()
+    no_chunk: Condition = TaskRow.status.exists() | (Path(CHUNK).does_not_exist() & Path(GROUP_OF).does_not_exist())
     return no_chunk if condition is None else And(no_chunk, condition)
 
 

@@ -13,6 +13,7 @@ from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import (
     check_due_time,
     check_flags,
+    check_group,
     check_parameters,
     check_repeat,
     check_task_id,
@@ -31,6 +32,7 @@ from pynamodb_tracker.task.metaclass import TaskMeta
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.transitions.merges import Merged
 
 
@@ -93,25 +95,32 @@ class Task(GuardedRow, metaclass=TaskMeta):
         *,
         due_time: datetime | timedelta | None = None,
         state: State[Any] | None = None,
+        group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
     ) -> Self:
-        """Create a task, pending at its first step, and return it; one request.
+        """Create a task, pending at its first step, and return it; one request, or two in a group.
 
         `due_time` is the earliest time it may start, or how long from now that is. `state` is another state to begin
-        in, for tasks from elsewhere. With `repeat`, the task is due at the first occurrence of that rule from then on,
-        and again after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`;
-        it takes at most 512 bytes of JSON. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
+        in, for tasks from elsewhere. Tasks of one `group`, a name of 1 to 1024 bytes, run one at a time, in the order
+        of their creation. With `repeat`, the task is due at the first occurrence of that rule from then on, and again
+        after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`; it takes
+        at most 512 bytes of JSON. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
         ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
         """
         task_id = check_task_id(task_id)
         due_time = check_due_time(due_time)
+        group = check_group(group)
         check_repeat(repeat)
         if repeat is not None and state is not None:
             raise ValueError("a task that repeats begins at its first step: leave state out")
+        if repeat is not None and group is not None:
+            raise ValueError(transitions.ONE_OF_BOTH)
         code = None if state is None else cls._code_to_begin_in(state, due_time)
-        return transitions.create(cls, task_id, code, due_time, attributes, trace=trace, repeat=repeat)
+        if group is not None and state is not None and state.status is not Status.PENDING:
+            raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
+        return transitions.create(cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat)
 
     @classmethod
     def create_or_merge(
@@ -161,6 +170,16 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return Merge(
             first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace, repeat=repeat
         ).carry_out()
+
+    @classmethod
+    def _open_group(cls, name: object) -> Group[Self]:
+        """Return a group of the use case: what `Order.group(name)` returns."""
+        from pynamodb_tracker.task.group import Group  # noqa: PLC0415 - few cold starts need it
+
+        if (checked := check_group(name)) is None:
+            raise TypeError(f"{cls.__name__}.group takes the name of a group, and not None")
+        _ = cls.tracker.use_case  # a TypeError on a class that is not a use case
+        return Group(cls, checked)
 
     @classmethod
     def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:

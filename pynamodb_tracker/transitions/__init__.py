@@ -16,11 +16,13 @@
 | ignore | pending, failed, abandoned → ignored | the row as read, a later token |
 | cancel | in_progress → ignored | the claim as read |
 | revoke | in_progress → pending; the attempt counts | the claim as read |
+| enter | nothing, or ignored → pending, in the queue of a group | the group's row as read |
+| hand on | the next task of the group is due, with the end of the one before | the same, and its place in the queue |
 | delete | anything that no worker holds → nothing | the row as read, its create_time |
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.creations import create, delete, deletion
+from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save
@@ -29,6 +31,7 @@ from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.success import commit_success, settle_success, succeed
 
 __all__ = [
+    "ONE_OF_BOTH",
     "Lock",
     "PendingSuccess",
     "StepStatements",

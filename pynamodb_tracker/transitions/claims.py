@@ -240,6 +240,8 @@ def _next(
         # The token was lower than the row's, or the row has changed since.
         return statements.claim_with_payload if with_payload else statements.claim
     if row.status in also_from:
+        if readable_value(row, "group") is not None and row.tracker.ends_at(row.status):
+            raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
         if refusals.is_due(row, now):
             return statements.claim_from(row.status, with_payload=with_payload)
         raise refusals.not_due(statements, row, operation)

@@ -6,7 +6,7 @@ its company is refused, what that was built from has changed, and it is built ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,7 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.dynamodb.transact_write import REFUSED, Deadline, Unapplied, transact_write
+from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Deadline, Unapplied, transact_write
 
 Action = Mapping[str, Any]
 """One of the writes of a transaction, as DynamoDB takes it: {"Put": ...}, {"Update": ...} and so on."""
@@ -51,6 +51,10 @@ class Companion(Protocol):
         """Return what the next step is to wait for; None for nothing."""
         return None
 
+    def entrants(self) -> Iterable[tuple[Any, str, Any]]:
+        """Return the tasks that it creates in groups: the use case, the name of the group, and how the task enters."""
+        return ()
+
     def actions(self) -> Sequence[Action]:
         """Return the writes, each on a row of its own, built from rows that are read now, strongly consistent."""
 
@@ -68,24 +72,44 @@ class OptionalCompanion(Companion, Protocol):
         """Log a problem, and keep it."""
 
 
-def send_with_optional(
-    table: TableConnection, own: Action, companion: OptionalCompanion, *, lock: Deadline | None = None
+def send_with_company(
+    table: TableConnection,
+    own: Action,
+    company: Sequence[Companion],
+    optional: OptionalCompanion | None,
+    *,
+    lock: Deadline | None = None,
 ) -> bool:
-    """Send the row's own write with writes that it can do without; return False if it has to be sent alone.
+    """Send the row's own write with its company, and with writes that it can do without.
 
-    Raises Refused if the own write was refused, and PynamoDB's error if the failure is temporary.
+    Returns False if it has to be sent alone. Raises Refused if the own write was refused, or if the company of a
+    command kept changing; otherwise PynamoDB's error.
     """
-    if not companion.actions():
+    if optional is not None and optional.actions():
+        unapplied = send_together(table, lambda: own, [*company, optional], lock=lock)
+        if unapplied is None:
+            return True
+        if unapplied.refused:
+            raise Refused(repeated=unapplied.unheard)
+        if is_temporary(unapplied.error):
+            raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
+        optional.note(f"what was to be created with it is not: {unapplied.error}")
+    if not company:
         return False
-    unapplied = send_together(table, lambda: own, [companion], lock=lock)
+    unapplied = send_together(table, lambda: own, company, lock=lock)
     if unapplied is None:
         return True
-    if unapplied.refused:
+    if unapplied.refused or (lock is None and is_busy(unapplied)):
         raise Refused(repeated=unapplied.unheard)
     if is_temporary(unapplied.error):
         raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
-    companion.note(f"what was to be created with it is not: {unapplied.error}")
-    return False
+    raise unapplied.error
+
+
+def is_busy(unapplied: Unapplied) -> bool:
+    """Return whether others wrote the same rows at the same time."""
+    codes = {reason.code for reason in unapplied.error.cancellation_reasons if reason is not None}
+    return bool(codes & {REFUSED, CONFLICT})
 
 
 def send_together(

@@ -9,7 +9,8 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
-from pynamodb_tracker.model.row import FORMAT, TaskRow
+from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, membership_of
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.prepared import slot
 
@@ -166,6 +167,26 @@ def has_no_rule() -> Condition:
     return TaskRow.repeat.does_not_exist()
 
 
+def membership_seen(membership: Membership) -> Condition:
+    """Require that the task has not entered its group, or got its turn, since it was read.
+
+    Each entry has a number of its own. A task that is in no group has none.
+    """
+    if membership is Membership.NONE:
+        return TaskRow.group.does_not_exist()
+    same: Condition = TaskRow.group_number == slot(TaskRow.group_number, "seen_number")
+    if membership is Membership.TURN:
+        return same & TaskRow.starts.does_not_exist()
+    if membership is Membership.ENDED:
+        return same
+    return same & TaskRow.starts.exists() & (TaskRow.waits == slot(TaskRow.waits, "seen_waits"))
+
+
+def waits_seen(*, is_there: bool) -> Condition:
+    """Require that the task waits for as many others as when it was read."""
+    return TaskRow.waits == slot(TaskRow.waits, "seen_waits") if is_there else TaskRow.waits.does_not_exist()
+
+
 def seen() -> Condition:
     """Require that the row is as it was read."""
     return (
@@ -204,5 +225,9 @@ def value_seen(attribute: Attribute[Any], name: str, kind: str | None) -> Condit
 
 
 def seen_values(row: TaskRow) -> dict[str, str]:
-    """Return the values of the slots of `seen`."""
-    return {"seen_status": str(row.status), "seen_fence": str(row.fence), "seen_attempt": str(row.attempt)}
+    """Return the values of the slots of `seen`, and of `membership_seen` for the task of a group."""
+    values = {"seen_status": str(row.status), "seen_fence": str(row.fence), "seen_attempt": str(row.attempt)}
+    if membership_of(row) is not Membership.NONE:
+        waits = readable_value(row, "waits") or 0
+        values |= {"seen_number": str(row.group_number), "seen_waits": str(waits), "others": str(waits - 1)}
+    return values

@@ -20,12 +20,13 @@ from pynamodb_tracker.exceptions import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
-from pynamodb_tracker.model.row import PLAIN_FORMAT, TaskRow, load
+from pynamodb_tracker.model.row import FORMAT, PLAIN_FORMAT, Membership, TaskRow, load, membership_of
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import send_together
+from pynamodb_tracker.transitions.company import send_with_company
 from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.finishes import company_of_end
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import clear_orphans
 from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
+
+ONE_OF_BOTH = "a task of a group does not repeat: create one for each time, or repeat without a group"
+"""Why a task has either a group or a rule: it would hand on its turn at the end of each round."""
 
 
 class NewTask(Generic[T]):
@@ -72,25 +76,29 @@ def create(
     due_time: datetime | timedelta | None,
     attributes: Mapping[str, Any],
     *,
+    group: str | None = None,
     trace: Mapping[str, str] | None = None,
     repeat: Repeat | None = None,
 ) -> T:
     """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
 
-    Raises TaskAlreadyExistsError if the task exists; it is not changed.
+    In a `group`, it waits for its turn. Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
-    task = new_task(model, task_id, code, due_time, attributes, also=tracked(trace=trace), repeat=repeat)
+    also = tracked(group=group, trace=trace)
+    task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
     try:
         put(task)
     except Refused as refused:
         found = existing(model, task_id, refused)
         creation = None if found is None else readable_value(found, "creation")
-        if creation != task.row.creation:  # if equal, it is this call's own, which was sent twice
+        if found is None or creation != task.row.creation:
             raise TaskAlreadyExistsError(
                 f"cannot create {model.__name__} {task_id!r}: it exists, and is left as it is",
                 task_id=task_id,
                 task=found,
             ) from None
+        if group is not None:
+            return found  # this call's own, which was sent twice; perhaps with another number the second time
     return task.row
 
 
@@ -139,13 +147,16 @@ def new_task(
     return NewTask(row, item, changes, chunks)
 
 
-def tracked(*, trace: Mapping[str, str] | None) -> Item:
+def tracked(*, group: str | None = None, trace: Mapping[str, str] | None = None) -> Item:
     """Return the stored form of the tracker's own attributes that a caller gives to a new task."""
-    if trace is None:
-        return {}
-    from pynamodb_tracker.model.references import trace_text  # noqa: PLC0415 - few cold starts need it
+    stored: Item = {}
+    if group is not None:
+        stored |= {"group": {"S": group}, "group_number": {"N": "0"}, "v": {"N": str(FORMAT)}}
+    if trace is not None:
+        from pynamodb_tracker.model.references import trace_text  # noqa: PLC0415 - few cold starts need it
 
-    return {"trace": {"S": trace_text(trace)}}
+        stored["trace"] = {"S": trace_text(trace)}
+    return stored
 
 
 def existing(model: type[T], task_id: str, refused: Refused) -> T | None:
@@ -215,9 +226,18 @@ def put(task: NewTask[T]) -> None:
 def _put(task: NewTask[T]) -> None:
     """Put the row if there is none, together with its overflow chunks."""
     table, puts = task.row.tracker.connection(), task.puts()
-    if len(puts) == 1:
+    if "group" in task.item:
+        from pynamodb_tracker.transitions.groups import Groups, NewMember, enter  # noqa: PLC0415 - few cold starts need it
+
+        groups = Groups()
+        groups.of(type(task.row), task.row.group).entrants.append(NewMember(task.row, task.item))
+        unapplied = enter(table, lambda: puts[0], groups, puts[1:])
+    elif len(puts) == 1:
         send(table, "PutItem", puts[0]["Put"])
-    elif unapplied := transact_write(table, puts):
+        return
+    else:
+        unapplied = transact_write(table, puts)
+    if unapplied is not None:
         reasons = unapplied.error.cancellation_reasons
         met = reasons[0].raw_item if reasons and reasons[0] else None
         if is_missing_table(unapplied.error.cause):
@@ -257,9 +277,9 @@ def delete(model: type[T], task_id: str) -> None:
     )
 
 
-def deletion(model: type[T], *, held: bool) -> PreparedWrite:
+def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
     """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
-    as_read = when.seen() & when.same_life() & when.known_format()
+    as_read = when.seen() & when.same_life() & when.membership_seen(membership) & when.known_format()
     condition = as_read & when.lock_expired() if held else as_read
     return PreparedWrite(model.tracker.connection(), condition=condition)
 
@@ -271,15 +291,13 @@ def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
         "seen_create_time": clock.stamp(row.create_time),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),
     }
-    request = deletion(model, held=held).request(model.tracker.key(row.task_id), values)
-    table = model.tracker.connection()
-    if readable_value(row, "parent") is None:
-        send(table, "DeleteItem", request)
-        return
-    from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
-
+    table, membership = model.tracker.connection(), membership_of(row)
+    request = deletion(model, held=held, membership=membership).request(model.tracker.key(row.task_id), values)
     own = {"Delete": {"TableName": table.table_name, **request}}
-    if unapplied := send_together(table, lambda: own, [Parent(row)]):
-        if not unapplied.refused:
-            raise unapplied.error
-        raise Refused(repeated=unapplied.unheard)
+    company = company_of_end(row)
+    if readable_value(row, "parent") is not None:
+        from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
+
+        company.append(Parent(row))
+    if not send_with_company(table, own, company, None):
+        send(table, "DeleteItem", request)

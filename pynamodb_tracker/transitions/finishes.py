@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
@@ -16,9 +16,9 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
-from pynamodb_tracker.model.row import TaskRow, may_expire
+from pynamodb_tracker.model.row import Membership, TaskRow, may_expire, membership_of
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions.company import OptionalCompanion, send_with_optional
+from pynamodb_tracker.transitions.company import Companion, OptionalCompanion, send_with_company
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_retention import expire
@@ -68,23 +68,24 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     values |= {"now": failure.time, "due": due if ending is None else ending.due}
     last_error = failure.one_line
     entries = for_row(failures, logged=logged)
-    company = None
+    values["company"] = company_of_end(task, lambda: lock.expire_time) if code == codes.ignored else []
+    optional = None
     if code == codes.ignored and statements.when_ignored is not None:
         ignored = as_stored(task)
         ignored.attribute_values.update(
             status=code, due_time=failure.time, update_time=failure.time, errors=failures, last_error=last_error
         )
-        company = statements.when_ignored(ignored)
+        optional = statements.when_ignored(ignored)
     values["last_error"] = last_error
     try:
-        row = send_until_landed(lock, write, code, **values, errors=entries, company=company)
-    except PynamoDBConnectionError as refused:
+        row = send_until_landed(lock, write, code, **values, errors=entries, optional=optional)
+    except (PynamoDBConnectionError, TransactWriteError) as refused:
         if not is_invalid(refused):
             raise
         # The row has no room for the failure, so only the status is recorded.
         failures, last_error, logged = [], failure.type, False
         row = send_until_landed(lock, write, code, **{**values, "errors": [], "last_error": last_error})
-    for problem in company.problems if company else ():
+    for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     task.attribute_values.update(row, errors=failures, last_error=last_error, **(ending.row if ending else {}))
     lock.outcome = "ignored" if code == codes.ignored else "failed"
@@ -92,6 +93,20 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:
         expire(statements, task)
+
+
+def company_of_end(row: TaskRow, until: Callable[[], datetime] | None = None) -> list[Companion]:
+    """Return what is written together with the end of a task: the turn of its group is handed on.
+
+    `until` tells when the lock of a run expires.
+    """
+    if membership_of(row) in {Membership.NONE, Membership.ENDED}:
+        return []
+    from pynamodb_tracker.transitions.groups import Groups  # noqa: PLC0415 - few tasks are in a group
+
+    groups = Groups(until)
+    groups.leave(row)
+    return [groups]
 
 
 def ending_after_last_failure(row: TaskRow, now: datetime) -> Ending | None:
@@ -132,7 +147,13 @@ def release(lock: Lock[T]) -> None:
 
 
 def send_until_landed(
-    lock: Lock[T], write: PreparedWrite, code: int, *, company: OptionalCompanion | None = None, **values: Any
+    lock: Lock[T],
+    write: PreparedWrite,
+    code: int,
+    *,
+    company: Sequence[Companion] = (),
+    optional: OptionalCompanion | None = None,
+    **values: Any,
 ) -> Mapping[str, Any]:
     """Send a finish until it has landed; return the attributes of the row after it.
 
@@ -146,11 +167,11 @@ def send_until_landed(
     while True:
         try:
             try:
-                if company is not None:
+                if company or optional is not None:
                     own = statements.as_action(write, task_id, **slots)
-                    if send_with_optional(statements.table, own, company, lock=lock):
+                    if send_with_company(statements.table, own, company, optional, lock=lock):
                         return row
-                    company = None
+                    optional = None
                 statements.send(write, task_id, until=lock.expire_time, **slots)
             except Refused:
                 found = get(statements.model, task_id, until=lock.expire_time)

@@ -7,7 +7,7 @@ created by an earlier attempt or by an earlier success of a step that was reopen
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker.arguments import check_due_time, check_repeat, check_task_id, shown
+from pynamodb_tracker.arguments import check_due_time, check_group, check_repeat, check_task_id, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
@@ -25,7 +25,8 @@ from pynamodb_tracker.model.references import parse, reference_to, trace_text
 from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason, Waiting
-from pynamodb_tracker.transitions.creations import NewTask, new_task
+from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
+from pynamodb_tracker.transitions.groups import NewMember
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.progress import commit
 from pynamodb_tracker.transitions.statements import get
@@ -43,6 +44,12 @@ _MOST_WITH_SUCCESS = 98
 _MOST_WAITING = 97
 """Of these, for which the next step waits: all of them are created with the success that begins to wait."""
 
+_FOR_GROUP = 2
+"""Actions for a follow-up that enters a group, in addition: its place, and the group's row."""
+
+_FOR_OWN_GROUP = 3
+"""Actions of a task that hands on its turn: the group's row, the next task, and its place."""
+
 _MOST_BEFORE = 99
 """The same in a transaction before the success, which has a check of the lock in addition."""
 
@@ -58,14 +65,23 @@ WhenIgnored = Callable[[Any, Callable[..., None]], object]
 class FollowUp:
     """A task to create, with the actions that create it."""
 
-    __slots__ = ("puts", "size", "task", "waits")
+    __slots__ = ("count", "member", "puts", "size", "task", "waits")
 
     def __init__(self, task: NewTask[Any], *, waits: bool = False) -> None:
         self.task = task
         self.waits = waits
         """Whether the next step waits for it."""
+        self.member = NewMember(task.row, task.item) if "group" in task.item else None
+        """The task as it enters its group, if it has one."""
         self.puts = task.puts()
+        self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
+        """How many actions it takes."""
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it has to be created with the success itself, and not before."""
+        return self.waits or self.member is not None
 
     def __str__(self) -> str:
         return f"{type(self.task.row).__name__} {self.task.row.task_id!r}"
@@ -98,6 +114,7 @@ class FollowUps(Companion, Generic[T]):
         *,
         wait: bool = False,
         due_time: datetime | timedelta | None = None,
+        group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
         **attributes: object,
@@ -106,10 +123,16 @@ class FollowUps(Companion, Generic[T]):
         self._check(model, task_id)
         if trace is None:
             trace = readable_value(self._task, "trace") or {}
-        also = {"creator": {STRING: self._creator}, "trace": {STRING: trace_text(trace, self._by)}}
+        also = {
+            "creator": {STRING: self._creator},
+            "trace": {STRING: trace_text(trace, self._by)},
+            **tracked(group=check_group(group)),
+        }
         if wait:
             also |= {"parent": {STRING: self._creator}, "v": {NUMBER: str(FORMAT)}}
         check_repeat(repeat)
+        if group is not None and repeat is not None:
+            raise ValueError(ONE_OF_BOTH)
         if wait and repeat is not None:
             raise ValueError(
                 f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
@@ -127,7 +150,9 @@ class FollowUps(Companion, Generic[T]):
             )
         if wait:
             self._check_waiting(follow_up)
-            self._waits = True
+        if follow_up.is_last:
+            self._check_last(follow_up)
+        self._waits = self._waits or wait
         self._ids.add((follow_up.task.row.use_case_id, task_id))
         self._left.append(follow_up)
 
@@ -154,12 +179,32 @@ class FollowUps(Companion, Generic[T]):
         """Refuse a task for which no step can wait, and more of them than can be created with the success."""
         if self._step == self._task.tracker.steps[-1].step:
             raise ValueError(f"{self._named} is the last step, and no step after it can wait for {follow_up}")
-        if not _fits([follow_up, *(each for each in self._left if each.waits)], _MOST_WAITING):
+        own, new = self._task, follow_up.task.row
+        if follow_up.member and (own.use_case_id, own.group) == (new.use_case_id, new.group):
             raise ValueError(
-                f"{self._named} cannot wait for {follow_up}, too: all tasks that it waits for are created with its "
-                f"success, in one transaction, which takes at most {_MOST_WAITING} of them, and {_MOST_BYTES:,} bytes; "
-                "let each of them create some, and wait for these"
+                f"{self._named} cannot wait for {follow_up} in its own group: that has its turn after this task's end"
             )
+
+    def _check_last(self, follow_up: FollowUp) -> None:
+        """Refuse more tasks than can be created with the success."""
+        if not _fits([follow_up, *(each for each in self._left if each.is_last)], self._most_with_success - 1):
+            most = self._most_with_success - 1
+            raise ValueError(
+                f"{self._named} cannot create {follow_up}, too: all tasks that it waits for, and those in groups, are "
+                f"created with its success, in one transaction, which takes at most {most} of them, or "
+                f"{most // (1 + _FOR_GROUP)} in groups, and {_MOST_BYTES:,} bytes; let each of them create some"
+            )
+
+    @property
+    def _most_with_success(self) -> int:
+        """How many actions the transaction of the success takes for them."""
+        return _MOST_WITH_SUCCESS - (0 if readable_value(self._task, "group") is None else _FOR_OWN_GROUP)
+
+    def entrants(self) -> Iterator[tuple[type[TaskRow], str, Any]]:
+        """Yield those that are not known to exist, and enter a group: use case, group and task."""
+        for each in self._left:
+            if each.member is not None:
+                yield type(each.task.row), each.task.row.group, each.member
 
     def waiting(self) -> Waiting | None:
         """Return how many of those that are not known to exist the next step waits for, and until when."""
@@ -177,7 +222,7 @@ class FollowUps(Companion, Generic[T]):
 
     def prepare(self, lock: Lock[T]) -> None:
         """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
-        first, last = _split(sorted(self._left, key=attrgetter("waits")))  # what the next step waits for comes last
+        first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:
             while batch:
                 try:
@@ -245,6 +290,9 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
     def _check_waiting(self, follow_up: FollowUp) -> None:
         raise ValueError(f"{self._named} is ignored, so no step can wait for {follow_up}")
 
+    def _check_last(self, follow_up: FollowUp) -> None:
+        raise ValueError(f"{self._named} is ignored, and {follow_up} cannot enter a group with that: leave group out")
+
     def _check_creator(self, follow_up: FollowUp, item: Item | None) -> None:
         try:
             super()._check_creator(follow_up, item)
@@ -261,11 +309,11 @@ def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:
     return [put for follow_up in follow_ups for put in follow_up.puts]
 
 
-def _split(follow_ups: Sequence[FollowUp]) -> tuple[list[list[FollowUp]], list[FollowUp]]:
+def _split(follow_ups: Sequence[FollowUp], most: int) -> tuple[list[list[FollowUp]], list[FollowUp]]:
     """Return the transactions that come before the success, and what is created with it: the last ones that fit."""
     last: list[FollowUp] = []
     left = list(follow_ups)
-    while left and _fits([left[-1], *last], _MOST_WITH_SUCCESS):
+    while left and _fits([left[-1], *last], most):
         last.insert(0, left.pop())
     first: list[list[FollowUp]] = []
     for follow_up in left:
@@ -278,7 +326,7 @@ def _split(follow_ups: Sequence[FollowUp]) -> tuple[list[list[FollowUp]], list[F
 
 def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
     """Return whether one transaction can create these."""
-    actions, size = sum(len(each.puts) for each in follow_ups), sum(each.size for each in follow_ups)
+    actions, size = sum(each.count for each in follow_ups), sum(each.size for each in follow_ups)
     return actions <= most and size <= _MOST_BYTES
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP
 
@@ -21,6 +21,9 @@ from pynamodb_tracker.model.row_state import readable_values
 from pynamodb_tracker.transitions.company import Companion
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.statements import StepStatements
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.transitions.groups import GroupOfRun
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -97,6 +100,8 @@ class Lock(Generic[T]):
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
     """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
+    group: GroupOfRun | None = None
+    """The group of the task, once the block has asked for it."""
 
     def __init__(self, statements: StepStatements[T], task: T, token: str) -> None:
         self.statements = statements

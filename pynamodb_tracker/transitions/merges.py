@@ -34,7 +34,7 @@ from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import check_format, kept_changing
+from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
 from pynamodb_tracker.transitions.statements import StepStatements, get, user_values
 
 T = TypeVar("T", bound=TaskRow)
@@ -189,6 +189,8 @@ class Merge(Generic[T]):
             put(self._new)
             return Merged(self._new.row, self._how)
         check_format(row, _OPERATION)
+        if readable_value(row, "group") is not None:
+            raise in_group(row, _OPERATION, "a task of a group runs once: create one for each request")
         if row.status == END:
             return self._begin_anew(row)
         codes = self._statements.codes

@@ -137,6 +137,15 @@ def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotRea
     )
 
 
+def in_group(row: TaskRow, operation: str, advice: str) -> TaskNotReadyError:
+    """Return the error for what the task of a group cannot do, because others have their turn after it."""
+    return TaskNotReadyError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is in group {row.group!r}; {advice}",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
 def kept_changing(statements: StepStatements[T], task_id: str, operation: str, tries: int) -> TaskNotReadyError:
     """Return the error for a task that had changed whenever it was to be written."""
     return TaskNotReadyError(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pynamodb.constants import LIST, NUMBER, STRING
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
@@ -15,12 +15,12 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
-from pynamodb_tracker.model.row import TaskRow, load, may_expire
+from pynamodb_tracker.model.row import Membership, TaskRow, load, may_expire, membership_of
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions.company import send_with_optional
+from pynamodb_tracker.transitions.company import send_with_company
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.ending import Ending
-from pynamodb_tracker.transitions.finishes import ending_after_last_failure
+from pynamodb_tracker.transitions.finishes import company_of_end, ending_after_last_failure
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
@@ -51,12 +51,16 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
     try:
         for _ in range(_TRIES):
             try:
-                answer = _send_reopen(statements, task_id, token, by, kept=kept, found=found)
+                if found is not None and membership_of(found) is Membership.ENDED:
+                    reopened = _enter_again(statements, found, token, by, kept=kept)
+                else:
+                    answer = _send_reopen(statements, task_id, token, by, kept=kept, found=found)
+                    reopened = load(statements.model, answer["Attributes"])
             except Refused:
                 row = _read(statements, task_id, operation)
             else:
                 kept = False
-                return load(statements.model, answer["Attributes"])
+                return reopened
             if row.status == codes.pending:
                 return row
             if row.status not in (codes.failed, codes.ignored):
@@ -84,9 +88,9 @@ def _send_reopen(
     due = parked if ending is None or ending.due is None else ending.due
     values = {"token": token, **statements.moved(codes.pending, task_id, now, due)}
     variant: dict[str, Any] = {"kept": kept, "parked": parked is not None, "ending": ending}
-    if found is not None and ending is not None:
-        values |= {**ending.values, "seen_asked": str(found.asked)}
-        variant["has_asked"] = found.asked is not None
+    if found is not None:
+        values |= {**seen_values(found), "seen_asked": str(found.asked), **(ending.values if ending else {})}
+        variant |= {"has_asked": found.asked is not None, "membership": membership_of(found)}
     if by is not None:
         entry = Failure(codes.step, 0, now, by, "reopened", "")
         try:
@@ -96,6 +100,36 @@ def _send_reopen(
             if not is_invalid(refused):
                 raise
     return statements.send(statements.reopen(recorded=False, **variant), task_id, **values)
+
+
+def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool) -> T:
+    """Let a task whose turn has passed enter its group at the end, and return it; with `by`, as `_send_reopen`."""
+    from pynamodb_tracker.transitions.groups import Groups, ReopenedMember, enter  # noqa: PLC0415 - few are in a group
+
+    codes, now, entry = statements.codes, clock.now(), None
+    if by is not None:
+        entry = for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False)
+    moved = statements.moved(codes.pending, row.task_id, now, _parked_until(row))
+    values = {"token": token, "entry": entry, **moved, **seen_values(row)}
+    recorded = [by is not None]
+
+    def own(number: int, *, has_turn: bool) -> dict[str, Any]:
+        waits = readable_value(row, "waits")
+        write = statements.enter_again(kept=kept, recorded=recorded[0], has_turn=has_turn, waits=waits is not None)
+        entering = {"number": str(number), "starts": clock.stamp(now), "waits": str((waits or 0) + 1)}
+        if not has_turn:
+            entering["due"] = clock.stamp(clock.NEVER)
+        return statements.as_action(write, row.task_id, **{**values, **entering})
+
+    groups, member = Groups(), ReopenedMember(row.task_id, now, own)
+    groups.of(type(row), row.group).entrants.append(member)
+    unapplied = enter(statements.table, member.action, groups)
+    if unapplied and recorded[0] and is_invalid(unapplied.error):
+        recorded[0] = False  # the row has no room for who did it
+        unapplied = enter(statements.table, member.action, groups)
+    if unapplied is None:
+        return _read(statements, row.task_id, f"reopen {codes.step} of")
+    raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
 
 
 def _parked_until(row: TaskRow) -> datetime | None:
@@ -126,13 +160,13 @@ def ignore(
         row, now = _read(statements, task_id, operation), clock.now()
         if row.status == codes.ignored:
             return row
-        write = statements.ignore
+        write = statements.ignore(expires=may_expire(row), membership=membership_of(row))
         if even_running and row.status == codes.in_progress:
-            write = statements.cancel
+            write = statements.cancel(expires=may_expire(row))
         elif row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
             raise refusal(statements, row, operation, "; ignore takes even_running=True to cancel its run")
         entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
-        if ignored := _move(statements, write(expires=may_expire(row)), row, codes.ignored, entry):
+        if ignored := _move(statements, write, row, codes.ignored, entry):
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
 
@@ -234,15 +268,19 @@ def _move(
     }
     try:
         is_ignored = code == statements.codes.ignored
-        moved = _ignored_together(statements, write, row, values, failures) if is_ignored else None
+        moved = None
         try:
+            if is_ignored:
+                moved = _ignored_together(statements, write, row, values, failures)
             moved = moved or load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
-        except PynamoDBConnectionError as refused:
+        except (PynamoDBConnectionError, TransactWriteError) as refused:
             if not is_invalid(refused):
                 raise
             logged = False  # the row has no room for the reason
             values |= {"errors": [], "last_error": entry.type}
-            moved = load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
+            if is_ignored:
+                moved = _ignored_together(statements, write, row, values, [], alone=True)
+            moved = moved or load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
     except Refused:
         return None
     if logged:
@@ -255,10 +293,20 @@ def _move(
 
 
 def _ignored_together(
-    statements: StepStatements[T], write: PreparedWrite, row: T, values: Mapping[str, Any], failures: list[Failure]
+    statements: StepStatements[T],
+    write: PreparedWrite,
+    row: T,
+    values: Mapping[str, Any],
+    failures: list[Failure],
+    *,
+    alone: bool = False,
 ) -> T | None:
-    """Ignore a task together with what it takes with it then; None if that is nothing, or cannot be written."""
-    if statements.when_ignored is None:
+    """Ignore a task together with what it takes with it then; None if that is nothing, or cannot be written.
+
+    If it is to be ignored `alone`, it creates nothing.
+    """
+    when_ignored, company = None if alone else statements.when_ignored, company_of_end(row)
+    if when_ignored is None and not company:
         return None
     stored = {
         "status": {NUMBER: str(statements.codes.ignored)},
@@ -271,7 +319,12 @@ def _ignored_together(
     }
     if "expiry" in values and may_expire(row):
         stored["expire_time"] = {NUMBER: values["expiry"]}
-    ignored = load(statements.model, {**row._row_state.stored, **stored})
+    before = dict(row._row_state.stored)
+    if before.pop("starts", None):
+        others = int(before.pop("waits")[NUMBER]) - 1
+        stored |= {"waits": {NUMBER: str(others)}} if others else {}
+    ignored = load(statements.model, {**before, **stored})
     ignored.attribute_values["errors"] = failures
     own = statements.as_action(write, row.task_id, **values)
-    return ignored if send_with_optional(statements.table, own, statements.when_ignored(ignored)) else None
+    optional = when_ignored(ignored) if when_ignored else None
+    return ignored if send_with_company(statements.table, own, company, optional) else None

@@ -19,7 +19,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, send
 from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.company import OptionalCompanion
@@ -187,6 +187,7 @@ class StepStatements(Generic[T]):
         parked: bool = False,
         ending: Ending | None = None,
         has_asked: bool = False,
+        membership: Membership = Membership.NONE,
     ) -> PreparedWrite:
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
 
@@ -194,22 +195,40 @@ class StepStatements(Generic[T]):
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
         One that repeats has an ending, which says for which turn it is pending.
         """
-        shape = _shape("reopen", {}, ending, kept, recorded, parked, has_asked)
+        shape = _shape("reopen", {}, ending, kept, recorded, parked, has_asked, membership)
         if write := self._shapes.get(shape):
             return write
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
         condition &= when.waits_for_others() if parked else when.waits_for_none()
         condition &= when.has_no_rule() if ending is None else when.asked_as_seen(is_there=has_asked)
+        condition &= when.membership_seen(membership)
+        parts = [action for part in ending.parts for action in PARTS[part]()[1]] if ending else []
+        return self._keep(shape, self._reopen(condition, *parts, kept=kept, recorded=recorded))
+
+    def enter_again(self, *, kept: bool, recorded: bool, has_turn: bool, waits: bool) -> PreparedWrite:
+        """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
+
+        It goes on to wait for other tasks if it `waits`.
+        """
+        shape = ("enter_again", kept, recorded, has_turn, waits)
+        if write := self._shapes.get(shape):
+            return write
+        condition = when.at(self.codes.ignored) & when.later_token()
+        condition &= when.waits_seen(is_there=waits) & when.membership_seen(Membership.ENDED)
+        entering = [fill(TaskRow.group_number, "number")]
+        if not has_turn:
+            entering += [fill(TaskRow.starts, "starts"), fill(TaskRow.waits, "waits")]
+        return self._keep(shape, self._reopen(condition, *entering, kept=kept, recorded=recorded))
+
+    def _reopen(self, condition: Condition, *also: Action, kept: bool, recorded: bool) -> PreparedWrite:
         if not kept:
             condition &= when.has_no_time_to_live()
         condition &= when.known_format()
         actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
         if recorded:
             actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
-        actions += [TaskRow.release_count.remove(), TaskRow.expire_time.remove(), self.payload.remove()]
-        for part in ending.parts if ending else ():
-            actions += PARTS[part]()[1]
-        return self._keep(shape, self._write(condition, *actions))
+        actions += [TaskRow.release_count.remove(), TaskRow.expire_time.remove(), self.payload.remove(), *also]
+        return self._write(condition, *actions)
 
     @cached_property
     def revoke(self) -> PreparedWrite:
@@ -220,13 +239,17 @@ class StepStatements(Generic[T]):
         moves = [*self._moves(self.codes.pending), fill(TaskRow.errors, "errors"), fill(TaskRow.lock, "token")]
         return self._write(when.held_as_seen(self.codes) & when.known_format(), *moves)
 
-    def ignore(self, *, expires: bool = True) -> PreparedWrite:
-        """Ignore a task by command."""
-        shape = ("ignore", expires)
+    def ignore(self, *, expires: bool = True, membership: Membership = Membership.NONE) -> PreparedWrite:
+        """Ignore a task by command; one that waits for its turn in a group waits no longer."""
+        shape = ("ignore", expires, membership)
         if write := self._shapes.get(shape):
             return write
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        return self._keep(shape, self._set_aside(when.seen() & free & when.later_token(), expires=expires))
+        condition, leaving = when.seen() & free & when.later_token() & when.membership_seen(membership), list[Action]()
+        if membership in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
+            waits = TaskRow.waits.remove() if membership is Membership.QUEUE else fill(TaskRow.waits, "others")
+            leaving = [TaskRow.starts.remove(), waits]
+        return self._keep(shape, self._set_aside(condition, *leaving, expires=expires))
 
     def cancel(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a task that another worker holds; its fence stays in `unfinished`."""
@@ -361,10 +384,10 @@ class StepStatements(Generic[T]):
         condition = reduce(and_, also, when.mine(self.codes))
         return PreparedWrite(self.table, condition=condition, actions=[*moves, *actions])
 
-    def _set_aside(self, condition: Condition, *, expires: bool) -> PreparedWrite:
+    def _set_aside(self, condition: Condition, *actions: Action, expires: bool) -> PreparedWrite:
         token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it
         moves = self._moves(self.codes.ignored, expires=expires)
-        return self._write(condition & when.known_format(), *moves, *_ERRORS, token)
+        return self._write(condition & when.known_format(), *moves, *_ERRORS, token, *actions)
 
     def _moves(self, code: int, *, expires: bool = True) -> list[Action]:
         actions: list[Action] = [

@@ -18,7 +18,8 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import slept_before
-from pynamodb_tracker.dynamodb.transact_write import Unapplied, is_invalid_transaction
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import (
@@ -29,7 +30,7 @@ from pynamodb_tracker.model.changes import (
     raise_if_invalid,
     storable_changes,
 )
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions.company import Action, Companion, send_together
 from pynamodb_tracker.transitions.ending import Ending
@@ -69,7 +70,7 @@ def succeed(lock: Lock[T]) -> None:
             pending = lock.pending_success = lock.pending_success or PendingSuccess(of_block=False)
             _succeed_together(lock, pending, (changes, sent), company)
         except PynamoDBException as error:
-            if isinstance(error, TransactWriteError) and is_invalid_transaction(error):
+            if isinstance(error, TransactWriteError) and is_invalid(error):
                 raise _invalid_together(lock, error) from error
             note_unknown_end(lock, lock.statements.codes.succeeded, error)
             raise
@@ -102,12 +103,34 @@ def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Act
 
 
 def company_of_success(lock: Lock[T]) -> list[Companion]:
-    """Return what is written together with the success of this run."""
-    if "parent" not in lock.task._row_state.stored or lock.statements.codes.succeeded != END:
-        return lock.company
-    from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
+    """Return what is written together with the success of this run.
 
-    return [*lock.company, Parent(lock.task, lock)]
+    Raises ValueNotStorableError if the block has changed the data of its group to something that cannot be stored.
+    """
+    stored, company = lock.task._row_state.stored, lock.company
+    if ("group" in stored or company) and (groups := _groups_of_success(lock)) is not None:
+        company = [groups, *company]
+    if "parent" in stored and lock.statements.codes.succeeded == END:
+        from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
+
+        company = [*company, Parent(lock.task, lock)]
+    return company
+
+
+def _groups_of_success(lock: Lock[T]) -> Companion | None:
+    """Return what a success changes in the task's group: its data, and whose turn it is after the last step."""
+    from pynamodb_tracker.transitions.groups import Groups  # noqa: PLC0415 - few tasks are in a group
+
+    task, groups = lock.task, Groups(lambda: lock.expire_time)
+    ends = lock.statements.codes.succeeded == END and membership_of(task) is not Membership.NONE
+    groups.follow_ups = lambda: (entrant for each in lock.company for entrant in each.entrants())
+    data = None if lock.group is None else lock.group.changed()
+    if data is not None:
+        change = groups.of(type(task), task.group)
+        change.data, change.holder = data, task.task_id
+    if ends:
+        groups.leave(task)
+    return groups if ends or data is not None or any(groups.follow_ups()) else None
 
 
 def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | None:

@@ -57,6 +57,36 @@ def set_aside_and_reopen_from_the_terminal(record: Record) -> None:
         assert run("reopen", "post", "o-4", of=LETTERS).code == 0
 
 
+@row("Operator", MOVED)
+def set_aside_and_reopen_in_a_group(record: Record) -> None:
+    for number in range(3):
+        Letter.create(f"g-{number}", group="customer-7")
+    with record:
+        Letter.post.ignore("g-1", reason="cancelled")
+        Letter.post.ignore("g-0", reason="cancelled")
+        Letter.post.reopen("g-1")
+
+
+@row("Operator", "`repair` of a group")
+def repair_a_group(record: Record) -> None:
+    for number in range(4):
+        Letter.create(f"g-{number}", group="customer-7")
+    for task_id in ("g-0", "g-1"):
+        key = {"task_id": {"S": task_id}, "use_case_id": {"S": "letter"}}
+        client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=key)
+    with record:
+        assert Letter.group("customer-7").repair() == "g-2"
+
+
+@row("Operator", DELETED)
+def delete_in_a_group(record: Record) -> None:
+    for number in range(3):
+        Letter.create(f"g-{number}", group="customer-7")
+    with record:
+        Letter.delete_task("g-1")
+        Letter.delete_task("g-0")
+
+
 @row("Operator", DELETED)
 def delete_some(record: Record) -> None:
     Parcel.create("o-5", data=LARGE)

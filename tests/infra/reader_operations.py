@@ -116,6 +116,14 @@ def compare_with_itself(record: Record) -> None:
         assert run("compare", "shop-tasks", "shop-tasks", of=LETTERS).code == 0
 
 
+@row("Reader", "`turn`, `waiting`, `data` of a group")
+def look_at_a_group(record: Record) -> None:
+    Letter.create("r-12", group="customer-7")
+    group = Letter.group("customer-7")
+    with record:
+        assert (group.turn, group.waiting(), group.data) == ("r-12", [], {})
+
+
 @row("Reader", "`pynamodb-tracker doctor`")
 def examine_the_table(record: Record) -> None:
     with record:

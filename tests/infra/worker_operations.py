@@ -211,6 +211,26 @@ def wait_for_another_task(record: Record) -> None:
     assert Parcel.send.run("p-9", pack) is None
 
 
+@row("Worker", RUN)
+def hand_on_the_turn_of_a_group(record: Record) -> None:
+    for number in range(4):
+        Letter.create(f"g-{number}", group="customer-7")
+    with record, Letter.post.start("g-0") as ctx:
+        ctx.group.data["posted"] = ctx.task.task_id
+    lost = {"task_id": {"S": "g-2"}, "use_case_id": {"S": "letter"}}
+    client(ShopTask).delete_item(TableName=ShopTask.Meta.table_name, Key=lost)  # as a person may
+    with record:
+        Letter.post.run("g-1", pack)
+    assert Letter.group("customer-7").turn == "g-3"
+
+
+@row("Worker", "`create`, `create_many`, `ctx.create` in a group")
+def create_in_a_group(record: Record) -> None:
+    with record:
+        for task_id in ("g-4", "g-5"):
+            Letter.create(task_id, group="customer-8")
+
+
 @row("Worker", "`create`, `create_many`")
 def create_what_an_event_names(record: Record) -> None:
     with record:

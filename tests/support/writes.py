@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from pynamodb_tracker import Step, Task, UseCase
-from pynamodb_tracker.transitions import StepStatements, deletion
+from pynamodb_tracker.model.row import Membership
+from pynamodb_tracker.transitions import StepStatements, deletion, groups
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
@@ -81,7 +82,12 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "skip": writes.skip(next_turn, abandoned=False, has_asked=True),
         "skip abandoned": writes.skip(next_turn, abandoned=True, has_asked=True),
         "release by command": writes.revoke,
+        "reopen with turn": writes.reopen(kept=False, recorded=False, membership=Membership.TURN),
+        "enter again": writes.enter_again(kept=False, recorded=False, has_turn=False, waits=False),
+        "enter idle group": writes.enter_again(kept=False, recorded=False, has_turn=True, waits=False),
         "ignore": writes.ignore(),
+        "ignore with turn": writes.ignore(membership=Membership.TURN),
+        "ignore in queue": writes.ignore(membership=Membership.QUEUE),
         "ignore running": writes.cancel(),
         "merge": writes.merge("merged", _SEEN, {}),
         "merge and move": writes.merge("merged", _SEEN, {}, moves_due=True),
@@ -90,6 +96,12 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "begin anew": writes.merge("anew", _SEEN, {}),
         "delete": deletion(Order, held=False),
         "delete abandoned": deletion(Order, held=True),
+        "delete with turn": deletion(Order, held=False, membership=Membership.TURN),
+        "delete in queue": deletion(Order, held=False, membership=Membership.QUEUE),
+        "group begins": groups.written(writes.table, is_new=True, idle=False, data=False),
+        "group changes": groups.written(writes.table, is_new=False, idle=False, data=False),
+        "group stores data": groups.written(writes.table, is_new=False, idle=True, data=True),
+        "wake": groups.woken(Order, others=False),
         "count": counted(writes.table),
         "count last": counted_last(writes.table, parked=True),
     }

@@ -1,0 +1,48 @@
+"""A group of tasks that run one at a time, as a person or a program sees it."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from pynamodb_tracker.model.group_records import data_in
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.groups import read_queue, repair
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class Group(Generic[T]):
+    """A group of a use case; each property is read when it is asked for, strongly consistent, with one request."""
+
+    def __init__(self, model: type[T], name: str) -> None:
+        self._model = model
+        self.name = name
+        """The name that its tasks were created with."""
+
+    @property
+    def turn(self) -> str | None:
+        """The id of the task that has the turn: it is due, runs, or is tried again; None while the group is idle."""
+        row, _ = read_queue(self._model, self.name, places=0)
+        return None if row is None else row.turn
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the tasks of the group share; a run changes it by `ctx.group.data`."""
+        row, _ = read_queue(self._model, self.name, places=0)
+        return {} if row is None else data_in(row.data, self.name)
+
+    def waiting(self) -> list[str]:
+        """Return the ids of the tasks that wait for their turn, in the order in which they get it."""
+        _, places = read_queue(self._model, self.name)
+        return [place.task_id for place in places]
+
+    def repair(self) -> str | None:
+        """Hand on the turn if the task that has it has ended or is gone; return who has it then, None for nobody.
+
+        The library never leaves a group so: it takes another program, or a person in the console, that deletes a task.
+        A group that needs no repair stays as it is.
+        """
+        return repair(self._model, self.name)
+
+    def __repr__(self) -> str:
+        return f"<Group {self.name!r} of {self._model.__name__}>"

@@ -1,0 +1,460 @@
+"""Groups: tasks that run one at a time, in the order in which they were created, across all their steps.
+
+A task enters its group in the transaction that creates it. If the group is idle, it has the turn at once; otherwise it
+is parked, so that no worker looks at it, and a place keeps its number. It has the turn until its end, which hands it on
+to the next one in the same transaction. Claims know nothing of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Protocol
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import NUMBER, STRING
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.update import Action as Change
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import Item, ending_by, get_items, pages
+from pynamodb_tracker.dynamodb.transact_write import REFUSED, Unapplied, transact_write
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.model.group_records import (
+    GroupRow,
+    Place,
+    data_in,
+    data_text,
+    is_waiting_at,
+    last_range_key,
+    parse,
+    place_key,
+    range_key,
+    row_key,
+    stored_place,
+)
+from pynamodb_tracker.model.overflow import GROUP_OF, by_key
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.transitions.company import Action, Companion, Reason, is_busy, send_together
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+
+_MOST_DEAD = 20
+"""How many places are looked at together, once the first one turned out to be that of a task that no longer waits."""
+
+_ENTRIES = 5
+"""How often the tries of a command are repeated for a task that enters a group which is written all the time."""
+
+_REPAIRS = 6
+
+_IDLE = GroupRow(None, 0, "{}", 0)
+
+_turn, _data, _of = (UnicodeAttribute(attr_name=name) for name in ("turn", "data", GROUP_OF))
+_last, _version = (NumberAttribute(attr_name=name) for name in ("last", "version"))
+
+
+class Entrant(Protocol):
+    """A task that enters a group."""
+
+    task_id: str
+    starts: datetime
+    """When it may start once it has its turn."""
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, and the turn at once or not; called for each try."""
+
+
+def read_queue(
+    model: type[TaskRow], name: str, *, places: int | None = None, until: datetime | None = None
+) -> tuple[GroupRow | None, list[Place]]:
+    """Read the row of a group, and its first places in order, or all of them; strongly consistent."""
+    use_case, table = model.tracker.use_case.name, model.tracker.connection()
+    with ending_by(until):
+        found = pages(
+            table,
+            table.query,
+            name,
+            range_key_condition=TaskRow.use_case_id.between(range_key(use_case), last_range_key(use_case)),
+            consistent_read=True,
+            **({} if places is None else {"limit": places + 1}),
+        )
+        items: list[Item] = []
+        for page in found:
+            items += page["Items"]
+            if places is not None and len(items) > places and len(parse(use_case, name, items)[1]) >= places:
+                break
+    row, waiting = parse(use_case, name, items)
+    return row, waiting[:places]
+
+
+class GroupChange:
+    """What one transaction changes in one group: who leaves it, who enters, and its data."""
+
+    def __init__(self, model: type[TaskRow], name: str) -> None:
+        self.model = model
+        self.name = name
+        self.leaving: str | None = None
+        """The task that ends, and hands on its turn if it has it."""
+        self.data: str | None = None
+        """The new data as JSON, which the task that has the turn stores; None to leave it."""
+        self.holder: str | None = None
+        """That task."""
+        self.entrants: list[Entrant] = []
+        self.repairs = False
+        """Whether the turn is handed on although nobody leaves: whoever has it, has ended or is gone."""
+        self.last = 0
+        """The number of the last task that entered, at least."""
+        self.woken: str | None = None
+        """The task that has the turn next, by the last build."""
+        self._is_doubtful = False
+        """Whether the task at the first place does not wait any more."""
+        self._wake_at: int | None = None
+        self._is_out_of_turn = False
+
+    def actions(self, until: datetime | None) -> list[Action]:
+        """Return the writes, built from what is read now."""
+        row, places, waits = self._queue(until)
+        seen, self._wake_at, self.woken = row or _IDLE, None, None
+        turn, number, others = seen.turn, max(seen.last, self.last), list[Action]()
+        self._is_out_of_turn = self.holder is not None and turn != self.holder
+        leaves = self.repairs or (self.leaving is not None and turn == self.leaving)
+        if not (leaves or self.entrants or self.data is not None):
+            return []
+        if leaves:
+            turn = None
+            if places:
+                turn, self._wake_at = places[0].task_id, 1
+                others += [self._wake(places[0], waits), self._delete(places[0])]
+        for entrant in self.entrants:
+            number += 1
+            entrant.place(number, has_turn=turn is None)
+            if turn is None:
+                turn = entrant.task_id
+            else:
+                others.append(self._put(Place(number, entrant.task_id, entrant.starts)))
+        self.woken = turn if leaves else None
+        return [self._update(row, turn, number), *others]
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Look at more places if the first one's task does not wait any more."""
+        if self._wake_at is not None and (reason := reasons[self._wake_at]) is not None and reason.code == REFUSED:
+            self._is_doubtful = True
+        if self._is_out_of_turn:
+            raise ValueNotStorableError(
+                f"the data of group {self.name!r} cannot be stored: {self.holder!r} does not have its turn, because "
+                f"another program has changed the group; {self.model.__name__}.group({self.name!r}).repair() mends it",
+                task_id=self.holder or "",
+                attribute="group.data",
+            )
+
+    def _queue(self, until: datetime | None) -> tuple[GroupRow | None, list[Place], int]:
+        """Return the group's row, the next place if somebody leaves, and what its task waits for, the turn included."""
+        if self.leaving is None and not self.repairs:
+            return *read_queue(self.model, self.name, places=0, until=until), 1
+        if not (self._is_doubtful or self.repairs):
+            return *read_queue(self.model, self.name, places=1, until=until), 1
+        while True:
+            row, places = read_queue(self.model, self.name, places=_MOST_DEAD, until=until)
+            if not places or not (self.repairs or (row is not None and row.turn == self.leaving)):
+                return row, places, 1
+            for at, (place, waits) in enumerate(self._examined(places, until)):
+                if waits:
+                    self._clear(row, places[:at])
+                    return row, [place], waits
+            self._clear(row, places)
+
+    def _examined(self, places: Sequence[Place], until: datetime | None) -> Iterator[tuple[Place, int]]:
+        """Yield each place with what its task waits for, the turn included; 0 if it does not wait at this place."""
+        keys = [self.model.tracker.key(place.task_id) for place in places]
+        with ending_by(until):
+            found = by_key(get_items(self.model.tracker.connection(), keys))
+        use_case = self.model.tracker.use_case.name
+        for place in places:
+            item = found.get((place.task_id, use_case), {})
+            yield place, int(item["waits"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+
+    def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
+        """Delete places whose tasks ended while they waited, or are gone; a number is never used twice."""
+        if not dead:
+            return
+        table = self.model.tracker.connection()
+        check = table.get_operation_kwargs("", "", condition=_as_read(row))
+        unchanged = {"ConditionCheck": {**check, "Key": self._key}}
+        unapplied = transact_write(table, [unchanged, *map(self._delete, dead)])
+        if unapplied and not unapplied.refused:
+            raise unapplied.error
+
+    @property
+    def _key(self) -> Item:
+        return row_key(self.model.tracker.use_case.name, self.name)
+
+    def _update(self, row: GroupRow | None, turn: str | None, last: int) -> Action:
+        write = written(
+            self.model.tracker.connection(), is_new=row is None, idle=turn is None, data=self.data is not None
+        )
+        values = {
+            "seen_version": None if row is None else str(row.version),
+            "version": str((row or _IDLE).version + 1),
+            "last": str(last),
+            "use_case": self.model.tracker.use_case.name,
+            "turn": turn,
+            "data": self.data,
+            "holder": self.holder,
+        }
+        return self._as_action(write, self._key, values)
+
+    def _wake(self, place: Place, waits: int) -> Action:
+        """Make the task at this place due, unless it waits for others, too."""
+        write = woken(self.model, others=waits > 1)
+        values = {
+            "group": self.name,
+            "number": str(place.number),
+            "waits": str(waits),
+            "others": str(waits - 1),
+            "due": clock.stamp(max(clock.now(), place.starts)),
+        }
+        return self._as_action(write, self.model.tracker.key(place.task_id), values)
+
+    def _as_action(self, write: PreparedWrite, key: Item, values: Mapping[str, Any]) -> Action:
+        return {"Update": {"TableName": self.model.tracker.connection().table_name, **write.request(key, values)}}
+
+    def _put(self, place: Place) -> Action:
+        table, item = self.model.tracker.connection(), stored_place(self.model.tracker.use_case.name, self.name, place)
+        request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
+        del request["Key"]
+        return {"Put": {**request, "Item": item}}
+
+    def _delete(self, place: Place) -> Action:
+        return _leave_place(self.model, self.name, place.number)
+
+
+def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> PreparedWrite:
+    """Return the write of a group's row, which nobody has written since it was read.
+
+    The task that has the turn may store `data`.
+    """
+    seen: Condition = _version.does_not_exist() if is_new else _version == slot(_version, "seen_version")
+    changes = [
+        fill(_version, "version"),
+        fill(_last, "last"),
+        fill(_of, "use_case"),
+        _turn.remove() if idle else fill(_turn, "turn"),
+    ]
+    if data:
+        seen &= _turn == slot(_turn, "holder")
+        changes.append(fill(_data, "data"))
+    return PreparedWrite(table, condition=seen, actions=changes)
+
+
+def woken(model: type[TaskRow], *, others: bool) -> PreparedWrite:
+    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, too."""
+    condition = (
+        TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
+        & (TaskRow.group == slot(TaskRow.group, "group"))
+        & (TaskRow.group_number == slot(TaskRow.group_number, "number"))
+        & TaskRow.starts.exists()
+        & (TaskRow.waits == slot(TaskRow.waits, "waits"))
+    )
+    changes: list[Change] = [fill(TaskRow.waits, "others")]
+    if not others:
+        changes = [fill(TaskRow.due_time, "due"), TaskRow.waits.remove(), TaskRow.wait_until.remove()]
+    return PreparedWrite(model.tracker.connection(), condition=condition, actions=[*changes, TaskRow.starts.remove()])
+
+
+def _as_read(row: GroupRow | None) -> Condition:
+    """Require that nobody has written the group's row since it was read."""
+    return _version.does_not_exist() if row is None else _version == row.version
+
+
+def _leave_place(model: type[TaskRow], name: str, number: int) -> Action:
+    table, key = model.tracker.connection(), place_key(model.tracker.use_case.name, name, number)
+    return {"Delete": {"TableName": table.table_name, "Key": key}}
+
+
+class Groups(Companion):
+    """The companion of an end, or of a creation: what it changes in groups."""
+
+    def __init__(self, until: Callable[[], datetime] | None = None) -> None:
+        """`until` tells when the lock of a run expires, which may be extended."""
+        self._until = until
+        self.follow_ups: Callable[[], Iterable[tuple[type[TaskRow], str, Entrant]]] = tuple
+        """Returns the tasks that are created with the end of this one, each with its use case and its group."""
+        self._changes: dict[tuple[str, str], GroupChange] = {}
+        self._places: list[Action] = []
+        self._built: list[tuple[GroupChange, int]] = []
+
+    def of(self, model: type[TaskRow], name: str) -> GroupChange:
+        """Return what is changed in this group; its row can be written once in a transaction."""
+        key = model.tracker.use_case.name, name
+        return self._changes.setdefault(key, GroupChange(model, name))
+
+    def leave(self, row: TaskRow) -> None:
+        """Let a task end: it hands on its turn, or leaves its place if it still waits.
+
+        The own write has to require that the task did not get its turn since it was read.
+        """
+        if readable_value(row, "starts") is not None:
+            self._places.append(_leave_place(type(row), row.group, row.group_number))
+        else:
+            self.of(type(row), row.group).leaving = row.task_id
+
+    def actions(self) -> list[Action]:
+        """Return the writes on all groups, built from what is read now."""
+        self._built, actions = [], [*self._places]
+        until = self._until() if self._until else None
+        self._place_follow_ups()
+        for change in self._changes.values():
+            of_group = change.actions(until)
+            self._built.append((change, len(of_group)))
+            actions += of_group
+        return actions
+
+    def _place_follow_ups(self) -> None:
+        """Let those enter that are not known to exist by now."""
+        entering = list(self.follow_ups())
+        for model, name, _ in entering:
+            self.of(model, name).entrants = []
+        for model, name, entrant in entering:
+            self.of(model, name).entrants.append(entrant)
+
+    def refused(self, reasons: Sequence[Reason]) -> None:
+        """Tell each group the reasons of its own writes."""
+        left = iter(reasons[len(self._places) :])
+        for change, count in self._built:
+            own = list(islice(left, count))
+            if any(reason is not None and reason.code == REFUSED for reason in own):
+                change.refused(own)
+
+
+def enter(
+    table: TableConnection, own: Callable[[], Action], groups: Groups, more: Sequence[Action] = ()
+) -> Unapplied | None:
+    """Send the write that creates or reopens a task, with its entry into a group; None once it is applied.
+
+    Others may enter or end in the group at the same time: it is tried often.
+    """
+    for _ in range(_ENTRIES - 1):
+        unapplied = send_together(table, own, [groups], more=more)
+        if unapplied is None or unapplied.refused or not is_busy(unapplied):
+            return unapplied
+    return send_together(table, own, [groups], more=more)
+
+
+class NewMember:
+    """A new task, as it enters its group: the item that creates it."""
+
+    def __init__(self, row: TaskRow, item: Item) -> None:
+        self._row = row
+        self._item = item
+        self.task_id: str = row.task_id
+        self.starts: datetime = row.due_time
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, and the turn at once or not."""
+        item, values = self._item, self._row.attribute_values
+        item["group_number"] = {NUMBER: str(number)}
+        due, waits, starts = (self.starts, None, None) if has_turn else (clock.NEVER, 1, self.starts)
+        item["due_time"] = {STRING: clock.stamp(due)}
+        for name in ("waits", "starts"):
+            item.pop(name, None)
+        if starts is not None:
+            item |= {"waits": {NUMBER: "1"}, "starts": {STRING: clock.stamp(starts)}}
+        values.update(group_number=number, due_time=due, waits=waits, starts=starts)
+
+
+class ReopenedMember:
+    """A task whose turn has passed, as it enters its group once more."""
+
+    def __init__(self, task_id: str, starts: datetime, own: Callable[..., Action]) -> None:
+        """`own` returns the update that reopens it, for its number, and for whether it has the turn."""
+        self.task_id = task_id
+        self.starts = starts
+        self._own = own
+        self._number, self._has_turn = 0, False
+
+    def place(self, number: int, *, has_turn: bool) -> None:
+        """Take this number, and the turn at once or not."""
+        self._number, self._has_turn = number, has_turn
+
+    def action(self) -> Action:
+        """Return the update as it was placed last."""
+        return self._own(self._number, has_turn=self._has_turn)
+
+
+class GroupOfRun:
+    """The group of a task that runs: what its tasks share."""
+
+    def __init__(self, row: TaskRow, until: Callable[[], datetime]) -> None:
+        self.name: str = row.group
+        """The name of the group."""
+        self._row = row
+        self._until = until
+        self._text = ""
+        """The data as it was read, as JSON; empty until it is touched."""
+        self._data: dict[str, Any] = {}
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """A dictionary that the group's tasks share; what the block changes in it is saved with the success.
+
+        It is read when it is first touched, with one request.
+        """
+        if not self._text:
+            row, _ = read_queue(type(self._row), self.name, places=0, until=self._until())
+            text = (row or _IDLE).data
+            self._data, self._text = data_in(text, self.name), text
+        return self._data
+
+    @data.setter
+    def data(self, data: dict[str, Any]) -> None:
+        self._text, self._data = self._text or "?", data
+
+    def changed(self) -> str | None:
+        """Return the data as JSON if the block has changed it."""
+        if not self._text:
+            return None
+        text = data_text(self._data, self.name, self._row.task_id)
+        return None if text == self._text else text
+
+
+def repair(model: type[TaskRow], name: str) -> str | None:
+    """Hand on the turn if the task that has it has ended, or is gone; return who has it then, None for nobody.
+
+    The library never leaves a group so; another program, or a person in the console, may delete a task that has the
+    turn, or the group's row.
+    """
+    table = model.tracker.connection()
+    retry = 0
+    while True:
+        row, places = read_queue(model, name)
+        turn = None if row is None else row.turn
+        check = None if turn is None else _if_ended(model, name, turn)
+        if (turn is None and not places) or (turn is not None and check is None):
+            return turn
+        change = GroupChange(model, name)
+        change.repairs = True
+        change.last = max((place.number for place in places), default=0)
+        writes = change.actions(None)
+        unapplied = transact_write(table, writes if check is None else [check, *writes])
+        if unapplied is None:
+            return change.woken
+        if retry == _REPAIRS - 1 or not is_busy(unapplied):
+            raise unapplied.error
+        clock.sleep(jittered_pause(retry))
+        retry += 1
+
+
+def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
+    """Return the check that a task has ended or is gone; None if it has not: then it has the turn."""
+    key = model.tracker.key(task_id)
+    condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
+    if item is not None:
+        status = int(item["status"][NUMBER])
+        if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(status):
+            return None
+        condition = (TaskRow.status == status) & (TaskRow.creation == item["creation"][STRING])
+    check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)
+    return {"ConditionCheck": {**check, "Key": key}}

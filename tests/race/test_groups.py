@@ -1,0 +1,112 @@
+"""Real processes create, run, fail, die, ignore and reopen in groups, over a network that loses, repeats and delays."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from pynamodb_tracker.status import END, Status
+from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold, pass_everything
+from tests.engine.dynamodb_local import Engine
+from tests.engine.proxy import Proxy
+from tests.support.group_process import STOP, STOP_STEERING, GroupWorker, orders
+from tests.support.orders import close
+from tests.support.processes import until
+from tests.support.rows import keys
+
+pytestmark = pytest.mark.race
+
+GROUPS = ("a", "b")
+CREATORS, TASKS = 3, 12
+LOCK, MARGIN = 1.0, 0.1
+LATE = 0.5
+"""Seconds, at most, until a request arrives whose client has given up."""
+
+
+class BadNetwork:
+    """Of a hundred writes, loses three, answers four with nothing, sends three twice, and delivers three late."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(12)
+        self.late: list[threading.Timer] = []
+
+    def __call__(self, target: str, _body: object, _ordinal: int) -> Action:
+        """Say what happens to a request."""
+        if target not in {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}:
+            return PASS
+        lot = self._random.random()
+        if lot < 0.03:
+            held = Hold()
+            self.late.append(threading.Timer(self._random.uniform(0, LATE), held.event.set))
+            self.late[-1].start()
+            return held
+        if lot < 0.06:
+            return DropRequest()
+        if lot < 0.1:
+            return DropAnswer()
+        return Duplicate("first" if lot < 0.115 else "second") if lot < 0.13 else PASS
+
+    def arrive(self) -> None:
+        """Wait until nothing is on its way any more."""
+        for timer in self.late:
+            timer.join()
+
+
+@contextmanager
+def processes(proxy: Proxy, table: str, name: str, *commands: list[str]) -> Iterator[list[GroupWorker]]:
+    """Start a process for each command, let all begin at once, and end them with the test."""
+    settings = {"endpoint": proxy.endpoint, "table": table, "name": name, "lock_for": LOCK, "margin": MARGIN}
+    with ExitStack() as stack:
+        started = [GroupWorker(settings, *command) for command in commands]
+        for each in started:
+            stack.callback(each.end)
+        for each in started:
+            assert each.hear() == "ready"
+        for each in started:
+            each.go()
+        yield started
+
+
+def test_the_order_of_a_group_is_kept_never_two_run_and_nothing_is_stranded(
+    dynamodb_local: Engine, proxy: Proxy, table: str, name: str
+) -> None:
+    order = orders(dynamodb_local.endpoint, table, name, LOCK, MARGIN)
+    network = BadNetwork()
+    proxy.rule = network
+    creators = [["create", f"{number}", f"{TASKS}", *GROUPS] for number in range(CREATORS)]
+    person = ["steer", f"{CREATORS}", f"{TASKS}"]
+    mortals, others = [["work", "3"], ["work", "6"]], [["work", "0"], ["work", "0"]]
+    with processes(proxy, table, name, *creators, *mortals, *others, person) as started:
+        created = {task_id for creator in started[:CREATORS] for task_id in creator.report()["created"]}
+        groups = [order.group(group) for group in GROUPS]
+        until(lambda: not any(group.waiting() for group in groups))
+        order.create(STOP_STEERING, state=order.ship.succeeded)
+        steered = started[-1].report()
+        until(lambda: not any(group.turn for group in groups))
+        proxy.rule = pass_everything
+        network.arrive()
+        order.create(STOP, state=order.ship.succeeded)
+        assert [worker.report() for worker in started[-len(others) - 1 : -1]] == ["ended"] * len(others)
+
+    assert [(group.turn, group.waiting()) for group in groups] == [(None, [])] * len(GROUPS)
+    stored = list(keys(order))
+    assert not [key for key in stored if "##" in key["use_case_id"]["S"]]
+    found = order.get_many([key["task_id"]["S"] for key in stored if key["use_case_id"]["S"] == name])
+    tasks = {task.task_id: task for task in found if task.group is not None}
+    assert len(created - tasks.keys()) <= steered["deleted"]
+    assert {task.state.status for task in tasks.values()} <= {Status.SUCCEEDED, Status.IGNORED}
+    done = [(group.name, *entry) for group in groups for entry in group.data["done"]]
+    succeeded = {(task.group, task.task_id, task.group_number, 2) for task in tasks.values() if task.status == END}
+    assert len(set(done)) == len(done)
+    assert succeeded <= set(done)
+    assert {task_id for _, task_id, _, step in done if step == 2} - {
+        each[1] for each in succeeded
+    } <= created - tasks.keys()
+    for name_of_group in GROUPS:
+        in_order = [(number, step) for group, _, number, step in done if group == name_of_group]
+        assert in_order == sorted(in_order)
+    close(order)
