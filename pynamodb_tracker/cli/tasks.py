@@ -99,6 +99,8 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     names = ("waits", "waits_for", "wait_until", "occurrence", "occurrence_count", "extra_time", "asked", "trace")
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task)}
+    if (occurrence := found["occurrence"]) is not None:
+        found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
         if (other := _referred(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
@@ -110,6 +112,8 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (repeat := readable_value(task, "repeat")) is not None:
         yield "repeats", str(repeat)
         yield "occurrence", str(readable_value(task, "occurrence"))
+    if (extra := readable_value(task, "extra_time")) is not None:
+        yield "extra run", f"due {extra}, before its next occurrence"
     if (again := asked_again(task)) is not None:
         with_what = ", with " + ", ".join(again["attributes"]) if again["attributes"] else ""
         yield "asked again", f"due {again['due_time']}, after this run{with_what}"

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 import typer
 
-from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker import Repeat, TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
-from tests.cli.command import run
+from tests.cli.command import read, run
 from tests.cli.shop import Order
 from tests.support.rows import park
 
@@ -57,6 +57,18 @@ def test_a_task_is_created_for_later(store: StoppedClock) -> None:
     assert run("create", "o-1", "--due", "30m").code == 0
     assert Order.get_task("o-1").due_time == store.now() + timedelta(minutes=30)
     assert run("create", "o-2", "--due", "30m", "due_time=2026-01-31").err.startswith("due_time is given twice")
+
+
+def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
+    assert run("create", "o-1", "--repeat", "cron 0 2 * * * in Europe/Berlin").code == 0
+    occurrence = Order.get_task("o-1").occurrence
+    assert occurrence is not None
+    text = " ".join(run("show", "o-1").out.split())
+    assert f"repeats 0 2 * * * in Europe/Berlin occurrence {occurrence}" in text
+    assert read("show", "o-1")["repeat"]["cron"] == "0 2 * * *"
+    assert read("show", "o-1")["occurrence"] == occurrence.isoformat()
+    assert run("create", "o-1", "--merge", "--repeat", "every 1h").code == 0
+    assert Order.get_task("o-1").repeat == Repeat.every(timedelta(hours=1))
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
 @pytest.mark.usefixtures("store")
 def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_another_worker_has() -> None:
     Order.create("o-1")
-    change(Order, "o-1", v={"N": "2"})
+    change(Order, "o-1", v={"N": "3"})
     ended = run("run", "pay", CHARGE)
     assert ended.code == 1
     assert "a later version of pynamodb_tracker wrote it" in ended.out + ended.err

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pynamodb_tracker import Repeat
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Ended, run
@@ -267,6 +268,20 @@ def test_export_has_state_and_due_time_and_what_load_makes_of_them(store: Stoppe
         {"task_id": "held", "state": "pay.in_progress"},
         {"task_id": "ready", "state": "pay.pending", "amount": 5},
     ]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_task_that_repeats_is_loaded_with_its_next_occurrence() -> None:
+    rule = Repeat.cron("0 2 * * *", tz="Europe/Berlin")
+    Order.create("o-1", repeat=rule)
+    text = run("export").out
+    due_time = Order.get_task("o-1").due_time
+    Order.delete_task("o-1")
+    assert load(text).code == 0
+    assert (Order.get_task("o-1").repeat, Order.get_task("o-1").due_time) == (rule, due_time)
+    assert load("task_id,repeat\no-2,cron 0 2 * * * in Europe/Berlin\no-3,every 1h30m\n").code == 0
+    assert Order.get_task("o-2").repeat == rule
+    assert Order.get_task("o-3").repeat == Repeat.every(timedelta(minutes=90))
 
 
 def test_export_has_what_a_loaded_task_has_and_what_it_cannot_have(store: StoppedClock) -> None:
