@@ -420,13 +420,19 @@ class GroupOfRun:
         return None if text == self._text else text
 
 
+def needs_repair(model: type[TaskRow], name: str) -> bool:
+    """Return whether nobody will hand on the turn: whoever has it, has ended or is gone, or nobody has it."""
+    row, places = read_queue(model, name)
+    turn = None if row is None else row.turn
+    return bool(places) if turn is None else _if_ended(model, name, turn) is not None
+
+
 def repair(model: type[TaskRow], name: str) -> str | None:
     """Hand on the turn if the task that has it has ended, or is gone; return who has it then, None for nobody.
 
     The library never leaves a group so; another program, or a person in the console, may delete a task that has the
     turn, or the group's row.
     """
-    table = model.tracker.connection()
     retry = 0
     while True:
         row, places = read_queue(model, name)
@@ -438,7 +444,7 @@ def repair(model: type[TaskRow], name: str) -> str | None:
         change.repairs = True
         change.last = max((place.number for place in places), default=0)
         writes = change.actions(None)
-        unapplied = transact_write(table, writes if check is None else [check, *writes])
+        unapplied = transact_write(model.tracker.connection(), writes if check is None else [check, *writes])
         if unapplied is None:
             return change.woken
         if retry == _REPAIRS - 1 or not is_busy(unapplied):

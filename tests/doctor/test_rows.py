@@ -87,6 +87,18 @@ def test_a_task_whose_children_end_during_the_scan_is_not_reported(
     assert examine_rows(DeskTask) == []
 
 
+def test_a_group_that_stands_still_is_found_and_the_advice_mends_it(clock: StoppedClock) -> None:
+    for number in range(3):
+        Page.create(f"p-{number}", group="customer-7")
+    clock.advance(timedelta(minutes=1))
+    assert list(examine_rows(Page)) == []
+    DeskTask._get_connection().delete_item("p-0", "page")
+    (finding,) = examine_rows(Page)
+    assert "Page.group('customer-7')" in finding.found
+    Page.group("customer-7").repair()
+    assert list(examine_rows(Page)) == []
+
+
 def test_a_task_that_ended_with_what_was_asked_for_is_found_and_asking_once_more_mends_it() -> None:
     Page.create("p-1", state=Page.write.pending)
     with Page.write.start("p-1"):

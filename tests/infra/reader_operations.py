@@ -134,5 +134,7 @@ def examine_the_table(record: Record) -> None:
 def examine_the_rows(record: Record) -> None:
     Letter.create("r-12")
     park(Letter, "r-12", 3)
+    for task_id in ("r-13", "r-14"):
+        Letter.create(task_id, group="customer-7")
     with record:
         assert "r-12" in run("doctor", "--rows", of=LETTERS).out

@@ -54,7 +54,8 @@ def doctor(
     that your program would use.
 
     With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds tasks that wait
-    for others that are gone, and tasks that have ended without what was asked for while they ran.
+    for others that are gone, tasks that have ended without what was asked for while they ran, and groups that stand
+    still.
 
     Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
     cannot read the settings.
