@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pynamodb_tracker.cli.commands import compare, inspect, manage, run, set_up, status, transfer, worker
+from pynamodb_tracker.cli.commands import compare, groups, inspect, manage, run, set_up, status, transfer, worker
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 
@@ -23,6 +23,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "show": inspect.show,
         "errors": inspect.errors,
         "stuck": inspect.stuck,
+        "group": groups.group,
     },
     "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
     "Manage": {

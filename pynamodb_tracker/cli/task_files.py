@@ -202,7 +202,7 @@ class LineReader:
         return found
 
     def _read(self, key: str, value: Any) -> Any:
-        if key == "task_id":
+        if key in ("task_id", "group"):
             return value
         if key == "state":
             return state_to_load(self.model, str(value))
@@ -220,7 +220,7 @@ class LineReader:
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        return ["task_id", "state", "due_time", "repeat", "trace", *self.model.tracker.own_attributes]
+        return ["task_id", "state", "due_time", "group", "repeat", "trace", *self.model.tracker.own_attributes]
 
     def _unknown(self, key: str) -> str:
         hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"

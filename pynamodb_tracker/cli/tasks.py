@@ -19,6 +19,7 @@ from pynamodb_tracker.cli.terminal import Cell, age, between, styled, warn
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.references import Reference, parse
+from pynamodb_tracker.model.row import Membership, membership_of
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
@@ -96,7 +97,19 @@ def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
 
 def relations_as_json(task: Task) -> dict[str, Any]:
     """Return what a task has to do with other tasks and with its rule, as far as it has any of that."""
-    names = ("waits", "waits_for", "wait_until", "occurrence", "occurrence_count", "extra_time", "asked", "trace")
+    names = (
+        "group",
+        "group_number",
+        "starts",
+        "waits",
+        "waits_for",
+        "wait_until",
+        "occurrence",
+        "occurrence_count",
+        "extra_time",
+        "asked",
+        "trace",
+    )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task)}
     if (occurrence := found["occurrence"]) is not None:
@@ -109,6 +122,8 @@ def relations_as_json(task: Task) -> dict[str, Any]:
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the same for people, with a label for each."""
+    if (group := readable_value(task, "group")) is not None:
+        yield "group", f"{group}, {_MEMBERS[membership_of(task)]}"
     if (repeat := readable_value(task, "repeat")) is not None:
         yield "repeats", str(repeat)
         yield "occurrence", str(readable_value(task, "occurrence"))
@@ -122,6 +137,16 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
             yield label, f"{other.use_case} {other.task_id}"
     for name, text in (readable_value(task, "trace") or {}).items():
         yield "trace", f"{name}: {text}"
+
+
+_MEMBERS = {
+    Membership.NONE: "",
+    Membership.TURN: "has the turn",
+    Membership.QUEUE: "waits for its turn",
+    Membership.QUEUE_AND_OTHERS: "waits for its turn, and for other tasks",
+    Membership.ENDED: "its turn has passed",
+}
+"""Where a task is in its group, in words."""
 
 
 def rule_of(task: Task) -> Any:
@@ -214,7 +239,7 @@ def _from_stored(stored: dict[str, Any]) -> Any:
 _NOT_IN_TABLES = frozenset(
     {
         *("errors", "creation", "unfinished", "saves", "round", "again", "asked", "asked_by", "creator", "parent"),
-        *("repeat", "occurrence", "occurrence_count", "extra_time", "trace"),
+        *("repeat", "occurrence", "occurrence_count", "extra_time", "trace", "group", "group_number", "starts"),
     }
 )
 """Attributes of the tracker's own that no table shows."""

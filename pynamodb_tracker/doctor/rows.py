@@ -74,7 +74,7 @@ def _standing_still(groups: Sequence[str]) -> Iterator[Finding]:
             f"standing still, because the task that has the turn has ended or is gone: {_listed(groups)}",
             "the end of each task hands on its turn",
             "The tasks that wait in them never become due: a row was deleted by other means than delete_task.",
-            "Hand on the turn, as in Order.group(name).repair().",
+            "Hand on the turn: call Order.group(name).repair(), or pynamodb-tracker group NAME --repair.",
         )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import pages
+from pynamodb_tracker.model.group_records import range_key
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, load
 from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
@@ -42,21 +43,28 @@ def counts(model: type[TaskRow]) -> dict[int, Count]:
     return {code: Count(number, waiting[code]) for code, number in found.items()}
 
 
-def task_ids(model: type[TaskRow]) -> Iterator[str]:
+def task_ids(model: type[TaskRow], groups: list[str]) -> Iterator[str]:
     """Yield the id of every task of the use case once, strongly consistent; reads the whole table.
 
-    Includes tasks whose delete was interrupted, so that only their overflow chunks are left.
+    Includes tasks whose delete was interrupted, so that only their overflow chunks are left. The names of the use
+    case's groups are added to `groups`.
     """
     use_case, table = model.tracker.use_case, model.tracker.connection()
+    own, of_group = TaskRow.use_case_id, range_key(use_case.name)
     found = pages(
         table,
         table.scan,
-        filter_condition=(TaskRow.use_case_id == use_case.name) | TaskRow.use_case_id.startswith(use_case.prefix),
-        attributes_to_get=["task_id"],
+        filter_condition=(own == use_case.name) | own.startswith(use_case.prefix) | (own == of_group),
+        attributes_to_get=["task_id", "use_case_id"],
         consistent_read=True,
     )
-    ids = (item["task_id"]["S"] for page in found for item in page["Items"])
-    return (task_id for task_id, _ in groupby(ids))  # a scan reads the items of one hash key one after the other
+    items = (item for page in found for item in page["Items"])
+    for task_id, of_key in groupby(items, key=lambda item: item["task_id"]["S"]):  # a scan reads these in a row
+        keys = [item["use_case_id"]["S"] for item in of_key]
+        if of_group in keys:
+            groups.append(task_id)
+        if keys != [of_group]:
+            yield task_id
 
 
 def tasks(model: type[T]) -> Iterator[T]:

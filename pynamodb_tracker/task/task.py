@@ -278,9 +278,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def delete_use_case(cls, *, threads: int = 1) -> Report:
-        """Delete every task of this use case that is not in progress; other use cases are not touched.
+        """Delete every task of this use case that is not in progress, and its groups that are idle then.
 
-        The report lists deleted tasks as succeeded and those in progress as refused. Reads the whole table.
+        Other use cases are not touched. The report lists deleted tasks as succeeded and those in progress as refused.
+        Reads the whole table.
         """
         check_threads(threads)
 
@@ -294,7 +295,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
             else:
                 report.succeeded.append(task_id)
 
-        return _report_of_each(delete, query.task_ids(cls), threads)
+        groups: list[str] = []
+        report = _report_of_each(delete, query.task_ids(cls, groups), threads)
+        if groups:
+            from pynamodb_tracker.transitions.groups import forget  # noqa: PLC0415 - few cold starts need it
+
+            for name in groups:
+                forget(cls, name)
+        return report
 
 
 def _report_of_each(function: Callable[[Report, Any], None], items: Iterable[Any], threads: int) -> Report:

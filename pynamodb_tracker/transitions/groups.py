@@ -8,6 +8,7 @@ to the next one in the same transaction. Claims know nothing of groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ from pynamodb.expressions.update import Action as Change
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import Item, ending_by, get_items, pages
+from pynamodb_tracker.dynamodb.connection import Item, Refused, ending_by, get_items, pages, send
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, Unapplied, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.group_records import (
@@ -451,6 +452,16 @@ def repair(model: type[TaskRow], name: str) -> str | None:
             raise unapplied.error
         clock.sleep(jittered_pause(retry))
         retry += 1
+
+
+def forget(model: type[TaskRow], name: str) -> None:
+    """Delete the row of a group, with its data, unless a task has the turn."""
+    if repair(model, name) is None:
+        table = model.tracker.connection()
+        request = table.get_operation_kwargs("", "", condition=_turn.does_not_exist())
+        del request["TableName"]
+        with suppress(Refused):  # a task has entered meanwhile
+            send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
 
 
 def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:

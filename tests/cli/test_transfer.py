@@ -170,13 +170,13 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
     [
         (
             "id,amount",
-            "Order has no attribute 'id'; it has task_id, state, due_time, repeat, trace, amount, data, note",
+            "Order has no attribute 'id'; it has task_id, state, due_time, group, repeat, trace, amount, data, note",
         ),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
         ("amount", "there is no column 'task_id'"),
         ("task_id,note,note", "the column 'note' is there twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        (",", "Order has no attribute ''; it has task_id, state, due_time, repeat, trace, amount, data, note"),
+        (",", "Order has no attribute ''; it has task_id, state, due_time, group, repeat, trace, amount, data, note"),
     ],
 )
 def test_a_wrong_header_is_reported_before_anything_is_created(header: str, words: str) -> None:

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.usefixtures("table", "clock")
 
 BESIDE = [
     ("o-1", "order#history#0000000001#10"),
-    ("o-1", "#group#order"),  # a group may have the name of a task
-    ("customer-7", "#group#order"),
-    ("customer-7", "#group#order##0000000042"),
+    ("o-1", "#group#parcel"),  # a group may have the name of a task
+    ("customer-7", "#group#parcel"),
+    ("customer-7", "#group#parcel##0000000042"),
 ]
 
 

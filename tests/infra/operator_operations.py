@@ -67,7 +67,7 @@ def set_aside_and_reopen_in_a_group(record: Record) -> None:
         Letter.post.reopen("g-1")
 
 
-@row("Operator", "`repair` of a group")
+@row("Operator", "`repair` of a group; `pynamodb-tracker group --repair`")
 def repair_a_group(record: Record) -> None:
     for number in range(4):
         Letter.create(f"g-{number}", group="customer-7")

@@ -124,6 +124,13 @@ def look_at_a_group(record: Record) -> None:
         assert (group.turn, group.waiting(), group.data) == ("r-12", [], {})
 
 
+@row("Reader", "`pynamodb-tracker group`")
+def show_a_group(record: Record) -> None:
+    Letter.create("r-15", group="customer-7")
+    with record:
+        assert "r-15 has the turn" in run("group", "customer-7", of=LETTERS).out
+
+
 @row("Reader", "`pynamodb-tracker doctor`")
 def examine_the_table(record: Record) -> None:
     with record:

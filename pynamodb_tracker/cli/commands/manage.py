@@ -69,6 +69,10 @@ def create(
             metavar="RULE", help="Repeat it: 'cron 0 2 * * *', 'cron 0 2 * * * in Europe/Berlin', 'every 1h'."
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Its group, whose tasks run one at a time, in order."),
+    ] = None,
     merge: Annotated[bool, opt.flag("--merge", "If the task exists, have it run with that, or once more.")] = False,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -85,6 +89,7 @@ def create(
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
         given |= {} if repeat is None else {"repeat": repeat}
+        given |= {} if group is None else {"group": group}
         for pair in values or ():
             key, equals, text = pair.partition("=")
             if not equals or key in given:

@@ -55,8 +55,9 @@ def load(
     """Create a task for each line of a file.
 
     A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class;
-    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; and trace. Empty CSV fields are no value. A
-    task that was exported in progress is created as pending.
+    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
+    value. A task that was exported in progress is created as pending. Tasks of one group are created in the order of
+    the lines only with --threads 1.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -187,9 +188,9 @@ def export(
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
     Attempts, errors and times are not exported: a task that is loaded starts afresh in its state; one that repeats is
-    due at the next occurrence of its rule. What a task waits for (waits), and what was asked for while it ran (again),
-    is exported for other programs, and load refuses such lines. Without a state, it reads the whole table, each task
-    once.
+    due at the next occurrence of its rule. The order of the tasks of a group is not exported. What a task waits for
+    (waits), and what was asked for while it ran (again), is exported for other programs, and load refuses such lines.
+    Without a state, it reads the whole table, each task once.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
@@ -257,6 +258,15 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
     waits = not task.tracker.ends_at(task.state.code) and task.due_time > max(clock.now(), task.update_time)
     is_dated = waits and task.due_time not in (task.lock_expire_time, clock.NEVER)
     due = {"due_time": stamp(task.due_time)} if is_dated else {}
-    further = {"repeat": rule_of(task), "trace": task.trace, "waits": task.waits, "again": asked_again(task)}
+    starts: datetime | None = task.starts
+    if starts is not None and starts > clock.now():
+        due = {"due_time": stamp(starts)}
+    further = {
+        "group": task.group,
+        "repeat": rule_of(task),
+        "trace": task.trace,
+        "waits": (task.waits or 0) - (starts is not None) or None,
+        "again": asked_again(task),
+    }
     given = {name: value for name, value in further.items() if value is not None}
     return {"task_id": task.task_id, "state": command.name_of(task.state), **due, **given, **attributes}
