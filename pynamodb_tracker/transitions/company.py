@@ -67,6 +67,8 @@ class OptionalCompanion(Companion, Protocol):
 
     problems: list[str]
     """What kept them from being made."""
+    interrupt: BaseException | None
+    """An exception from elsewhere that was raised while they were built; raised once the end is recorded."""
 
     def note(self, problem: str) -> None:
         """Log a problem, and keep it."""

@@ -93,6 +93,8 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:
         expire(statements, task)
+    if optional is not None and optional.interrupt is not None:
+        raise optional.interrupt
 
 
 def company_of_end(row: TaskRow, until: Callable[[], datetime] | None = None) -> list[Companion]:

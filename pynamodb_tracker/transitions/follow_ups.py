@@ -277,15 +277,27 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
         super().__init__(task, step)
         self.problems: list[str] = []
         """Why some or all of it is not created."""
+        self.interrupt: BaseException | None = None
+        # An exception that a signal handler raises meanwhile looks like one of the function, but only the first time.
+        raised = self._collect(when_ignored)
+        if raised is not None and (again := self._collect(when_ignored)) is not None:
+            self.problems.append(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing")
+            log.error("%s", self.problems[-1], exc_info=again)
+        elif raised is not None and not isinstance(raised, Exception):
+            self.interrupt = raised
+        self._closed = True
+
+    def _collect(self, when_ignored: WhenIgnored) -> BaseException | None:
+        """Call the user's function, and return what it raises; what it has added is then taken back."""
         try:
-            when_ignored(task, self.create)
+            when_ignored(self._task, self.create)
         except KeyboardInterrupt:
             raise
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the task is recorded as ignored
             self._left.clear()
-            self.problems.append(f"when_ignored of {self._named} raised {type_of(raised)}, so it creates nothing")
-            log.exception("%s", self.problems[-1])
-        self._closed = True
+            self._ids.clear()
+            return raised
+        return None
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
         raise ValueError(f"{self._named} is ignored, so no step can wait for {follow_up}")

@@ -327,4 +327,7 @@ def _ignored_together(
     ignored.attribute_values["errors"] = failures
     own = statements.as_action(write, row.task_id, **values)
     optional = when_ignored(ignored) if when_ignored else None
-    return ignored if send_with_company(statements.table, own, company, optional) else None
+    is_applied = send_with_company(statements.table, own, company, optional)
+    if is_applied and optional is not None and optional.interrupt is not None:
+        raise optional.interrupt
+    return ignored if is_applied else None

@@ -37,6 +37,8 @@ class Alert(AppTask):
 
 
 def alert(task: Any, create: Callable[..., None]) -> None:
+    if INTERRUPTS:
+        raise INTERRUPTS.pop()
     create(
         Alert,
         f"{task.task_id}/alert",
@@ -49,6 +51,10 @@ def alert(task: Any, create: Callable[..., None]) -> None:
 
 def kinds(task: Flight) -> list[str]:
     return [f"{each.type} {len(each.message)}" for each in task.errors]
+
+
+INTERRUPTS: list[BaseException] = []
+"""What a signal handler raises while the next alert is made."""
 
 
 KEPT: list[Callable[..., None]] = []
@@ -203,6 +209,20 @@ def test_a_function_that_raises_creates_nothing_and_is_noted_on_the_error(caplog
     assert any("raised Broken" in note for note in given_up.value.__notes__)
     with pytest.raises(RuntimeError, match="after when_ignored of land of Flight 'f-1' had returned"):
         KEPT.pop()(Alert, "late", reason="", state_of="", kinds=[])
+
+
+@pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_claimer, by_a_person])
+def test_an_exception_of_a_signal_handler_is_raised_once_all_of_it_is_recorded(
+    clock: StoppedClock, ignored: Callable[[StoppedClock], str]
+) -> None:
+    Flight.create("f-1")
+    INTERRUPTS.append(SystemExit())
+    with pytest.raises(SystemExit):
+        ignored(clock)
+    assert (Flight.get_task("f-1").state, Alert.get_task("f-1/alert").state) == (
+        Flight.board.ignored,
+        Alert.send.pending,
+    )
 
 
 def give_up(_ctx: object) -> None:
