@@ -74,15 +74,19 @@ class Move:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of states; the task enters it at the dot, whose x is that of the first box's middle."""
+    """A picture of states; a task enters it at the dots, of which one is above the first box."""
 
     title: str
     height: int
     boxes: list[Box]
     moves: list[Move]
+    entry: tuple[int, int] | None = None
+    """Where else a task may enter."""
 
     def drawn(self) -> str:
         """Return the file."""
+        places = [(135, self.boxes[0].y - 64), *([self.entry] if self.entry else [])]
+        entries = "\n".join(f'  <circle class="head" cx="{x}" cy="{y}" r="6"/>' for x, y in places)
         size = f'viewBox="0 0 {WIDTH} {self.height}" width="{WIDTH}" height="{self.height}"'
         return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
@@ -94,7 +98,7 @@ class Picture:
     <path class="head" d="M0 0 L10 5 L0 10 z"/>
   </marker>
   <rect class="panel" x="0.5" y="0.5" width="{WIDTH - 1}" height="{self.height - 1}" rx="10"/>
-  <circle class="head" cx="135" cy="{self.boxes[0].y - 64}" r="6"/>
+{entries}
 {chr(10).join([each.drawn() for each in self.moves] + [each.drawn() for each in self.boxes])}
 </svg>
 """
@@ -165,11 +169,19 @@ WAITING = Picture(
         ),
         Move(_I, _S, "M550 200 H676", (613, 174), "success of the\nlast step", "middle"),
         Move(_I, _P, "M455 230 V316", (463, 270), "success of a step\nthat has created children"),
-        Move(_P, _P, "M360 350 H168 Q160 350 160 342 V234", (172, 294), "success of the last\nchild, or wait_until"),
+        Move(
+            _P,
+            _P,
+            "M360 350 H168 Q160 350 160 342 V234",
+            (172, 276),
+            "success of the last\nchild, or wait_until;\nend of the task\nbefore, in a group",
+        ),
+        Move(None, _P, "M640 350 H554", (652, 346), "create in a\nbusy group"),
         Move(_S, _P, "M775 230 V402 Q775 410 767 410 H98 Q90 410 90 402 V234", (613, 402), "create_or_merge", "middle"),
     ],
+    entry=(640, 350),
 )
-"""What merging, repeating and joining add, failures left out; tests/test_images.py compares them with real moves."""
+"""What merging, repeating, joins and groups add, without failures; tests/test_images.py compares it with real moves."""
 
 PICTURES = {"states.svg": STATES, "waiting.svg": WAITING}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker.model.group_records import data_in
 from pynamodb_tracker.model.row import TaskRow
@@ -46,3 +47,13 @@ class Group(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Group {self.name!r} of {self._model.__name__}>"
+
+
+class GroupOf(Protocol):
+    """What type checkers take `group` for: on a class it is called with a name, on a task it is a name."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[T]) -> Callable[[str], Group[T]]: ...
+
+    @overload
+    def __get__(self, instance: TaskRow, owner: Any) -> str: ...

@@ -32,7 +32,7 @@ from pynamodb_tracker.task.metaclass import TaskMeta
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.model.repeat import Repeat
-    from pynamodb_tracker.task.group import Group
+    from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
 
 
@@ -56,6 +56,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
             return f"<{type(self).__name__} {task_id!r}{note}>"
         state = self._states.get(status, f"unknown {status}")
         return f"<{type(self).__name__} {task_id!r} {state}, attempt {attempt}{note}>"
+
+    if TYPE_CHECKING:
+        group: GroupOf  # the attribute of the row, which is also called on the class
 
     @property
     def state(self) -> State[Self]:

@@ -13,6 +13,7 @@ from pynamodb_tracker import (
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
+    Group,
     Merged,
     Page,
     Repeat,
@@ -130,6 +131,17 @@ def follow(ctx: ExecutionContext[Order]) -> None:
     assert_type(ctx.occurrence, datetime | None)
     assert_type(ctx.task.waits_for, str | None)
     assert_type(ctx.task.waits, int)
+
+
+def keep_an_order(ctx: ExecutionContext[Order]) -> None:
+    assert_type(Order.create("o-1001", group="customer-7"), Order)
+    ctx.create(Refund, "r-1", group="customer-7")
+    assert_type(ctx.group.data, dict[str, Any])
+    assert_type(ctx.task.group, str)
+    assert_type(Order.group("customer-7"), Group[Order])
+    assert_type(Order.group("customer-7").waiting(), list[str])
+    assert_type(Order.group("customer-7").turn, str | None)
+    Order.create("o-1001", group=7)  # type: ignore[arg-type]
 
 
 def repeat() -> None:
