@@ -20,6 +20,12 @@ __all__ = ["QueueMoves"]
 
 LOOKED_AT = 5
 """Tasks that a worker asks for at once: all ask for the same ones, so they meet."""
+LOOKS = 3
+"""At how many steps it looks at most before it does something else."""
+KEPT = 3
+"""How many of them it tries before it asks again."""
+REOPENS = 0.1
+"""How many actions of calm workers in one look for a part that a person has to reopen."""
 SHORT = 0.1
 """Seconds of a rest of parcels that blocks of queues leave out: their tasks are few, and wait for one another."""
 
@@ -38,6 +44,8 @@ class QueueMoves:
         self.calm = calm
         self.interrupts = interrupts
         self.queues: Queues = queues_beside(parcel, settings)
+        self.todo: list[tuple[Any, str]] = []
+        """Steps, and tasks that were due when this worker looked last: by now others may have taken some of them."""
         self.moves: dict[Callable[[int, random.Random], bool], int] = {
             self._run: 50,
             self._ask: 22,
@@ -55,7 +63,7 @@ class QueueMoves:
     def one(self, number: int, draw: random.Random) -> bool:
         """Do one thing; return whether there was anything to do."""
         if self.calm:
-            return self._reopen_parts(number) or self._run(number, draw)
+            return (draw.random() < REOPENS and self._reopen_parts(number)) or self._run(number, draw)
         (move,) = draw.choices(list(self.moves), list(self.moves.values()))
         return move(number, draw)
 
@@ -82,13 +90,16 @@ class QueueMoves:
         return True
 
     def _run(self, number: int, draw: random.Random) -> bool:
-        steps = self.queues.steps
-        for step in draw.sample(steps, len(steps) if self.calm else 2):
-            found = [task.task_id for task in step.todo(limit=LOOKED_AT * (8 if self.calm else 1), with_data=False)]
-            if found:
-                self._attempt(number, step, draw.choice(found), draw)
-                return True
-        return False
+        """Run one of the tasks that the index said are due, or look what there is to do at another step."""
+        for step in draw.sample(self.queues.steps, LOOKS):
+            if self.todo:
+                break
+            found = [task.task_id for task in step.todo(limit=LOOKED_AT, with_data=False)]
+            self.todo = [(step, task_id) for task_id in draw.sample(found, min(KEPT, len(found)))]
+        if not self.todo:
+            return False
+        self._attempt(number, *self.todo.pop(), draw)
+        return True
 
     def _poll(self, number: int, draw: random.Random) -> bool:
         step = self.queues.poll.ask

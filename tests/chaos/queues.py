@@ -83,7 +83,7 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         create(Alert, task.task_id)
 
     class Sale(table):  # type: ignore[misc]  # as above
-        use_case_id = UseCase("sale", status_shards=2)
+        use_case_id = UseCase("sale")
         sell = Step(10, **common, when_ignored=alert)
         ship = Step(20, **common, when_ignored=alert)
 

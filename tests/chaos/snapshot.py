@@ -21,10 +21,10 @@ INDEX = "status-index"
 PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
 
 
-def left(order: Any, queues: Queues) -> int:
-    """Return how many tasks are not at their end, by the index: it is small, and asked again and again."""
-    parcels_left = sum(number for state, number in order.counts().items() if state.code not in {END, *IGNORED})
-    return parcels_left or left_of_queues(queues)
+def left(order: Any, queues: Queues) -> bool:
+    """Return whether a task is not at its end, by the index: it is small, and asked again and again."""
+    states = (state for state, number in order.counts().items() if number)
+    return any(state.code not in {END, *IGNORED} for state in states) or left_of_queues(queues)
 
 
 def snapshot(endpoint: str, settings: Settings) -> Final:

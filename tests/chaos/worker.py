@@ -110,7 +110,7 @@ class Worker:
             return
         task_id = self._pick(step, draw)
         if task_id is None:
-            self.ending.wait(draw.uniform(0.02, 0.1))
+            self.ending.wait(draw.uniform(0.02, 0.1) * (3 if self.calm else 1))
             return
         plan = healthy(draw) if self.calm else script(self.settings, draw)
         Block(self.log, number, step, task_id, plan, self.ledger).run(self.interrupts)
