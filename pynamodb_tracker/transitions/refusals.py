@@ -128,7 +128,7 @@ def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotRea
     """Return the error for a task that may start later."""
     what_then = f"due at {row.due_time}; try again then"
     if (waits_for := row.waits_for) is not None:
-        what_then = f"waits for {waits_for}; the end of the last one makes it due"
+        what_then = f"waits for {waits_for}; it becomes due then"
     why = f"it is {row.tracker.name_of(row.status)}, and {what_then}"
     return TaskNotReadyError(
         f"cannot {operation} {statements.model.__name__} {row.task_id!r}: {why}",
