@@ -175,9 +175,7 @@ def membership_seen(membership: Membership) -> Condition:
     if membership is Membership.NONE:
         return TaskRow.group.does_not_exist()
     same: Condition = TaskRow.group_number == slot(TaskRow.group_number, "seen_number")
-    if membership is Membership.TURN:
-        return same & TaskRow.starts.does_not_exist()
-    if membership is Membership.ENDED:
+    if membership in {Membership.TURN, Membership.ENDED}:
         return same
     return same & TaskRow.starts.exists() & (TaskRow.waits == slot(TaskRow.waits, "seen_waits"))
 

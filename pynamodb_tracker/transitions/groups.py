@@ -169,7 +169,8 @@ class GroupChange:
 
     def _examined(self, places: Sequence[Place], until: datetime | None) -> Iterator[tuple[Place, int]]:
         """Yield each place with what its task waits for, the turn included; 0 if it does not wait at this place."""
-        keys = [self.model.tracker.key(place.task_id) for place in places]
+        task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another one
+        keys = [self.model.tracker.key(task_id) for task_id in task_ids]
         with ending_by(until):
             found = by_key(get_items(self.model.tracker.connection(), keys))
         use_case = self.model.tracker.use_case.name
