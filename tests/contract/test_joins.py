@@ -140,7 +140,7 @@ def test_a_child_counts_with_the_success_of_its_last_step() -> None:
 
 @pytest.mark.usefixtures("report")
 def test_a_refused_start_says_how_many_tasks_it_waits_for(clock: StoppedClock) -> None:
-    with pytest.raises(TaskNotReadyError, match=r"'r': it is collect pending, and waits for 2 tasks; the end"):
+    with pytest.raises(TaskNotReadyError, match=r"'r': it is collect pending, and waits for 2 tasks; it becomes"):
         Report.collect.run("r", print)
     Report.create("later")
     split("later", until=clock.now() + HOUR)
