@@ -12,7 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.arguments import shown
@@ -20,7 +20,7 @@ from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
     RetryLater,
-    TaskAlreadyExistsError,
+    TaskError,
     TrackerError,
     ValueNotStorableError,
 )
@@ -34,9 +34,6 @@ from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
-
-_IMPOSSIBLE = (ValueNotStorableError, TaskAlreadyExistsError)
-"""Why a success cannot be recorded, however often it is tried: a value, or a follow-up whose id another task has."""
 
 
 class RetryPolicy(Protocol):
@@ -205,7 +202,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             return self._end_without_success(lock, error)
         try:
             self._record(lock, transitions.succeed)
-        except _IMPOSSIBLE as impossible:  # the only thing that turns finished work into a failure
+        except TaskError as impossible:
+            if isinstance(impossible, LockLostError):
+                raise
+            # A value that cannot be stored, a follow-up whose id another task has, or a row that cannot be read.
             self._fail(lock, impossible)
             if lock.pending_success is None or not lock.pending_success.recorded:  # by an earlier try, as it turned out
                 raise
@@ -219,10 +219,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
         try:
             self._end(error, call)
-        except _IMPOSSIBLE:
-            return  # recorded as a failure
         except (PynamoDBException, TrackerError) as unrecorded:
-            self._note_unrecorded(lock, interrupt, str(unrecorded))
+            if lock.outcome is None:  # otherwise a success that was impossible is recorded as a failure
+                self._note_unrecorded(lock, interrupt, str(unrecorded))
         except BaseException as second:
             if not self.concluded:
                 self._note_unrecorded(lock, second, _stays_locked(lock, second))
@@ -278,7 +277,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record how the block ended after an error; return whether that is on record, or add a note to the error."""
         try:
             self._record(lock, finish)
-        except (LockLostError, PynamoDBConnectionError) as unrecorded:
+        except (PynamoDBException, TrackerError) as unrecorded:
+            self.concluded = True
             add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
             return False
         return True
@@ -296,11 +296,13 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                     transitions.settle_success(lock, pending)
                 if pending is None or not pending.recorded:
                     finish(lock)
-        except _IMPOSSIBLE:
+        except LockLostError as proof:
+            lock.record_loss(proof)
+            self.concluded = True
             raise
-        except (PynamoDBException, TrackerError) as unrecorded:
-            if isinstance(unrecorded, LockLostError):
-                lock.record_loss(unrecorded)
+        except TaskError:
+            raise  # the success is impossible, and is recorded as a failure
+        except (PynamoDBException, TrackerError):
             self.concluded = True
             raise
         self.concluded = True
@@ -353,7 +355,7 @@ def _checked_delay(delay: object, error: BaseException, source: str) -> timedelt
 
 def _has_pending_success(lock: Lock[T]) -> bool:
     """Return whether the block uses a transaction to record its success."""
-    return lock.pending_success is not None
+    return lock.pending_success is not None and lock.pending_success.of_block
 
 
 def _given_back(lock: Lock[T]) -> LockLostError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
@@ -77,6 +77,17 @@ def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
     if "data" in changes:
         _, value = changes["data"]
         state.data_text = None if value is None else value[STRING]
+
+
+def read_again(row: TaskRow, names: Iterable[str]) -> None:
+    """Give attributes of a row the values of its stored form; one of another type raises when it is accessed."""
+    stored = load(type(row), row._row_state.stored).attribute_values
+    values = type(stored)(row.attribute_values)
+    for name in names:
+        values.pop(name, None)
+        if name in stored:
+            values[name] = dict.get(stored, name)  # as it is held, without raising
+    vars(row)["attribute_values"] = values
 
 
 def as_stored(row: T) -> T:

@@ -15,6 +15,7 @@ from pynamodb.models import Model
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
+from pynamodb_tracker.model.again import AgainAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
@@ -30,7 +31,6 @@ from pynamodb_tracker.model.serialization import (
     FencesAttribute,
     IntegerAttribute,
     RepeatAttribute,
-    StoredMapAttribute,
     TextsAttribute,
     TimeAttribute,
     WallTimeAttribute,
@@ -124,7 +124,7 @@ class TaskRow(Model):
     """The format in which the row is stored; rows from before it was stored have none."""
     round = UnicodeAttribute(null=True)
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
-    again = StoredMapAttribute(null=True)
+    again = AgainAttribute(null=True)
     """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
     asked = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""

@@ -142,20 +142,6 @@ class TextsAttribute(Attribute[list[str]]):
         return [text[STRING] for text in value]
 
 
-class StoredMapAttribute(Attribute[dict[str, Any]]):
-    """A map whose values are kept in their stored form."""
-
-    attr_type = MAP
-
-    def serialize(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return the map itself."""
-        return value
-
-    def deserialize(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return the map itself."""
-        return value
-
-
 class DecimalAttribute(Attribute[Decimal]):
     """A number with every digit, such as an amount of money, as a `decimal.Decimal`.
 

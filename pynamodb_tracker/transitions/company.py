@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from pynamodb.connection.table import TableConnection
-from pynamodb.exceptions import UpdateError
+from pynamodb.exceptions import CancellationReason, UpdateError
 
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, slept_before
@@ -131,6 +131,9 @@ def send_together(
     unheard, retries = False, 0
     while True:
         built = [(companion, companion.actions()) for companion in company]
+        if len(built) > 1 and retries < _TRIES and _meet(built):
+            retries += 1
+            continue
         actions = [own(), *more, *(action for _, actions in built for action in actions)]
         if len(actions) > _MOST_ACTIONS:
             raise ValueError(
@@ -151,6 +154,21 @@ def send_together(
         if not slept_before(None if lock is None else lock.expire_time, jittered_pause(retries)):
             return unapplied
         retries += 1
+
+
+def _meet(built: Sequence[tuple[Companion, Sequence[Action]]]) -> bool:
+    """Tell a companion that what it puts is there, if another one is about to update it; return whether that is so.
+
+    DynamoDB allows one action per row.
+    """
+    updated = {_row(action) for _, actions in built for action in actions if "Update" in action}
+    is_there = False
+    for companion, actions in built:
+        met = [CancellationReason(REFUSED) if "Put" in each and _row(each) in updated else None for each in actions]
+        if any(met):
+            companion.refused(met)
+            is_there = True
+    return is_there
 
 
 def _check_rows(more: Sequence[Action], company: Sequence[Action]) -> None:

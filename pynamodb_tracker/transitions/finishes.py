@@ -179,7 +179,7 @@ def send_until_landed(
                 found = get(statements.model, task_id, until=lock.expire_time)
                 if not has_landed(lock, found):
                     raise why_refused(lock, found) from None
-        except PynamoDBConnectionError as error:
+        except (PynamoDBConnectionError, TransactWriteError) as error:
             wait_before_retry(lock, code, error, retries)
             retries += 1
         else:
@@ -222,7 +222,7 @@ def has_landed(lock: Lock[T], row: T | None) -> bool:
     return lock.fence not in fences and not forgotten
 
 
-def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBConnectionError, retries: int) -> None:
+def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBException, retries: int) -> None:
     """Wait before a write that ends the run in `code` is sent again; raise the error if another try makes no sense.
 
     It makes none if the failure is permanent, and none after the lock has expired.

@@ -16,7 +16,6 @@ from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.arguments import check_due_time, check_group, check_repeat, check_task_id, shown
-from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
@@ -153,6 +152,7 @@ class FollowUps(Companion, Generic[T]):
         if follow_up.is_last:
             self._check_last(follow_up)
         self._waits = self._waits or wait
+        self._check_room(follow_up)
         self._ids.add((follow_up.task.row.use_case_id, task_id))
         self._left.append(follow_up)
 
@@ -174,6 +174,9 @@ class FollowUps(Companion, Generic[T]):
             raise ValueError(f"{self._named} cannot create itself: give the follow-up an id of its own")
         if key in self._ids:
             raise ValueError(f"{self._named} creates {name} {task_id!r} twice: give each follow-up an id of its own")
+
+    def _check_room(self, follow_up: FollowUp) -> None:
+        """Refuse one that cannot be created any more: what does not fit is created before the success."""
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
         """Refuse a task for which no step can wait, and more of them than can be created with the success."""
@@ -235,23 +238,25 @@ class FollowUps(Companion, Generic[T]):
         self._left = last
 
     def _leave_out(self, sent: list[FollowUp], reasons: Sequence[Reason]) -> bool:
-        """Leave out of those that were sent what exists already; return whether anything does."""
-        exist, at = set[FollowUp](), 0
+        """Leave out of those that were sent what exists already; return whether one of them was refused."""
+        exist, is_refused, at = set[FollowUp](), False, 0
         for follow_up in sent:
             reason = reasons[at] if at < len(reasons) else None
             at += len(follow_up.puts)
             if reason is not None and reason.code == REFUSED:
-                exist.add(follow_up)
-                self._check_creator(follow_up, reason.raw_item)
+                is_refused = True
+                new = follow_up.task.row
+                found = get(type(new), new.task_id) if reason.raw_item is None else load(type(new), reason.raw_item)
+                if found is not None:  # otherwise it was deleted since, and has to be created
+                    exist.add(follow_up)
+                    self._check_creator(follow_up, found)
         sent[:] = [follow_up for follow_up in sent if follow_up not in exist]
-        return bool(exist)
+        return is_refused
 
-    def _check_creator(self, follow_up: FollowUp, item: Item | None) -> None:
+    def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
         """Raise a TaskAlreadyExistsError if a task that exists is no follow-up of this one."""
-        new = follow_up.task.row
-        found = get(type(new), new.task_id) if item is None else load(type(new), item)
-        creator = None if found is None else readable_value(found, "creator")
-        if found is None or creator == self._creator:
+        new, creator = follow_up.task.row, readable_value(found, "creator")
+        if creator == self._creator:
             return
         raise TaskAlreadyExistsError(
             f"{self._named} cannot create {follow_up}: it exists, {self._origin(creator)}, and is left as it is",
@@ -263,7 +268,10 @@ class FollowUps(Companion, Generic[T]):
         """Return in words who created a task that exists."""
         if creator is None:
             return "not as a follow-up"
-        use_case, _, task_id = parse(creator)
+        try:
+            use_case, _, task_id = parse(creator)
+        except ValueError as damaged:
+            return f"and its creator, {damaged}"
         if (use_case, task_id) == (self._task.use_case_id, self._task.task_id):
             return "created by an earlier round of the same task, or by a task of that id which was deleted since"
         return f"created by {use_case} {task_id!r}"
@@ -302,12 +310,19 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
     def _check_waiting(self, follow_up: FollowUp) -> None:
         raise ValueError(f"{self._named} is ignored, so no step can wait for {follow_up}")
 
+    def _check_room(self, follow_up: FollowUp) -> None:
+        if not _fits([follow_up, *self._left], self._most_with_success):
+            raise ValueError(
+                f"{self._named} is ignored, and cannot create {follow_up}, too: one transaction does both, which "
+                f"takes at most {self._most_with_success} of them, and {_MOST_BYTES:,} bytes"
+            )
+
     def _check_last(self, follow_up: FollowUp) -> None:
         raise ValueError(f"{self._named} is ignored, and {follow_up} cannot enter a group with that: leave group out")
 
-    def _check_creator(self, follow_up: FollowUp, item: Item | None) -> None:
+    def _check_creator(self, follow_up: FollowUp, found: TaskRow) -> None:
         try:
-            super()._check_creator(follow_up, item)
+            super()._check_creator(follow_up, found)
         except TaskAlreadyExistsError as error:
             self.note(str(error))
 

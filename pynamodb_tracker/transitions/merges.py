@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from pynamodb.attributes import Attribute, UnicodeAttribute
+from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, NULL, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, UpdateError
 
@@ -263,7 +263,7 @@ class Merge(Generic[T]):
         trace: Any = TaskRow.trace, self._new.item.get("trace")
         if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
             _, again = self._again_after(row)
-            due, changes = again.due_time, _changes_in(row, again.attributes)
+            due, changes = again.due_time, again.changes(row.tracker.own_attributes)
         if self._repeat is not None or row.repeat is not None:
             turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)
             changes = {**changes, **repeats.begun_anew(row, turn, due)}
@@ -337,16 +337,6 @@ class Merge(Generic[T]):
 def _stored(changes: Changes) -> Item:
     """Return changes as `again` has them: by stored names, and with null for an attribute that is to be removed."""
     return {attribute.attr_name: value or {NULL: True} for attribute, value in changes.values()}
-
-
-def _changes_in(row: TaskRow, attributes: Item) -> Changes:
-    """Return the changes that what waited in `again` makes in the row."""
-    own = {attribute.attr_name: (name, attribute) for name, attribute in row.tracker.own_attributes.items()}
-    changes: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
-    for stored_name, value in attributes.items():  # a later version of the class may have declared others
-        name, attribute = own.get(stored_name, (stored_name, UnicodeAttribute(attr_name=stored_name)))
-        changes[name] = attribute, None if NULL in value else value
-    return changes
 
 
 def _content(value: Mapping[str, Any] | None) -> Any:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
-from pynamodb.attributes import Attribute, UnicodeAttribute
-from pynamodb.constants import NULL, STRING
+from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
@@ -28,6 +27,7 @@ from pynamodb_tracker.model.changes import (
     is_too_large_for_row,
     mark_saved,
     raise_if_invalid,
+    read_again,
     storable_changes,
 )
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
@@ -170,19 +170,8 @@ def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | N
 
 def _take_in(lock: Lock[T], ending: Ending, found: TaskRow, again: Again) -> None:
     """Let a success give the task what was asked for meanwhile."""
-    tracker = lock.statements.model.tracker
     ending.add("asked as seen", {"again": None}, seen_asked=str(found.asked))
-    names = {attribute.attr_name: (name, attribute) for name, attribute in tracker.own_attributes.items()}
-    ending.changes = {
-        name: (attribute, None if NULL in value else value)
-        for stored, value in again.attributes.items()
-        for name, attribute in [names.get(stored) or _undeclared(stored)]
-    }
-
-
-def _undeclared(stored: str) -> tuple[str, Attribute[Any]]:
-    """Stand in for an attribute that another version of the program has asked for, and this one does not declare."""
-    return stored, UnicodeAttribute(attr_name=stored)
+    ending.changes = again.changes(lock.statements.model.tracker.own_attributes)
 
 
 def _changes_to_send(lock: Lock[T]) -> tuple[Changes, Changes]:
@@ -401,9 +390,6 @@ def _note_success(lock: Lock[T], success: SentSuccess) -> None:
         state = task._row_state
         state.stored = {name: value for name, value in state.stored.items() if ending.row.get(name, value) is not None}
         mark_saved(task, ending.changes, ending.changes)
-        for name, (attribute, value) in ending.changes.items():
-            if name in task.tracker.own_attributes:
-                read = None if value is None else attribute.deserialize(attribute.get_value(value))
-                task.attribute_values[name] = read
+        read_again(task, ending.changes)
     if lock.statements.has_expiry:
         expire(lock.statements, task)

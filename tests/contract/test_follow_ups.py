@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 from pynamodb.attributes import NumberAttribute
-from pynamodb.exceptions import TransactWriteError
+from pynamodb.exceptions import CancellationReason, TransactWriteError
 
 from pynamodb_tracker import (
     GiveUp,
@@ -29,7 +29,7 @@ from tests.contract.accounts import Account, accounts
 from tests.support.declaring import declare
 from tests.support.network import Answer, Network, Request, error, passing, silent, unheard, unreached
 from tests.support.recorder import recorded
-from tests.support.rows import stored
+from tests.support.rows import change, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail, succeed
 
@@ -142,12 +142,18 @@ def by_an_earlier_life() -> None:
     Order.delete_task("o-1")
 
 
+def by_an_unreadable_creator() -> None:
+    Bill.create("o-1/bill", amount=1)
+    change(Bill, "o-1/bill", creator={"S": "nobody"})
+
+
 @pytest.mark.parametrize(
     ("create", "says"),
     [
         (by_nobody, "it exists, not as a follow-up, and is left"),
         (by_another_task, "it exists, created by order 'o-2'"),
         (by_an_earlier_life, "it exists, created by an earlier round of the same task"),
+        (by_an_unreadable_creator, "it exists, and its creator, 'nobody' is not a reference"),
     ],
 )
 def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], says: str) -> None:
@@ -161,6 +167,23 @@ def test_the_id_of_another_task_fails_the_attempt(create: Callable[[], None], sa
     assert (refused.value.task_id, Bill.get_task("o-1/bill").amount, bills()) == ("o-1/bill", 1, ["o-1/bill"])
     task = Order.get_task("o-1")
     assert (task.state, task.errors[-1].type) == (PAY.failed, "TaskAlreadyExistsError")
+
+
+def test_a_follow_up_that_is_gone_after_it_was_refused_is_created() -> None:
+    Order.create("o-1")
+    with PAY.start("o-1") as ctx:
+        ctx.create(Bill, "o-1/bill")
+        follow_ups.follow_ups_of(ctx._lock).refused([CancellationReason("ConditionalCheckFailed")])
+    assert bills() == ["o-1/bill"]
+
+
+def test_a_child_cannot_create_its_parent() -> None:
+    Order.create("o-1")
+    with PAY.start("o-1") as ctx:
+        ctx.create(Bill, "o-1/bill", wait=True)
+    with pytest.raises(TaskAlreadyExistsError, match="cannot create Order 'o-1'"), Bill.send.start("o-1/bill") as run:
+        run.create(Order, "o-1")
+    assert Bill.get_task("o-1/bill").state == Bill.send.failed
 
 
 def test_a_task_that_starts_over_from_its_end_is_another_creator() -> None:

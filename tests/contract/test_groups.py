@@ -18,6 +18,7 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from tests.support.network import Answer, Network, Request, error
 from tests.support.rows import change, client, keys, stored
 
 if TYPE_CHECKING:
@@ -413,3 +414,23 @@ def test_a_member_whose_next_step_waits_keeps_its_turn_and_waits_on_after_a_reop
     assert (Order.get_task("o-1").waits_for, due(), group().turn) == ("1 task", [], "o-1")
     Louder.shout.run("l-1", nothing)
     assert due() == ["o-1"]
+
+
+def test_an_end_that_dynamodb_does_not_allow_is_logged_and_leaves_the_error_of_the_block(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    create("o-1")
+
+    def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        if operation == "TransactWriteItems":
+            raise error(operation, "AccessDeniedException")
+        return send()
+
+    def refused(_: ExecutionContext[Any]) -> None:
+        network.rule = rule
+        raise GiveUp
+
+    with pytest.raises(GiveUp) as raised:
+        Order.pay.run("o-1", refused)
+    assert "could not record this: Failed to write transaction items" in "".join(raised.value.__notes__)
+    assert "how the attempt ended was not recorded" in caplog.text

@@ -19,10 +19,11 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     UseCase,
 )
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import GIVEN_UP, Network, before, passing, throttled, unheard, unreached
 from tests.support.recorder import recorded
-from tests.support.rows import stored
+from tests.support.rows import change, stored
 from tests.support.workers import Broken, die, fail, succeed
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -300,6 +301,24 @@ def test_a_child_whose_parent_is_gone_succeeds(network: Network) -> None:
     finish("r/0", "r/1")
     assert [part.state for part in Part.get_many(["r/0", "r/1"])] == [Part.check.succeeded] * 2
     assert Report.get_many(["r"]) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "damage", "says"),
+    [
+        ((Report, "r"), {"waits": {"S": "two"}}, "cannot be read: waits"),
+        ((Report, "r"), {"v": {"N": "9"}}, "a later version of pynamodb_tracker wrote it"),
+        ((Part, "r/0"), {"parent": {"S": "r"}}, "cannot be counted: its parent, 'r' is not a reference"),
+    ],
+    ids=["unreadable", "later format", "no reference"],
+)
+@pytest.mark.usefixtures("report")
+def test_a_child_that_cannot_be_counted_has_failed(row: tuple[type[Task], str], damage: Any, says: str) -> None:
+    change(*row, **damage)
+    with pytest.raises(TaskError, match=says), Part.check.start("r/0"):
+        pass
+    part = Part.get_task("r/0")
+    assert (part.state, says in part.errors[-1].message) == (Part.check.ignored, True)
 
 
 def live_again() -> None:

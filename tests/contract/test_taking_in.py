@@ -10,6 +10,7 @@ import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
 from pynamodb_tracker import BoundStep, GiveUp, LockLostError, Merged, Report, Step, TaskIgnoredError, UseCase
+from pynamodb_tracker.exceptions import TaskError
 from tests.support.network import Answer, Network, Request, passing, unheard
 from tests.support.recorder import recorded
 from tests.support.rows import change, client, stored
@@ -461,3 +462,50 @@ def test_the_resolver_sees_the_waiting_one() -> None:
         for item in ("c", "d"):
             Cursor.create_or_merge("c", items=[item], merge=resolve)
     assert [each[:2] for each in seen] == [(["a"], ["b"]), (["c"], ["d"])]
+
+
+# What another program has put there.
+
+
+def asked(attributes: dict[str, Any], due_time: str = "2026-01-31T12:00:00.000000+0000") -> dict[str, Any]:
+    return {"M": {"due_time": {"S": due_time}, "attributes": {"M": attributes}}}
+
+
+@pytest.mark.parametrize(
+    "again",
+    [{"M": {}}, asked({}, "2026-01-31T12:00"), {"M": {**asked({})["M"], "repeat": {"S": '{"often":1}'}}}],
+    ids=["nothing", "no zone", "no rule"],
+)
+def test_a_success_that_cannot_read_what_was_asked_for_is_recorded_as_a_failure(again: dict[str, Any]) -> None:
+    Cursor.create("c")
+    with pytest.raises(TaskError, match="Cursor 'c' cannot be read: again"), Cursor.step.start("c"):
+        change(Cursor, "c", again=again, asked={"N": "1"})
+    row = stored(Cursor, "c")
+    assert (row["status"], row["errors"]["L"][-1]["M"]["type"]) == ({"N": "12"}, {"S": "TaskError"})
+
+
+def test_an_attribute_of_another_type_is_taken_in_as_it_was_asked_for() -> None:
+    Feed.create("f", state=Feed.send.pending)
+    with Feed.send.start("f") as ctx:
+        ctx.task.note = "sent"
+        change(Feed, "f", again=asked({"weight": {"S": "heavy"}, "note": {"S": "asked"}}), asked={"N": "1"})
+    assert (ctx.outcome, ctx.task.note, stored(Feed, "f")["weight"]) == ("succeeded", "asked", {"S": "heavy"})
+    with pytest.raises(TaskError, match="weight"):
+        ctx.task.weight  # noqa: B018 - reading it raises
+
+
+class Renamed(AppTask):
+    use_case_id = UseCase("renamed")
+
+    step = Step(10)
+
+    note = UnicodeAttribute(null=True, attr_name="n")
+
+
+def test_what_was_asked_for_by_an_earlier_name_of_an_attribute_does_not_meet_what_has_the_name_now() -> None:
+    Renamed.create("r")
+    with Renamed.step.start("r") as ctx:
+        ctx.task.note = "of the run"
+        change(Renamed, "r", again=asked({"note": {"S": "of then"}}), asked={"N": "1"})
+    row = stored(Renamed, "r")
+    assert (ctx.task.note, row["n"], row["note"]) == ("of the run", {"S": "of the run"}, {"S": "of then"})

@@ -66,6 +66,19 @@ def careless(_task: Any, create: Callable[..., None]) -> None:
     raise Broken
 
 
+class Cruise(AppTask):
+    """Tells more than one transaction can create."""
+
+    use_case_id = UseCase("cruise")
+
+    sail = Step(10, when_ignored=lambda _task, create: tell(99, create))
+
+
+def tell(many: int, create: Callable[..., None]) -> None:
+    for number in range(many):
+        create(Alert, str(number), reason="", state_of="", kinds=[])
+
+
 class Flight(AppTask):
     use_case_id = UseCase("flight")
 
@@ -272,3 +285,10 @@ def test_without_any_answer_it_is_left_to_the_next_one(
 def test_what_is_no_function_of_a_task_and_create_is_refused_by_the_declaration() -> None:
     assert "when_ignored=" in refusal(pack=Step(10, when_ignored="alert"))  # type: ignore[arg-type]
     assert "a function of (task, create)" in refusal(pack=Step(10, when_ignored=lambda _task: None))  # type: ignore[misc,arg-type]
+
+
+def test_a_task_is_ignored_although_its_function_creates_too_many(caplog: pytest.LogCaptureFixture) -> None:
+    Cruise.create("c-1")
+    assert Cruise.sail.ignore("c-1", reason="fog").state == Cruise.sail.ignored
+    assert list(Alert.send.pending.query()) == []
+    assert "cannot create Alert '98', too: one transaction does both, which takes at most 98 of them" in caplog.text
