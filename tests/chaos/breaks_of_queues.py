@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from tests.chaos.queue_story import change_queue, told
 from tests.chaos.story import Story
 
@@ -140,7 +143,32 @@ def parent_left(story: Story) -> None:
     change_queue(story.final, "part/r/1", parent="report#0#r")
 
 
+def turn_left(story: Story) -> None:
+    _regroup(story, turn="m")
+
+
+def success_without_its_group(story: Story) -> None:
+    _regroup(story, log=story.final.groups["van"].log[1:])
+
+
+def two_at_once(story: Story) -> None:
+    one, two, *rest = story.final.groups["van"].log
+    _regroup(story, log=[one, rest[0], two, rest[1]])
+
+
+def out_of_order(story: Story) -> None:
+    log = story.final.groups["van"].log
+    _regroup(story, log=[*log[2:], *log[:2]])
+
+
+def _regroup(story: Story, **facts: Any) -> None:
+    story.final.groups["van"] = replace(story.final.groups["van"], **facts)
+
+
 BREAKS = {
+    "groups are worked off": (turn_left,),
+    "groups have what their tasks did": (success_without_its_group,),
+    "groups keep their order": (two_at_once, out_of_order),
     "tasks of queues are there": (created_and_lost, created_by_nobody),
     "queues are worked off": (left_waiting, part_left),
     "marks are those of successes": (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.chaos import (
     checks_of_data,
     checks_of_follow_ups,
+    checks_of_groups,
     checks_of_joins,
     checks_of_ledger,
     checks_of_merges,
@@ -21,7 +22,14 @@ from tests.chaos.runs import History
 
 __all__ = ["OF_ROWS", "Violation", "violations"]
 
-OF_QUEUES = (checks_of_queues, checks_of_merges, checks_of_schedule, checks_of_follow_ups, checks_of_joins)
+OF_QUEUES = (
+    checks_of_queues,
+    checks_of_merges,
+    checks_of_schedule,
+    checks_of_follow_ups,
+    checks_of_joins,
+    checks_of_groups,
+)
 OF_ROWS = tuple(
     check for part in (checks_of_data, checks_of_rows, checks_of_ledger, *OF_QUEUES) for check in part.CHECKS
 )

@@ -10,7 +10,7 @@ from typing import Any
 from tests.chaos.ledger import Mark
 from tests.chaos.records import Record
 
-__all__ = ["Entry", "Final", "QueueRow", "Row"]
+__all__ = ["Entry", "Final", "GroupLeft", "QueueRow", "Row"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class QueueRow:
 
 
 @dataclass(frozen=True)
+class GroupLeft:
+    """A group as it was left."""
+
+    turn: str | None
+    waiting: Sequence[str]
+    log: Sequence[tuple[str, int, int]]
+    """What its tasks have done, in order: the task, the number of the step, and the fence of the run."""
+
+
+@dataclass(frozen=True)
 class Final:
     """All that is left."""
 
@@ -70,6 +80,7 @@ class Final:
     """By task and account, what transactions of its runs have left there."""
     queues: dict[str, QueueRow] = field(default_factory=dict)
     """By use case and id, the tasks of the queues."""
+    groups: dict[str, GroupLeft] = field(default_factory=dict)
 
     @property
     def every(self) -> list[Row | QueueRow]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
-from tests.chaos import follow_ups, joins, merges, schedule
+from tests.chaos import follow_ups, groups, joins, merges, schedule
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
@@ -53,6 +53,7 @@ class QueueMoves:
             self._steer: 2,
             self._sell: 7,
             self._report: 5,
+            self._enter: 8,
             self._command: 6,
         }
 
@@ -77,12 +78,15 @@ class QueueMoves:
     def _report(self, number: int, _: random.Random) -> bool:
         return self._create(self.queues.report, number)
 
-    def _create(self, use_case: Any, number: int) -> bool:
+    def _enter(self, number: int, draw: random.Random) -> bool:
+        return self._create(self.queues.member, number, group=groups.group_now(draw))
+
+    def _create(self, use_case: Any, number: int, **options: Any) -> bool:
         task_id = f"{self.log.worker}-{number // 10}"
         named = f"{use_case.tracker.use_case.name}/{task_id}"
         self.log.tell("make", named, number)
         try:
-            use_case.create(task_id)
+            use_case.create(task_id, **options)
         except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
             report_crash(self.log, error, named, number)
         else:
@@ -119,6 +123,8 @@ class QueueMoves:
                 follow_ups.run(attempt, task_id, queues.notice, self.interrupts)
             case queues.report:
                 joins.run(attempt, task_id, queues, self.interrupts)
+            case queues.member:
+                groups.run(attempt, task_id, self.interrupts)
             case _:
                 attempt.run(task_id, lambda _: None, self.interrupts)
 

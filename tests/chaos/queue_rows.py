@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tests.chaos.attempts import marks
-from tests.chaos.final import Entry, QueueRow
+from tests.chaos.final import Entry, GroupLeft, QueueRow
 from tests.chaos.queues import Queues
 
-__all__ = ["left_of_queues", "queue_row"]
+__all__ = ["groups_of", "left_of_queues", "queue_row"]
 
 
 def left_of_queues(queues: Queues) -> bool:
     """Return whether a task of a queue is still to be done; an ignored part, too, since its report waits for it."""
     states = [state for step in queues.steps for state in (step.pending, step.in_progress, step.failed)]
     return any(state.count() for state in (*states, queues.part.do.ignored))
+
+
+def groups_of(queues: Queues, rows: Iterable[QueueRow]) -> dict[str, GroupLeft]:
+    """Return the groups of these tasks as they were left."""
+    found = {}
+    for name in sorted({row.facts["group"] for row in rows} - {None}):
+        group = queues.member.group(name)
+        log = [(task_id, step, fence) for task_id, step, fence in group.data.get("log", [])]
+        found[name] = GroupLeft(group.turn, group.waiting(), log)
+    return found
 
 
 def _asks(stored: dict[str, Any]) -> list[str]:
@@ -36,6 +47,8 @@ def queue_row(queues: Queues, item: dict[str, Any], entry: Entry) -> QueueRow:
         "occurrences": task.data.get("occurrences", []),
         "extras": task.data.get("extras", []),
         "text": task.data.get("text", [None])[0],
+        "group": item.get("group", {}).get("S"),
+        "group_number": int(item["group_number"]["N"]) if "group_number" in item else None,
         "asks": _asks(item),
         "again": _asks(again),
         "made_by": int(item["made_by"]["N"]) if "made_by" in item else None,

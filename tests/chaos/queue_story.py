@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.chaos.events import Event
-from tests.chaos.final import Entry, Final, QueueRow
+from tests.chaos.final import Entry, Final, GroupLeft, QueueRow
 from tests.chaos.runs import History
 
 __all__ = ["add_queues", "change_queue", "told"]
@@ -19,6 +19,8 @@ _FACTS: dict[str, Any] = {
     "done": [],
     "occurrences": [],
     "extras": [],
+    "group": None,
+    "group_number": None,
     "text": None,
     "asks": [],
     "again": [],
@@ -36,6 +38,8 @@ _ROWS: dict[str, dict[str, Any]] = {
     "part/r/0": {"marks": [(10, 1)]},
     "part/r/1": {"marks": [(10, 1)]},
     "part/r/2": {"marks": [(10, 2)]},
+    "member/m": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 1},
+    "member/n": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 2},
 }
 _ASKS = {"a": "key-0", "b": "key-0", "c": "key-0", "d": "key-1", "e": "key-1"}
 
@@ -61,7 +65,7 @@ def add_queues(history: History, final: Final) -> None:
     for ask, key in _ASKS.items():
         told(history, "ask", f"index/{key}", ask=ask)
         told(history, "asked", f"index/{key}", ask=ask, how="merged")
-    for named in ("sale/s", "report/r"):
+    for named in ("sale/s", "report/r", "member/m", "member/n"):
         told(history, "make", named)
         told(history, "made", named)
     for named, given in _ROWS.items():
@@ -71,6 +75,8 @@ def add_queues(history: History, final: Final) -> None:
         final.queues[named] = QueueRow(Entry(named, key, "2026"), code, key, marks, _FACTS | facts)
         for step, fence in marks:
             _succeed(history, named, step, fence)
+    log = [("m", 10, 1), ("m", 20, 2), ("n", 10, 1), ("n", 20, 2)]
+    final.groups["van"] = GroupLeft(None, (), log)
     told(history, "collect", "report/r", found=dict.fromkeys(("r/0", "r/1", "r/2"), 1000), is_late=False, waits=None)
     for attempt, fence in enumerate(range(3, 7), 1):  # the occurrence at 102.0 has used its attempts
         _run(history, "poll/bank", 10, fence, "boom")

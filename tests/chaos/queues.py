@@ -38,12 +38,15 @@ class Queues:
     report: Any
     """Waits for its parts between its two steps."""
     part: Any
+    member: Any
+    """Belongs to a group."""
 
     @property
     def steps(self) -> list[Any]:
         """The steps that workers run; of a task that repeats there is always one more."""
-        index, sale, report = self.index, self.sale, self.report
-        return [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect, self.part.do]
+        index, sale, report, member = self.index, self.sale, self.report, self.member
+        steps = [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect]
+        return [*steps, self.part.do, member.load, member.drive]
 
 
 NAMES = tuple(Queues.__dataclass_fields__)
@@ -98,4 +101,9 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
 
         page = UnicodeAttribute(null=True)
 
-    return Queues(Index, Poll, Sale, Notice, Alert, Report, Part)
+    class Member(table):  # type: ignore[misc]  # as above
+        use_case_id = UseCase("member")
+        load = Step(10, **common)
+        drive = Step(20, **common)
+
+    return Queues(Index, Poll, Sale, Notice, Alert, Report, Part, Member)

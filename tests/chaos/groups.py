@@ -1,0 +1,29 @@
+"""Groups: their tasks run one at a time, in order, and leave in the data that they share when they did."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from tests.chaos.attempts import Attempt
+from tests.chaos.interrupts import Interrupts
+
+__all__ = ["group_now", "run"]
+
+GROUP_FOR = 5.0
+"""Seconds for which all tasks enter the same groups."""
+
+
+def group_now(draw: random.Random) -> str:
+    """Return which group to enter: few at a time, so that many enter the same."""
+    return f"van-{int(time.monotonic() / GROUP_FOR)}-{draw.choice((0, 0, 0, 1))}"
+
+
+def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
+    """Add this run to what the group has done."""
+
+    def work(ctx: Any) -> None:
+        ctx.group.data.setdefault("log", []).append([task_id, attempt.step.number, ctx.fence])
+
+    attempt.run(task_id, work, interrupts)
