@@ -233,10 +233,14 @@ class Merge(Generic[T]):
         return self._send(row, renewed, {"again": stored})
 
     def _renewed(self, row: T) -> Changes:
-        """Let an ignored task that has a time to live be kept as long as if it had been ignored now."""
+        """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.
+
+        One that repeats has none: if it went, the next start of a program would create it anew, not ignored.
+        """
         if readable_value(row, "expire_time") is None:
             return {}
-        expiry, attribute = row.tracker.expiry_of(row.status, clock.now()), cast("Attribute[Any]", TaskRow.expire_time)
+        expiry = None if self._repeat is not None else row.tracker.expiry_of(row.status, clock.now())
+        attribute = cast("Attribute[Any]", TaskRow.expire_time)
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
     def _again_after(self, row: T) -> tuple[Again | None, Again]:

@@ -586,3 +586,11 @@ def test_what_is_no_rule_is_refused(create: Any) -> None:
 def test_a_task_that_repeats_begins_at_its_first_step() -> None:
     with pytest.raises(ValueError, match="leave state out"):
         Sweep.create("s-1", repeat=NIGHTLY, state=Sweep.run.ignored)
+
+
+def test_an_ignored_task_that_gets_a_rule_is_kept() -> None:
+    Report.create("r-1", state=Report.collect.ignored)
+    assert Report.get_task("r-1").expire_time is not None
+    Report.create_or_merge("r-1", repeat=NIGHTLY)
+    task = Report.get_task("r-1")
+    assert (task.state, task.repeat, task.expire_time) == (Report.collect.ignored, NIGHTLY, None)
