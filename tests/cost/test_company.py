@@ -93,3 +93,27 @@ def test_cancelling_a_run_is_2_requests_and_3_units(order: Any, rival: Any, prox
 
     assert targets(proxy) == ["GetItem", "UpdateItem"]
     assert writes(proxy) == [3]
+
+
+def test_entering_a_group_and_ending_in_it_are_2_requests_however_many_wait(order: Any, proxy: Proxy) -> None:
+    for number in range(12):
+        order.create(f"o-{number}", group="g")
+    assert targets(proxy) == ["Query", "TransactWriteItems"] * 12
+    assert actions(proxy) == [["Put", "Update"], *[["Put", "Update", "Put"]] * 11]
+    proxy.log.clear()
+
+    order.confirm.run("o-0", nothing)
+    order.ship.run("o-0", nothing)
+
+    assert targets(proxy) == ["UpdateItem", "UpdateItem", "UpdateItem", "Query", "TransactWriteItems"]
+    assert actions(proxy) == [["Update", "Update", "Update", "Delete"]]
+    assert writes(proxy)[:3] == [3, 3, 3]
+
+
+def test_data_of_a_group_is_read_when_it_is_touched_and_written_with_the_success(order: Any, proxy: Proxy) -> None:
+    order.create("o-0", group="g")
+    proxy.log.clear()
+    with order.confirm.start("o-0") as ctx:
+        ctx.group.data["paid"] = ctx.group.data.get("paid", 0) + 1
+    assert targets(proxy) == ["UpdateItem", "Query", "Query", "TransactWriteItems"]
+    assert actions(proxy) == [["Update", "Update"]]
