@@ -17,8 +17,10 @@ from pynamodb_tracker.cli import exact_json
 from pynamodb_tracker.cli.command import FOUND, name_of, one_line
 from pynamodb_tracker.cli.terminal import Cell, age, between, styled, warn
 from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.references import Reference, parse
+from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import Membership, membership_of
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.status import Status
@@ -129,9 +131,13 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "occurrence", str(readable_value(task, "occurrence"))
     if (extra := readable_value(task, "extra_time")) is not None:
         yield "extra run", f"due {extra}, before its next occurrence"
-    if (again := asked_again(task)) is not None:
-        with_what = ", with " + ", ".join(again["attributes"]) if again["attributes"] else ""
-        yield "asked again", f"due {again['due_time']}, after this run{with_what}"
+    again: Again | None = readable_value(task, "again")
+    if again is not None:
+        if again.due_time != clock.NEVER:
+            with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
+            yield "asked again", f"due {stamp(again.due_time)}, after this run{with_what}"
+        if again.repeat is not None:
+            yield "new rule", f"{again.repeat}, after this run"
     for label, name in (("created by", "creator"), ("child of", "parent")):
         if (other := _referred(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
@@ -151,17 +157,18 @@ _MEMBERS = {
 
 def rule_of(task: Task) -> Any:
     """Return the rule by which a task repeats, as JSON has it; None if it does not repeat."""
-    stored = task._row_state.stored.get("repeat")
-    return None if stored is None else exact_json.loads(stored[kinds.STRING])
+    repeat: Repeat | None = readable_value(task, "repeat")
+    return None if repeat is None else exact_json.loads(repeat.to_json())
 
 
 def asked_again(task: Task) -> dict[str, Any] | None:
     """Return what was asked for while the task could not take it; None if there is nothing."""
-    again = readable_value(task, "again")
+    again: Again | None = readable_value(task, "again")
     if again is None:
         return None
-    attributes = {name: _from_stored(value) for name, value in again["attributes"][kinds.MAP].items()}
-    return {"due_time": stamp(datetime.fromisoformat(again["due_time"][kinds.STRING])), "attributes": attributes}
+    due = {} if again.due_time == clock.NEVER else {"due_time": stamp(again.due_time)}
+    rule = {} if again.repeat is None else {"repeat": exact_json.loads(again.repeat.to_json())}
+    return {**due, "attributes": {name: _from_stored(value) for name, value in again.attributes.items()}, **rule}
 
 
 def _referred(task: Task, name: str) -> Reference | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.model.repeat import Repeat
 
 
 class Again(NamedTuple):
@@ -20,21 +23,26 @@ class Again(NamedTuple):
     """When it is due then, at the earliest."""
     attributes: Item
     """The user's attributes, by the names under which they are stored; None in its stored form removes one."""
-    repeat: str | None = None
+    repeat: Repeat | None = None
     """A new rule by which it is due again; None leaves the rule as it is."""
 
     @classmethod
     def read(cls, stored: Item) -> Again:
-        """Return what a row has stored."""
-        repeat = stored.get("repeat")
-        due_time = clock.read(stored["due_time"][STRING])
-        if due_time is None:
-            raise ValueError(f"{stored['due_time'][STRING]!r} is no time")
-        return cls(due_time, stored["attributes"][MAP], None if repeat is None else repeat[STRING])
+        """Return what a row has stored; a ValueError if that cannot be read."""
+        from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
+
+        try:
+            due_time = clock.read(stored["due_time"][STRING])
+            if due_time is None:
+                raise ValueError(f"{stored['due_time'][STRING]!r} is no time")
+            repeat = Repeat.from_json(stored["repeat"][STRING]) if "repeat" in stored else None
+            return cls(due_time, stored["attributes"][MAP], repeat)
+        except KeyError as missing:
+            raise ValueError(f"it has no {missing}, or it is of another type") from missing
 
     def stored(self) -> Item:
         """Return the stored form of the map."""
-        rule = {} if self.repeat is None else {"repeat": {STRING: self.repeat}}
+        rule = {} if self.repeat is None else {"repeat": {STRING: self.repeat.to_json()}}
         return {"due_time": {STRING: clock.stamp(self.due_time)}, "attributes": {MAP: self.attributes}, **rule}
 
     def changes(self, own: Mapping[str, Attribute[Any]]) -> dict[str, tuple[Attribute[Any], dict[str, Any] | None]]:
@@ -51,23 +59,15 @@ class Again(NamedTuple):
         }
 
 
-class AgainAttribute(Attribute[dict[str, Any]]):
-    """What was asked for, as it is stored; what cannot be read is found out when the row is loaded."""
+class AgainAttribute(Attribute[Again | None]):
+    """What was asked for; what cannot be read is found out when the row is loaded."""
 
     attr_type = MAP
 
-    def serialize(self, value: Item) -> Item:
-        """Return the map itself."""
-        return value
+    def serialize(self, value: Again | None) -> Item | None:
+        """Return the stored map."""
+        return None if value is None else value.stored()
 
-    def deserialize(self, value: Item) -> Item:
-        """Return the map itself, if it can be read."""
-        try:
-            again = Again.read(value)
-        except KeyError as missing:
-            raise ValueError(f"it has no {missing}, or it is of another type") from missing
-        if again.repeat is not None:
-            from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
-
-            Repeat.from_json(again.repeat)
-        return value
+    def deserialize(self, value: Item) -> Again:
+        """Return what was asked for."""
+        return Again.read(value)

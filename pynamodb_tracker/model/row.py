@@ -7,7 +7,7 @@ from copy import copy
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from pynamodb.attributes import Attribute, JSONAttribute, TTLAttribute, UnicodeAttribute
+from pynamodb.attributes import Attribute, TTLAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 from pynamodb.indexes import GlobalSecondaryIndex, IncludeProjection
 from pynamodb.models import Model
@@ -33,6 +33,7 @@ from pynamodb_tracker.model.serialization import (
     RepeatAttribute,
     TextsAttribute,
     TimeAttribute,
+    TraceAttribute,
     WallTimeAttribute,
     serialized,
 )
@@ -152,7 +153,7 @@ class TaskRow(Model):
     """Which occurrence of a rule with COUNT that is, from 1."""
     extra_time = TimeAttribute(null=True)
     """When the task runs out of turn, before its occurrence."""
-    trace = JSONAttribute(null=True)
+    trace = TraceAttribute(null=True)
     """Where the task came from, as the creator's tracing has it: a dictionary of text."""
     expire_time = TTLAttribute(null=True)
     """When the table may delete the finished task, if the use case has `keep_for` or `keep_ignored_for`."""

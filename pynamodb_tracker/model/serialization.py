@@ -142,6 +142,23 @@ class TextsAttribute(Attribute[list[str]]):
         return [text[STRING] for text in value]
 
 
+class TraceAttribute(Attribute["dict[str, str] | None"]):
+    """A dictionary of text."""
+
+    attr_type = STRING
+
+    def serialize(self, value: dict[str, str] | None) -> str | None:
+        """Return the dictionary as JSON."""
+        return None if value is None else json.dumps(value, separators=(",", ":"))
+
+    def deserialize(self, value: str) -> dict[str, str]:
+        """Return the dictionary; a ValueError for anything else."""
+        trace = json.loads(value)
+        if not isinstance(trace, dict) or not all(isinstance(text, str) for text in trace.values()):
+            raise ValueError(f"{shown(value)} is not a dictionary of text")
+        return trace
+
+
 class DecimalAttribute(Attribute[Decimal]):
     """A number with every digit, such as an amount of money, as a `decimal.Decimal`.
 

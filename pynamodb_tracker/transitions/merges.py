@@ -245,19 +245,19 @@ class Merge(Generic[T]):
 
     def _again_after(self, row: T) -> tuple[Again | None, Again]:
         """Return what waits in `again`, and that with what this call asks for."""
-        due, waiting = self._new.row.due_time if self._asks_for_run else clock.NEVER, readable_value(row, "again")
-        before = None if waiting is None else Again.read(waiting)
+        due = self._new.row.due_time if self._asks_for_run else clock.NEVER
+        before: Again | None = readable_value(row, "again")
         rule = self._rule_after(row, None if before is None else before.repeat)
         if before is None:
             return None, Again(due, _stored(self._own), rule)
         attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
         return before, Again(due if self._later else min(due, before.due_time), attributes, rule)
 
-    def _rule_after(self, row: T, waiting: str | None) -> str | None:
-        """Return the rule that the row is to have after its success, as it is stored; None if it keeps its own."""
-        if self._repeat is None or self._repeat == (Repeat.from_json(waiting) if waiting else row.repeat):
+    def _rule_after(self, row: T, waiting: Repeat | None) -> Repeat | None:
+        """Return the rule that the row is to have after its success; None if it keeps its own."""
+        if self._repeat is None or self._repeat == (waiting or row.repeat):
             return waiting
-        return repeats.rule_since(row, self._repeat, clock.now()).to_json()
+        return repeats.rule_since(row, self._repeat, clock.now())
 
     def _begin_anew(self, row: T) -> Merged[T]:
         if self._is_over or (self._repeat is not None and self._repeat == row.repeat and not self._asks_for_run):

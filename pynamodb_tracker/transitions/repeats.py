@@ -48,7 +48,7 @@ def next_turn(row: TaskRow, now: datetime, asked: Again | None = None) -> Turn |
 
     `asked` is what was asked for meanwhile, maybe with another rule.
     """
-    rule = None if asked is None or asked.repeat is None else Repeat.from_json(asked.repeat)
+    rule = None if asked is None else asked.repeat
     return _earlier_turn(_next_occurrence(row, now, rule), None if asked is None else _time_of(asked), rule)
 
 
@@ -70,7 +70,7 @@ def ending_after_success(row: TaskRow, now: datetime, asked: Again | None) -> En
         return ending_at(row, turn)
     ending = Ending(END)
     ending.expires = False
-    rule = {} if asked is None or asked.repeat is None else {"repeat": Repeat.from_json(asked.repeat)}
+    rule = {} if asked is None or asked.repeat is None else {"repeat": asked.repeat}
     _add_to(ending, {**_NO_TURN, **rule})
     return ending
 
@@ -81,7 +81,7 @@ def ending_after_failure(row: TaskRow, now: datetime) -> Ending | None:
     if repeat is None or repeat.stop:
         return None
     again = readable_value(row, "again")  # it stays for the next success, which may be sooner for its sake
-    asked = None if again is None else _time_of(Again.read(again))
+    asked = None if again is None else _time_of(again)
     turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
     return None if turn is None else ending_at(row, turn)
 

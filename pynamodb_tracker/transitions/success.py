@@ -145,7 +145,7 @@ def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | N
         from pynamodb_tracker.transitions.joins import waiting  # noqa: PLC0415 - few tasks wait for others
 
         return waiting(lock, found)
-    again = None if found is None else Again.read(found.again)
+    again = None if found is None else found.again
     has_parent = "parent" in lock.task._row_state.stored
     if lock.task.repeat is not None or (again is not None and again.repeat is not None):
         from pynamodb_tracker.transitions.repeats import ending_after_success  # noqa: PLC0415 - few tasks repeat

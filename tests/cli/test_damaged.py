@@ -140,3 +140,27 @@ def test_an_order_for_several_tasks_ends_with_the_last_of_them(values: dict[str,
     ended = run(*order, "u-0", "u-1", "u-2")
     assert [line.partition(":")[0] for line in ended.lines if "u-1" not in line] == ["u-0", "u-2"]
     assert (ended.code == 0) == (not ended.err)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"again": {"M": {"due_time": {"S": "soon"}, "attributes": {"M": {}}}}},
+        {"again": {"M": {}}},
+        {"trace": {"S": "[1, 2]"}},
+        {"repeat": {"S": "{"}},
+        {"repeat": {"N": "5"}},
+    ],
+    ids=lambda damaged: str(damaged)[:25],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["text", "json"])
+def test_a_damaged_rule_request_or_trace_hides_nothing_else(damaged: dict[str, Any], options: tuple[str, ...]) -> None:
+    damage("u-1", damaged)
+    ended = run("show", "u-1", *options)
+    assert ended.code == 1
+    assert next(iter(damaged)) in ended.out
+    assert "ConnectionError" in ended.out
+    exported = run("export")
+    assert exported.code == 1
+    assert '"u-0"' in exported.out
+    assert '"u-2"' in exported.out

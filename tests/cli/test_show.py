@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pynamodb_tracker import Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, Sample, refuse
@@ -74,6 +75,17 @@ def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock)
         1,
         {"traceparent": "00-1"},
     )
+
+
+@pytest.mark.usefixtures("store")
+def test_a_rule_that_a_running_task_gets_is_shown_without_a_run_that_nobody_has_asked_for() -> None:
+    Order.create("o-1", repeat=Repeat.every(timedelta(hours=1)))
+    Order.pay.start("o-1").__enter__()
+    Order.create_or_merge("o-1", repeat=Repeat.every(timedelta(hours=2)))
+    assert "new rule every 2:00:00, after this run" in shown()
+    assert "asked again" not in shown()
+    again = read("show", "o-1")["again"]
+    assert (again["repeat"]["every"], "due_time" in again) == ("7200", False)
 
 
 def test_what_comes_next_depends_on_where_the_task_is(store: StoppedClock) -> None:

@@ -81,7 +81,7 @@ def late_request(world: World) -> bool:
     ask(world.mine, "b")
     ask(world.theirs, "c")
     arrive(world.proxy, late)
-    return bool(world.task.again["attributes"]["M"]["note"]["S"] != "abc")
+    return bool(world.task.again.attributes["note"]["S"] != "abc")
 
 
 def late_request_in_the_next_life(world: World) -> bool:
