@@ -22,6 +22,7 @@ from pynamodb_tracker.transitions import (
     creations,
     ending,
     finishes,
+    groups,
     overflow_writes,
     progress,
     set_asides,
@@ -29,10 +30,11 @@ from pynamodb_tracker.transitions import (
     success,
 )
 from pynamodb_tracker.transitions.follow_ups import FollowUps
-from pynamodb_tracker.transitions.prepared import slot
+from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_follow_ups as follow_ups
+from tests.race import traces_of_groups as of_groups
 from tests.race import traces_of_joins as joins
 from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
@@ -256,6 +258,22 @@ def starting_over_without(name: str) -> Callable[[Patch], None]:
     return remove
 
 
+def any_version(patch: Patch) -> None:
+    """Write the row of a group whoever has written it since it was read."""
+    path, written = groups._version, groups.written
+
+    def prepare(*given: Any, condition: Any, **options: Any) -> Any:
+        del condition
+        return PreparedWrite(*given, condition=path.exists() | path.does_not_exist(), **options)
+
+    def write(*given: Any, **options: Any) -> Any:
+        with pytest.MonkeyPatch.context() as meanwhile:
+            meanwhile.setattr(groups, "PreparedWrite", prepare)
+            return written(*given, **options)
+
+    patch.setattr(groups, "written", write)
+
+
 GUARDS = [
     Guard("due", runs.taken_early, without("due", "claim")),
     Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
@@ -348,6 +366,8 @@ GUARDS = [
     Guard("MERGE the due time as seen", merges.put_off_by_an_old_reading, without("due_as_seen", "merge")),
     Guard("token on MERGE", merges.begun_anew_with_an_old_token, without("later_token", "merge")),
     Guard("format on MERGE", merges.asked_of_a_later_version, without("known_format", "merge")),
+    Guard("version of a group", of_groups.entered_at_once, any_version),
+    Guard("version of a group", of_groups.entered_as_the_turn_ends, any_version),
     Guard("FOLLOW-UP that is not there", follow_ups.created_over_one_that_ran, create_whatever_is_there),
     Guard("FOLLOW-UP of my own", follow_ups.taken_for_a_follow_up, trust_any_follow_up),
     Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
