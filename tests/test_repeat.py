@@ -174,6 +174,13 @@ def test_an_hour_is_a_full_one_unless_the_start_says_otherwise() -> None:
     assert times(Repeat.rrule("FREQ=DAILY;BYHOUR=9", start=got), got, 1) == ["2026-01-02T09:07"]
 
 
+@pytest.mark.parametrize("text", ["FREQ=DAILY;BYHOUR=9;", "RRULE:BYHOUR=9;FREQ=DAILY", " freq=daily;byhour=9; "])
+def test_a_rule_as_a_calendar_writes_it_is_read_with_full_hours(text: str) -> None:
+    first = Repeat.rrule(text).first(START + timedelta(minutes=7))
+    assert first is not None
+    assert first.time == datetime(2026, 1, 2, 9, tzinfo=UTC)
+
+
 def test_the_start_gives_the_phase_whenever_a_task_gets_the_rule() -> None:
     rule = Repeat.rrule("FREQ=DAILY;INTERVAL=3", start=START)
 
@@ -453,6 +460,8 @@ def test_arguments_are_checked() -> None:
         Repeat.cron("@daily", tz=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has no time zone"):
         Repeat.rrule("FREQ=DAILY", start=datetime(2026, 1, 1))  # noqa: DTZ001 - what is refused
+    with pytest.raises(ValueError, match="outside of the years of datetime in Asia/Tokyo"):
+        Repeat.rrule("FREQ=DAILY", start=datetime.max.replace(tzinfo=UTC), tz="Asia/Tokyo")
     with pytest.raises(ValueError, match="at least a second"):
         Repeat.every(timedelta(milliseconds=1))
     with pytest.raises(TypeError, match="must be a timedelta"):

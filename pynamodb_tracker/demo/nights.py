@@ -197,7 +197,8 @@ class _Scene:
             return _read()
 
     def _begin(self, rule: Repeat, where: str) -> None:
-        say(self.console, f"{NIGHTS} reports of {PAGES} pages, by the rule '{rule}', {where}")
+        say(self.console, f"{NIGHTS} reports of {PAGES} pages, {where}")
+        say(self.console, f"the reports repeat by the rule '{rule}'")
         Nightly.create_or_merge("report", repeat=rule)
 
     def _is_over(self) -> bool:

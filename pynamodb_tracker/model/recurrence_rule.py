@@ -52,9 +52,14 @@ def with_full_hours(text: str) -> str:
 
     For a rule without a start of its own: otherwise they would be those of the moment at which a task gets it.
     """
-    given = {part.strip().partition("=")[0].upper() for part in text.split(";")}
+    text = _bare(text)
+    given = {part.strip().partition("=")[0] for part in text.split(";")}
     added = [f"{key}=0" for key in ("BYMINUTE", "BYSECOND") if key not in given]
     return ";".join([text, *added]) if {"BYHOUR", "BYMINUTE"} & given else text
+
+
+def _bare(text: str) -> str:
+    return text.strip().upper().removeprefix("RRULE:").strip(";")
 
 
 class RecurrenceRule:
@@ -62,7 +67,7 @@ class RecurrenceRule:
 
     def __init__(self, given: str) -> None:
         """Read the rule; ValueError for what cannot be read."""
-        self.text = given.strip().removeprefix("RRULE:").strip(";").upper()
+        self.text = _bare(given)
         """The rule without a prefix, in capitals."""
         try:
             parts = _parts(self.text)

@@ -143,7 +143,10 @@ class Repeat:
         tz = _zone_name(tz)
         start = check_time("start", start)
         if start is not None:
-            start = start.replace(microsecond=0).astimezone(_zone(tz))
+            try:
+                start = start.replace(microsecond=0).astimezone(_zone(tz))
+            except OverflowError:
+                raise ValueError(f"start={start!r} is outside of the years of datetime in {tz}") from None
         return cls(kind, _rule(kind, expression).text, tz=tz, start=start, missed=missed, stop=stop)
 
     @classmethod
