@@ -1,4 +1,4 @@
-"""The scene of the nights: a task that repeats, reports that wait for their pages, and requests that are merged."""
+"""The scene of the nights: a task that repeats, reports that wait for their pages, merged requests, mails in order."""
 
 import secrets
 import threading
@@ -18,7 +18,7 @@ from pynamodb_tracker.demo.session import Options, processes_for, quiet, work_on
 from pynamodb_tracker.demo.summary import say
 from pynamodb_tracker.testing import local_table, stopped_clock
 
-NIGHTS, PAGES = 3, 6
+NIGHTS, PAGES, MAILS = 3, 6, "mails"
 
 _EVENING = datetime(2026, 3, 27, 18, tzinfo=UTC)
 """When the scene begins in memory: in the night after the next one, the clocks in Berlin skip the hour from 2 to 3."""
@@ -59,6 +59,14 @@ class Page(DemoTask):
     write = Step(10, lock_for=pipeline.LOCK)
 
     number = NumberAttribute()
+
+
+class Mail(DemoTask):
+    """The mail with a report: mails are sent one at a time, in the order in which the reports were collected."""
+
+    use_case_id = UseCase("mail")
+
+    send = Step(10)
 
 
 class Index(DemoTask):
@@ -103,8 +111,14 @@ def _add(waiting: Index, new: Any) -> None:
 
 
 def collect(ctx: ExecutionContext[Report]) -> None:
-    """Count the pages that are written."""
+    """Count the pages that are written, and create the mail."""
+    ctx.create(Mail, ctx.task.task_id, group=MAILS)
     ctx.task.pages = sum("text" in page.data for page in Page.get_many(pages_of(ctx.task)))
+
+
+def send(ctx: ExecutionContext[Mail]) -> None:
+    """Note in what the mails share that this one is sent."""
+    ctx.group.data["sent"] = [*ctx.group.data.get("sent", []), ctx.task.task_id]
 
 
 def rebuild(ctx: ExecutionContext[Index]) -> None:
@@ -123,6 +137,7 @@ FUNCTIONS: dict[BoundStep[Any], Callable[[ExecutionContext[Any]], None]] = {
     Report.split: split,
     Page.write: write,
     Report.collect: collect,
+    Mail.send: send,
     Index.rebuild: rebuild,
 }
 
@@ -135,6 +150,9 @@ class Outcome:
     """Those that are collected, in the order of their nights."""
     pages: list[Page]
     index: Index
+    mails: list[Mail]
+    sent: list[str]
+    """The mails as they were sent, in order."""
 
     @property
     def requests(self) -> int:
@@ -149,6 +167,9 @@ class Outcome:
             lines.append(f"{len(self.reports)} reports in {NIGHTS} nights")
         if (served := self.index.data["requests"]) != self.requests:
             lines.append(f"{served} of {self.requests} requests for the index were served")
+        ordered = [mail.task_id for mail in sorted(self.mails, key=lambda mail: mail.group_number)]
+        if self.sent != ordered:
+            lines.append(f"mails were sent as {self.sent}, and not as {ordered}")
         return lines
 
 
@@ -162,6 +183,7 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
         outcome = scene.on_server(options.endpoint_url) if options.endpoint_url else scene.in_memory()
     runs = outcome.index.data["runs"]
     say(console, f"the index of all pages: {outcome.requests} requests, merged into {runs} runs")
+    say(console, f"the mails: {len(outcome.sent)} sent, one after the other")
     say(console, f"as it should be: {'no' if outcome.differences else 'yes'}")
     for line in outcome.differences:
         say(console, f"  {line}")
@@ -211,7 +233,8 @@ class _Scene:
                 died = sum(len(page.unfinished or ()) for page in Page.get_many(pages_of(report)))
                 what = f"{report.pages} of {PAGES} pages, {died} worker{'' if died == 1 else 's'} died"
                 say(self.console, f"{report.task_id}: {what}")
-        return len(self.shown) == NIGHTS and Index.get_task("pages").state == Index.rebuild.succeeded
+        is_sent = not Mail.send.next_due()
+        return len(self.shown) == NIGHTS and is_sent and Index.get_task("pages").state == Index.rebuild.succeeded
 
 
 def _let_workers_die(step: BoundStep[Any], function: Callable[[ExecutionContext[Any]], None]) -> None:
@@ -227,4 +250,6 @@ def _next_due() -> datetime:
 
 
 def _read() -> Outcome:
-    return Outcome(list(Report.collect.succeeded.query()), list(Page.write.succeeded.query()), Index.get_task("pages"))
+    reports, pages = list(Report.collect.succeeded.query()), list(Page.write.succeeded.query())
+    mails, sent = list(Mail.send.succeeded.query()), Mail.group(MAILS).data.get("sent", [])
+    return Outcome(reports, pages, Index.get_task("pages"), mails, sent)

@@ -18,7 +18,7 @@ from pynamodb_tracker.demo.session import Options
 def test_each_night_has_its_report_and_the_clocks_skip_no_night() -> None:
     result = CliRunner().invoke(app, ["demo", "--scene", "nights"])
     assert (result.exit_code, result.stderr) == (0, "")
-    first, rule, *reports, index, verdict = result.stdout.splitlines()
+    first, rule, *reports, index, mails, verdict = result.stdout.splitlines()
     assert first == "3 reports of 6 pages, in memory, 4 worker threads"
     assert rule == "the reports repeat by the rule '30 2 * * * in Europe/Berlin'"
     assert reports == [
@@ -27,6 +27,7 @@ def test_each_night_has_its_report_and_the_clocks_skip_no_night() -> None:
         "2026-03-30 02:30:00+0200: 6 of 6 pages, 1 worker died",
     ]
     assert index.startswith("the index of all pages: 21 requests, merged into ")
+    assert mails == "the mails: 3 sent, one after the other"
     assert verdict == "as it should be: yes"
 
 
