@@ -168,6 +168,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
                 raise TypeError("data cannot be merged: leave it out, or keep what is asked for in other attributes")
         if "state" in attributes:
             raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
+        if "group" in attributes:
+            raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
         first = next(iter(cls._bound_steps.values()))._definition.statements
         return Merge(

@@ -82,6 +82,15 @@ def test_no_command_lets_stored_text_reach_the_terminal(store: StoppedClock, tmp
         assert not found, (arguments, found)
 
 
+@pytest.mark.usefixtures("store")
+def test_the_name_of_a_group_adds_no_line_to_what_is_shown() -> None:
+    name = "vip\n  next  nothing: it is done\x1b[2J"
+    Order.create_many({"task_id": task_id, "group": name} for task_id in ("o-1", "o-2"))
+    Order.pay.ignore("o-1", reason="x")
+    for arguments in (("show", "o-2"), ("show", "o-1"), ("list", "--waiting"), ("group", name), ("reopen", "o-1")):
+        assert not [line for line in run(*arguments).out.splitlines() if line.startswith("  next  nothing")]
+
+
 def test_text_that_no_command_has_escaped_is_escaped_by_the_console(capsys: pytest.CaptureFixture[str]) -> None:
     say(EVIL)
     say(Text.assemble((EVIL, "red"), "\n", EVIL))

@@ -666,6 +666,7 @@ WRONG_ARGUMENTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = 
     "later alone": (lambda: ask("a", later=True), ValueError, "give a due_time"),
     "later as text": (lambda: ask("a", later="yes"), TypeError, "later must be True or False"),
     "a state": (lambda: ask("a", state=Index.build.pending), TypeError, "takes no state"),
+    "a group": (lambda: ask("a", group="g"), TypeError, "takes no group"),
     "data with merge": (lambda: ask("a", data={}), TypeError, "data cannot be merged"),
     "an unknown attribute": (lambda: ask("a", page=1), TypeError, "did you mean 'pages'"),
     "a function of one": (lambda: Index.create_or_merge("i-1", merge=print_one), TypeError, "a function of"),

@@ -260,7 +260,7 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
-    yield _line("next", _next(task, step))
+    yield _line("next", escaped(_next(task, step)))
     for label, line in _commands(task, step, options):
         yield _line(label, line)
     yield _line("created", _time(task.create_time))

@@ -120,7 +120,7 @@ def reopen(targets: opt.Targets, *, by: By, name: opt.App, use_case_name: opt.Us
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
             reopened = of.reopen(task_id, by=by)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
-            waits = f"; it waits for {reopened.waits_for}" if reopened.waits_for else ""
+            waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
             return f"{name_of(reopened.state)}{as_before}{waits}"
 
         _for_each_target(model, targets, reopen_one)
