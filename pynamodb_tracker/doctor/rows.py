@@ -10,7 +10,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value, readable_values
 from pynamodb_tracker.status import END
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.transitions.groups import needs_repair
+from pynamodb_tracker.transitions.group_repair import needs_repair
 
 _READ = [
     *("task_id", "use_case_id", "status", "due_time", "update_time", "creation"),

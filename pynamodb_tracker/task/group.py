@@ -7,7 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar, overload
 
 from pynamodb_tracker.model.group_records import data_in
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.groups import read_queue, repair
+from pynamodb_tracker.transitions.group_repair import repair
+from pynamodb_tracker.transitions.groups import read_queue
 
 T = TypeVar("T", bound=TaskRow)
 

@@ -303,7 +303,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         groups: list[str] = []
         report = _report_of_each(delete, query.task_ids(cls, groups), threads)
         if groups:
-            from pynamodb_tracker.transitions.groups import forget  # noqa: PLC0415 - few cold starts need it
+            from pynamodb_tracker.transitions.group_repair import forget  # noqa: PLC0415 - few cold starts need it
 
             for name in groups:
                 forget(cls, name)

@@ -227,7 +227,8 @@ def _put(task: NewTask[T]) -> None:
     """Put the row if there is none, together with its overflow chunks."""
     table, puts = task.row.tracker.connection(), task.puts()
     if "group" in task.item:
-        from pynamodb_tracker.transitions.groups import Groups, NewMember, enter  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.transitions.group_members import NewMember  # noqa: PLC0415 - few cold starts need it
+        from pynamodb_tracker.transitions.groups import Groups, enter  # noqa: PLC0415 - as above
 
         groups = Groups()
         groups.of(type(task.row), task.row.group).entrants.append(NewMember(task.row, task.item))

@@ -25,7 +25,7 @@ from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason, Waiting
 from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
-from pynamodb_tracker.transitions.groups import NewMember
+from pynamodb_tracker.transitions.group_members import NewMember
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.progress import commit
 from pynamodb_tracker.transitions.statements import get

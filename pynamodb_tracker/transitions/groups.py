@@ -8,20 +8,17 @@ to the next one in the same transaction. Claims know nothing of groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import NUMBER, STRING
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action as Change
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import Item, Refused, ending_by, get_items, pages, send
+from pynamodb_tracker.dynamodb.connection import Item, ending_by, get_items, pages
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, Unapplied, transact_write
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.group_records import (
@@ -41,6 +38,7 @@ from pynamodb_tracker.model.overflow import GROUP_OF, by_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import Action, Companion, Reason, is_busy, send_together
+from pynamodb_tracker.transitions.group_members import Entrant
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 
 _MOST_DEAD = 20
@@ -49,23 +47,10 @@ _MOST_DEAD = 20
 _ENTRIES = 5
 """How often the tries of a command are repeated for a task that enters a group which is written all the time."""
 
-_REPAIRS = 6
-
 _IDLE = GroupRow(None, 0, "{}", 0)
 
-_turn, _data, _of = (UnicodeAttribute(attr_name=name) for name in ("turn", "data", GROUP_OF))
+TURN, _data, _of = (UnicodeAttribute(attr_name=name) for name in ("turn", "data", GROUP_OF))
 _last, _version = (NumberAttribute(attr_name=name) for name in ("last", "version"))
-
-
-class Entrant(Protocol):
-    """A task that enters a group."""
-
-    task_id: str
-    starts: datetime
-    """When it may start once it has its turn."""
-
-    def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, and the turn at once or not; called for each try."""
 
 
 def read_queue(
@@ -183,7 +168,7 @@ class GroupChange:
         if not dead:
             return
         table = self.model.tracker.connection()
-        check = table.get_operation_kwargs("", "", condition=_as_read(row))
+        check = table.get_operation_kwargs("", "", condition=as_read(row))
         unchanged = {"ConditionCheck": {**check, "Key": self._key}}
         unapplied = transact_write(table, [unchanged, *map(self._delete, dead)])
         if unapplied and not unapplied.refused:
@@ -243,10 +228,10 @@ def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> 
         fill(_version, "version"),
         fill(_last, "last"),
         fill(_of, "use_case"),
-        _turn.remove() if idle else fill(_turn, "turn"),
+        TURN.remove() if idle else fill(TURN, "turn"),
     ]
     if data:
-        seen &= _turn == slot(_turn, "holder")
+        seen &= slot(TURN, "holder") == TURN
         changes.append(fill(_data, "data"))
     return PreparedWrite(table, condition=seen, actions=changes)
 
@@ -266,7 +251,7 @@ def woken(model: type[TaskRow], *, others: bool) -> PreparedWrite:
     return PreparedWrite(model.tracker.connection(), condition=condition, actions=[*changes, TaskRow.starts.remove()])
 
 
-def _as_read(row: GroupRow | None) -> Condition:
+def as_read(row: GroupRow | None) -> Condition:
     """Require that nobody has written the group's row since it was read."""
     return _version.does_not_exist() if row is None else _version == row.version
 
@@ -345,47 +330,6 @@ def enter(
     return send_together(table, own, [groups], more=more)
 
 
-class NewMember:
-    """A new task, as it enters its group: the item that creates it."""
-
-    def __init__(self, row: TaskRow, item: Item) -> None:
-        self._row = row
-        self._item = item
-        self.task_id: str = row.task_id
-        self.starts: datetime = row.due_time
-
-    def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, and the turn at once or not."""
-        item, values = self._item, self._row.attribute_values
-        item["group_number"] = {NUMBER: str(number)}
-        due, waits, starts = (self.starts, None, None) if has_turn else (clock.NEVER, 1, self.starts)
-        item["due_time"] = {STRING: clock.stamp(due)}
-        for name in ("waits", "starts"):
-            item.pop(name, None)
-        if starts is not None:
-            item |= {"waits": {NUMBER: "1"}, "starts": {STRING: clock.stamp(starts)}}
-        values.update(group_number=number, due_time=due, waits=waits, starts=starts)
-
-
-class ReopenedMember:
-    """A task whose turn has passed, as it enters its group once more."""
-
-    def __init__(self, task_id: str, starts: datetime, own: Callable[..., Action]) -> None:
-        """`own` returns the update that reopens it, for its number, and for whether it has the turn."""
-        self.task_id = task_id
-        self.starts = starts
-        self._own = own
-        self._number, self._has_turn = 0, False
-
-    def place(self, number: int, *, has_turn: bool) -> None:
-        """Take this number, and the turn at once or not."""
-        self._number, self._has_turn = number, has_turn
-
-    def action(self) -> Action:
-        """Return the update as it was placed last."""
-        return self._own(self._number, has_turn=self._has_turn)
-
-
 class GroupOfRun:
     """The group of a task that runs: what its tasks share."""
 
@@ -420,59 +364,3 @@ class GroupOfRun:
             return None
         text = data_text(self._data, self.name, self._row.task_id)
         return None if text == self._text else text
-
-
-def needs_repair(model: type[TaskRow], name: str) -> bool:
-    """Return whether nobody will hand on the turn: whoever has it, has ended or is gone, or nobody has it."""
-    row, places = read_queue(model, name)
-    turn = None if row is None else row.turn
-    return bool(places) if turn is None else _if_ended(model, name, turn) is not None
-
-
-def repair(model: type[TaskRow], name: str) -> str | None:
-    """Hand on the turn if the task that has it has ended, or is gone; return who has it then, None for nobody.
-
-    The library never leaves a group so; another program, or a person in the console, may delete a task that has the
-    turn, or the group's row.
-    """
-    retry = 0
-    while True:
-        row, places = read_queue(model, name)
-        turn = None if row is None else row.turn
-        check = None if turn is None else _if_ended(model, name, turn)
-        if (turn is None and not places) or (turn is not None and check is None):
-            return turn
-        change = GroupChange(model, name)
-        change.repairs = True
-        change.last = max((place.number for place in places), default=0)
-        writes = change.actions(None)
-        unapplied = transact_write(model.tracker.connection(), writes if check is None else [check, *writes])
-        if unapplied is None:
-            return change.woken
-        if retry == _REPAIRS - 1 or not is_busy(unapplied):
-            raise unapplied.error
-        clock.sleep(jittered_pause(retry))
-        retry += 1
-
-
-def forget(model: type[TaskRow], name: str) -> None:
-    """Delete the row of a group, with its data, unless a task has the turn."""
-    if repair(model, name) is None:
-        table = model.tracker.connection()
-        request = table.get_operation_kwargs("", "", condition=_turn.does_not_exist())
-        del request["TableName"]
-        with suppress(Refused):  # a task has entered meanwhile
-            send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
-
-
-def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
-    """Return the check that a task has ended or is gone; None if it has not: then it has the turn."""
-    key = model.tracker.key(task_id)
-    condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
-    if item is not None:
-        status = int(item["status"][NUMBER])
-        if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(status):
-            return None
-        condition = (TaskRow.status == status) & (TaskRow.creation == item["creation"][STRING])
-    check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)
-    return {"ConditionCheck": {**check, "Key": key}}

@@ -104,7 +104,8 @@ def _send_reopen(
 
 def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool) -> T:
     """Let a task whose turn has passed enter its group at the end, and return it; with `by`, as `_send_reopen`."""
-    from pynamodb_tracker.transitions.groups import Groups, ReopenedMember, enter  # noqa: PLC0415 - few are in a group
+    from pynamodb_tracker.transitions.group_members import ReopenedMember  # noqa: PLC0415 - few are in a group
+    from pynamodb_tracker.transitions.groups import Groups, enter  # noqa: PLC0415 - as above
 
     codes, now, entry = statements.codes, clock.now(), None
     if by is not None:

@@ -1,0 +1,74 @@
+"""Groups that stand still: another program, or a person, has deleted a task that had the turn, or the group's row."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from pynamodb.constants import NUMBER, STRING
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
+from pynamodb_tracker.dynamodb.transact_write import transact_write
+from pynamodb_tracker.model.group_records import row_key
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.company import Action, is_busy
+from pynamodb_tracker.transitions.groups import TURN, GroupChange, read_queue
+
+_TRIES = 6
+
+
+def needs_repair(model: type[TaskRow], name: str) -> bool:
+    """Return whether nobody will hand on the turn: whoever has it, has ended or is gone, or nobody has it."""
+    row, places = read_queue(model, name)
+    turn = None if row is None else row.turn
+    return bool(places) if turn is None else _if_ended(model, name, turn) is not None
+
+
+def repair(model: type[TaskRow], name: str) -> str | None:
+    """Hand on the turn if the task that has it has ended, or is gone; return who has it then, None for nobody.
+
+    The library never leaves a group so; another program, or a person in the console, may delete a task that has the
+    turn, or the group's row.
+    """
+    retry = 0
+    while True:
+        row, places = read_queue(model, name)
+        turn = None if row is None else row.turn
+        check = None if turn is None else _if_ended(model, name, turn)
+        if (turn is None and not places) or (turn is not None and check is None):
+            return turn
+        change = GroupChange(model, name)
+        change.repairs = True
+        change.last = max((place.number for place in places), default=0)
+        writes = change.actions(None)
+        unapplied = transact_write(model.tracker.connection(), writes if check is None else [check, *writes])
+        if unapplied is None:
+            return change.woken
+        if retry == _TRIES - 1 or not is_busy(unapplied):
+            raise unapplied.error
+        clock.sleep(jittered_pause(retry))
+        retry += 1
+
+
+def forget(model: type[TaskRow], name: str) -> None:
+    """Delete the row of a group, with its data, unless a task has the turn."""
+    if repair(model, name) is None:
+        table = model.tracker.connection()
+        request = table.get_operation_kwargs("", "", condition=TURN.does_not_exist())
+        del request["TableName"]
+        with suppress(Refused):  # a task has entered meanwhile
+            send(table, "DeleteItem", {**request, "Key": row_key(model.tracker.use_case.name, name)})
+
+
+def _if_ended(model: type[TaskRow], name: str, task_id: str) -> Action | None:
+    """Return the check that a task has ended or is gone; None if it has not: then it has the turn."""
+    key = model.tracker.key(task_id)
+    condition, item = TaskRow.task_id.does_not_exist(), next(get_items(model.tracker.connection(), [key]), None)
+    if item is not None:
+        status = int(item["status"][NUMBER])
+        if item.get("group") == {STRING: name} and "starts" not in item and not model.tracker.ends_at(status):
+            return None
+        condition = (TaskRow.status == status) & (TaskRow.creation == item["creation"][STRING])
+    check = model.tracker.connection().get_operation_kwargs("", "", condition=condition)
+    return {"ConditionCheck": {**check, "Key": key}}
