@@ -267,7 +267,7 @@ class Groups(Companion):
     def __init__(self, until: Callable[[], datetime] | None = None) -> None:
         """`until` tells when the lock of a run expires, which may be extended."""
         self._until = until
-        self.follow_ups: Callable[[], Iterable[tuple[type[TaskRow], str, Entrant]]] = tuple
+        self.follow_ups: Callable[[], Iterable[tuple[type[TaskRow], str, Entrant]]] | None = None
         """Returns the tasks that are created with the end of this one, each with its use case and its group."""
         self._changes: dict[tuple[str, str], GroupChange] = {}
         self._places: list[Action] = []
@@ -301,10 +301,11 @@ class Groups(Companion):
 
     def _place_follow_ups(self) -> None:
         """Let those enter that are not known to exist by now."""
-        entering = list(self.follow_ups())
-        for model, name, _ in entering:
-            self.of(model, name).entrants = []
-        for model, name, entrant in entering:
+        if self.follow_ups is None:
+            return
+        for change in self._changes.values():
+            change.entrants = []
+        for model, name, entrant in self.follow_ups():
             self.of(model, name).entrants.append(entrant)
 
     def refused(self, reasons: Sequence[Reason]) -> None:

@@ -106,6 +106,10 @@ def booking(ctx: Any) -> None:
         ctx.task.note = "booked"
 
 
+def following(ctx: Any) -> None:
+    ctx.create(type(ctx.task), f"{ctx.task.task_id}/next")
+
+
 def large(ctx: Any) -> None:
     ctx.task.data["scan"] = "page " * 10_000
 
@@ -121,6 +125,7 @@ SCENARIOS: dict[str, Block] = {
     "save": saving,
     "extend": extending,
     "transaction": booking,
+    "company": following,
     "large": large,
     "fail": failing,
     "heartbeat": plain,

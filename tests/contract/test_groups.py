@@ -20,6 +20,7 @@ from pynamodb_tracker import (
 )
 from tests.support.network import Answer, Network, Request, error
 from tests.support.rows import change, client, keys, stored
+from tests.support.workers import succeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -442,3 +443,13 @@ def test_all_tasks_of_a_use_case_can_be_deleted_and_the_group_begins_again() -> 
     assert (group().turn, group().waiting(), records()) == (None, [], [])
     create("o-1")
     assert due() == ["o-1"]
+
+
+def test_a_follow_up_that_exists_does_not_enter_its_group_once_more() -> None:
+    Order.create("o-1")
+    for also_from in ((), (Order.ship.pending,)):
+        with Order.pay.start("o-1", also_from=also_from) as ctx:
+            ctx.create(Louder, "l-1", group="customer-7")
+        if not also_from:
+            succeed(Louder.shout, "l-1")
+    assert (Louder.group("customer-7").turn, list(Louder.group("customer-7").waiting())) == (None, [])
