@@ -225,12 +225,17 @@ class Merge(Generic[T]):
     def _ask_again(self, row: T) -> Merged[T]:
         self._how = "again"
         before, again = self._again_after(row)
-        renewed, is_nothing_asked = self._renewed(row), before is None and again == Again(clock.NEVER, {})
-        if (again == before or is_nothing_asked) and not renewed:
+        changes, is_nothing_asked = self._renewed(row), before is None and again == Again(clock.NEVER, {})
+        due = self._due_for(row) if self._asks_for_run and not self._later else None
+        if due is not None and row.repeat is not None:  # it waits for its next occurrence, and runs before that
+            of_rule, due = repeats.merged(row, None, due, clock.now())
+            changes = {**changes, **of_rule}
+        if (again == before or is_nothing_asked) and not changes and due is None:
             return Merged(row, self._how)
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
-        return self._send(row, renewed, {"again": stored})
+        times = {} if due is None else {"due": clock.stamp(due), "seen_due": clock.stamp(row.due_time)}
+        return self._send(row, changes, {"again": stored, **times}, moves_due=due is not None)
 
     def _renewed(self, row: T) -> Changes:
         """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.

@@ -594,3 +594,19 @@ def test_an_ignored_task_that_gets_a_rule_is_kept() -> None:
     Report.create_or_merge("r-1", repeat=NIGHTLY)
     task = Report.get_task("r-1")
     assert (task.state, task.repeat, task.expire_time) == (Report.collect.ignored, NIGHTLY, None)
+
+
+def test_a_run_that_is_asked_for_after_the_last_failure_does_not_wait_for_the_next_occurrence(monday: datetime) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    Sweep.create_or_merge("s-1")
+
+    def asked_again(_: ExecutionContext[Sweep]) -> None:
+        Sweep.create_or_merge("s-1")
+        raise GiveUp
+
+    with pytest.raises(GiveUp):
+        Sweep.run.run("s-1", asked_again)
+    assert not list(Sweep.run.due_ids())
+    Sweep.create_or_merge("s-1")
+    assert [run(), run()] == [monday] * 2
+    assert Sweep.get_task("s-1").due_time == tuesday(1)
