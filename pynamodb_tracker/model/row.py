@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -46,6 +46,9 @@ FORMAT = 2
 
 A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
 """
+
+
+LoadingPlan = tuple[Mapping[str, tuple[str, Attribute[Any], bool]], Sequence[str]]
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -170,7 +173,7 @@ class TaskRow(Model):
     """The states of a use case, by code."""
     _row_state: RowState = RowState({})
     """Each row that is loaded has its own, in `vars(row)`."""
-    _loading: ClassVar[tuple[tuple[str, str, Attribute[Any], bool], ...] | None] = None
+    _loading: ClassVar[LoadingPlan]
 
     if TYPE_CHECKING:
 
@@ -221,7 +224,12 @@ class TaskRow(Model):
         """
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
-        for name, stored_name, attribute, plain in self._loading_plan():
+        plan, with_default = self._loading_plan()
+        absent = [stored_name for stored_name in with_default if stored_name not in attribute_values]
+        for stored_name in (*attribute_values, *absent):  # few rows have all attributes
+            if stored_name not in plan:
+                continue
+            name, attribute, plain = plan[stored_name]
             stored = attribute_values.get(stored_name)
             try:
                 if stored is not None and "NULL" not in stored:
@@ -257,13 +265,17 @@ class TaskRow(Model):
             self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
 
     @classmethod
-    def _loading_plan(cls) -> tuple[tuple[str, str, Attribute[Any], bool], ...]:
+    def _loading_plan(cls) -> LoadingPlan:
+        """Return the attributes by the names under which they are stored, and those names that have a default."""
         if "_loading" not in vars(cls):
-            cls._loading = tuple(
-                (name, attribute.attr_name, attribute, type(attribute).__set__ is Attribute.__set__)
-                for name, attribute in cls.get_attributes().items()
-            )
-        return cls._loading or ()
+            attributes = {attribute.attr_name: (name, attribute) for name, attribute in cls.get_attributes().items()}
+            plan = {
+                stored_name: (name, attribute, type(attribute).__set__ is Attribute.__set__)
+                for stored_name, (name, attribute) in attributes.items()
+            }
+            with_default = [stored for stored, (_, attribute) in attributes.items() if attribute.default is not None]
+            cls._loading = plan, with_default
+        return cls._loading
 
     @classmethod
     def _get_connection(cls) -> TableConnection:
