@@ -374,6 +374,30 @@ def test_going_on_from_each_occurrence_gives_what_dateutil_gives_from_the_first(
     assert [each.replace(tzinfo=None) for each in islice(found, 8)] == expected
 
 
+@pytest.mark.parametrize("wkst", ["MO", "SU"])
+@pytest.mark.parametrize(
+    "text", ["FREQ=DAILY;INTERVAL=3;BYHOUR=5,9", "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,SA", "FREQ=WEEKLY;INTERVAL=3"]
+)
+def test_an_old_start_keeps_its_phase(text: str, wkst: str) -> None:
+    for days in range(0, 60, 7):
+        at = START + timedelta(days=400 + days, hours=days % 11)
+        expected = rrulestr(f"{text};WKST={wkst}", dtstart=START.replace(tzinfo=None)).after(at.replace(tzinfo=None))
+        found = Repeat.rrule(f"{text};WKST={wkst}", start=START).first(at + timedelta(seconds=1))
+        assert found is not None
+        assert found.time.replace(tzinfo=None) == expected
+
+
+def test_an_old_start_is_not_walked_from_each_time_a_program_starts() -> None:
+    rule = Repeat.rrule(f"FREQ=DAILY;BYHOUR={ALL_HOURS};BYMINUTE=0,15,30,45", start=START - timedelta(days=7300))
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        rule.first(START)
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(5)) < 0.05
+
+
 def test_positions_in_weeks_are_those_of_whole_weeks_whichever_day_a_run_was() -> None:
     """The first week of dateutil begins at its DTSTART, so each position would be counted from the last occurrence."""
     draw = random.Random(7)

@@ -91,6 +91,7 @@ class RecurrenceRule:
         """
         from dateutil.rrule import rrulestr  # noqa: PLC0415 - takes long, and a cold start pays for every import
 
+        anchor = self._later_anchor(anchor, low)
         shift = (_LAST_YEAR - anchor.year) // _CYCLE * _CYCLE
         first = start = anchor.replace(year=anchor.year + shift)
         parts = self._parts
@@ -104,6 +105,14 @@ class RecurrenceRule:
             real = wall.replace(year=wall.year - shift)
             if real >= low:
                 yield passed, real
+
+    def _later_anchor(self, anchor: datetime, low: datetime) -> datetime:
+        """Return an anchor of the same phase close to `low`, unless COUNT counts what lies between."""
+        days = {"DAILY": 1, "WEEKLY": 7}.get(self._parts["FREQ"])
+        if days is None or self.count is not None or low <= anchor:
+            return anchor
+        period = days * int(self._parts.get("INTERVAL", 1)) * timedelta(days=1)
+        return anchor + (low - anchor) // period * period
 
     def is_over(self, number: int, wall: datetime, time: datetime) -> bool:
         """Return whether COUNT or UNTIL ends the rule before this occurrence."""
