@@ -49,34 +49,20 @@ class AskedMeanwhile(Exception):  # noqa: N818 - it is no error: the success is 
 
 def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) -> None:
     """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`."""
-    task, statements, codes = lock.task, lock.statements, lock.statements.codes
+    task, statements = lock.task, lock.statements
     final = final or lock.attempt >= statements.max_attempts
     failure = lock.failure or _failure_of(lock, error)
     known = failures_in_row(task)
     is_known = any(each is failure for each in known)  # if an interrupt followed the finish
     failures = known if is_known else [*known, failure]
-    logged = has_log(task) or not fits_row(failures)
+    logged, last_error = has_log(task) or not fits_row(failures), failure.one_line
     ending = ending_after_last_failure(task, failure.time) if final else None
-    write, code = statements.fail, codes.failed
-    values: dict[str, Any] = {"attempt": lock.attempt}
-    if ending is not None:
-        write, code = statements.give_up(ending=ending), ending.code
-        values = {"attempt": 0, **ending.values}
-    elif final:
-        write, code = statements.give_up(expires=may_expire(task)), codes.ignored
-    due = failure.time if final else _later(failure.time, delay)
-    values |= {"now": failure.time, "due": due if ending is None else ending.due}
-    last_error = failure.one_line
-    entries = for_row(failures, logged=logged)
-    values["company"] = company_of_end(task, lambda: lock.expire_time) if code == codes.ignored else []
-    optional = None
-    if code == codes.ignored and statements.when_ignored is not None:
-        ignored = as_stored(task)
-        ignored.attribute_values.update(
-            status=code, due_time=failure.time, update_time=failure.time, errors=failures, last_error=last_error
-        )
-        optional = statements.when_ignored(ignored)
-    values["last_error"] = last_error
+    write, code, values = _move_after(lock, failure, delay, ending, final=final)
+    values |= {"now": failure.time, "last_error": last_error}
+    optional, entries = None, for_row(failures, logged=logged)
+    if code == statements.codes.ignored:
+        values["company"] = company_of_end(task, lambda: lock.expire_time)
+        optional = _created_when_ignored(lock, failure, failures)
     try:
         row = send_until_landed(lock, write, code, **values, errors=entries, optional=optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -88,13 +74,39 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
     task.attribute_values.update(row, errors=failures, last_error=last_error, **(ending.row if ending else {}))
-    lock.outcome = "ignored" if code == codes.ignored else "failed"
+    lock.outcome = "ignored" if code == statements.codes.ignored else "failed"
     if logged:
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:
         expire(statements, task)
     if optional is not None and optional.interrupt is not None:
         raise optional.interrupt
+
+
+def _move_after(
+    lock: Lock[T], failure: Failure, delay: timedelta, ending: Ending | None, *, final: bool
+) -> tuple[PreparedWrite, int, dict[str, Any]]:
+    """Return the write that records a failure, the state after it, and values of the write."""
+    statements = lock.statements
+    if ending is not None:
+        values = {"attempt": 0, "due": ending.due, **ending.values}
+        return statements.give_up(ending=ending), ending.code, values
+    values = {"attempt": lock.attempt, "due": failure.time if final else _later(failure.time, delay)}
+    if final:
+        return statements.give_up(expires=may_expire(lock.task)), statements.codes.ignored, values
+    return statements.fail, statements.codes.failed, values
+
+
+def _created_when_ignored(lock: Lock[T], failure: Failure, failures: list[Failure]) -> OptionalCompanion | None:
+    """Return what is created together with the task's being ignored, by the declaration of its step."""
+    statements, now = lock.statements, failure.time
+    if statements.when_ignored is None:
+        return None
+    ignored = as_stored(lock.task)
+    ignored.attribute_values.update(
+        status=statements.codes.ignored, due_time=now, update_time=now, errors=failures, last_error=failure.one_line
+    )
+    return statements.when_ignored(ignored)
 
 
 def company_of_end(row: TaskRow, until: Callable[[], datetime] | None = None) -> list[Companion]:
