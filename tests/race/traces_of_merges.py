@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from pynamodb_tracker import TaskFormatError
+from pynamodb_tracker.transitions.lock import new_token
 from tests.engine.actions import Hold
 from tests.race.traces_of_commands import later_version
 from tests.support.proxy_rules import arrive
@@ -148,7 +148,7 @@ def begun_anew_with_an_old_token(world: World) -> bool:
     """Return whether a task that begins anew gets a token that is below one that shuts a late claim out."""
     at_the_last_step(world)
     world.theirs.ship.run("o", lambda _: None)
-    token = f"{time.time_ns() + 10**12:016x}{0:08x}"  # of a machine whose clock is ahead
+    token = f"{int(new_token()[:16], 16) + 10**12:016x}{0:08x}"  # of a machine whose clock is ahead
     world.goes_wrong(partial(change, world.theirs, "o", lock={"S": token}))
     ask(world.mine, "a")
     return bool(world.task.lock < token)

@@ -56,8 +56,10 @@ def load(
 
     A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class;
     repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
-    value. A task that was exported in progress is created as pending. Tasks of one group are created in the order of
-    the lines only with --threads 1.
+    value.
+
+    A task that was exported in progress is created as pending. Tasks of one group are created in the order of the lines
+    only with --threads 1.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """
@@ -188,9 +190,10 @@ def export(
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
     Attempts, errors and times are not exported: a task that is loaded starts afresh in its state; one that repeats is
-    due at the next occurrence of its rule. The order of the tasks of a group is not exported. What a task waits for
-    (waits), and what was asked for while it ran (again), is exported for other programs, and load refuses such lines.
-    Without a state, it reads the whole table, each task once.
+    due at the next occurrence of its rule. The order of the tasks of a group is not exported.
+
+    What a task waits for (waits), and what was asked for while it ran (again), is exported for other programs, and load
+    refuses such lines. Without a state, it reads the whole table, each task once.
     """
     number, damaged = 0, Damaged(own_too=True)
     with command.use_case(name, use_case_name) as model:
