@@ -401,6 +401,24 @@ def test_what_was_asked_for_before_the_last_failure_makes_the_next_turn_come_soo
     assert (task.due_time, task.extra_time, task.again is None) == (tuesday(2), tuesday(2), False)
 
 
+def test_what_is_asked_for_during_the_attempt_that_fails_last_comes_before_the_next_occurrence(
+    clock: StoppedClock,
+) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    fail(Sweep.run, "s-1")
+
+    def ask_and_fail(_: ExecutionContext[Sweep]) -> None:
+        Sweep.create_or_merge("s-1")
+        raise Broken
+
+    with pytest.raises(Broken):
+        Sweep.run.run("s-1", ask_and_fail)
+
+    task = sweep()
+    assert (task.state, task.due_time, task.extra_time) == (Sweep.run.pending, clock.now(), clock.now())
+
+
 # Changed rules.
 
 
