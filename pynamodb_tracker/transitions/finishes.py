@@ -13,6 +13,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
@@ -89,7 +90,7 @@ def _newest(lock: Lock[T]) -> T:
         return lock.task
     try:
         row = get(lock.statements.model, lock.task.task_id, until=lock.expire_time)
-    except PynamoDBConnectionError:
+    except (PynamoDBConnectionError, TaskError):  # a row that cannot be read fails its attempts, like any other
         return lock.task  # what was asked for waits for the next occurrence then
     return lock.task if row is None or not is_held_by(row, lock.statements.codes, [lock.token]) else row
 
