@@ -619,7 +619,7 @@ def test_a_run_that_is_asked_for_after_the_last_failure_does_not_wait_for_the_ne
     Sweep.create_or_merge("s-1")
 
     def asked_again(_: ExecutionContext[Sweep]) -> None:
-        Sweep.create_or_merge("s-1")
+        Sweep.create_or_merge("s-1", due_time=3 * DAY)
         raise GiveUp
 
     with pytest.raises(GiveUp):
