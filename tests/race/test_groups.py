@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-
 import pytest
 
 from pynamodb_tracker.status import END, Status
-from tests.engine.actions import PASS, Action, DropAnswer, DropRequest, Duplicate, Hold, pass_everything
+from tests.engine.actions import pass_everything
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
+from tests.support.bad_network import BadNetwork, started_together
 from tests.support.group_process import STOP, STOP_STEERING, GroupWorker, orders
 from tests.support.orders import close
 from tests.support.processes import until
@@ -23,52 +19,6 @@ pytestmark = pytest.mark.race
 GROUPS = ("a", "b")
 CREATORS, TASKS = 3, 12
 LOCK, MARGIN = 1.0, 0.1
-LATE = 0.5
-"""Seconds, at most, until a request arrives whose client has given up."""
-
-
-class BadNetwork:
-    """Of a hundred writes, loses three, answers four with nothing, sends three twice, and delivers three late."""
-
-    def __init__(self) -> None:
-        self._random = random.Random(12)
-        self.late: list[threading.Timer] = []
-
-    def __call__(self, target: str, _body: object, _ordinal: int) -> Action:
-        """Say what happens to a request."""
-        if target not in {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}:
-            return PASS
-        lot = self._random.random()
-        if lot < 0.03:
-            held = Hold()
-            self.late.append(threading.Timer(self._random.uniform(0, LATE), held.event.set))
-            self.late[-1].start()
-            return held
-        if lot < 0.06:
-            return DropRequest()
-        if lot < 0.1:
-            return DropAnswer()
-        return Duplicate("first" if lot < 0.115 else "second") if lot < 0.13 else PASS
-
-    def arrive(self) -> None:
-        """Wait until nothing is on its way any more."""
-        for timer in self.late:
-            timer.join()
-
-
-@contextmanager
-def processes(proxy: Proxy, table: str, name: str, *commands: list[str]) -> Iterator[list[GroupWorker]]:
-    """Start a process for each command, let all begin at once, and end them with the test."""
-    settings = {"endpoint": proxy.endpoint, "table": table, "name": name, "lock_for": LOCK, "margin": MARGIN}
-    with ExitStack() as stack:
-        started = [GroupWorker(settings, *command) for command in commands]
-        for each in started:
-            stack.callback(each.end)
-        for each in started:
-            assert each.hear() == "ready"
-        for each in started:
-            each.go()
-        yield started
 
 
 def test_the_order_of_a_group_is_kept_never_two_run_and_nothing_is_stranded(
@@ -80,7 +30,8 @@ def test_the_order_of_a_group_is_kept_never_two_run_and_nothing_is_stranded(
     creators = [["create", f"{number}", f"{TASKS}", *GROUPS] for number in range(CREATORS)]
     person = ["steer", f"{CREATORS}", f"{TASKS}"]
     mortals, others = [["work", "3"], ["work", "6"]], [["work", "0"], ["work", "0"]]
-    with processes(proxy, table, name, *creators, *mortals, *others, person) as started:
+    settings = {"endpoint": proxy.endpoint, "table": table, "name": name, "lock_for": LOCK, "margin": MARGIN}
+    with started_together(GroupWorker, settings, [*creators, *mortals, *others, person]) as started:
         created = {task_id for creator in started[:CREATORS] for task_id in creator.report()["created"]}
         groups = [order.group(group) for group in GROUPS]
         until(lambda: not any(group.waiting() for group in groups))
