@@ -26,6 +26,8 @@ KEPT = 3
 """How many of them it tries before it asks again."""
 REOPENS = 0.1
 """How many actions of calm workers in one look for a part that a person has to reopen."""
+FIRST = {f"worker-{number}-1" for number in range(4)}
+"""The first lives of some workers."""
 SHORT = 0.1
 """Seconds of a rest of parcels that blocks of queues leave out: their tasks are few, and wait for one another."""
 
@@ -58,8 +60,11 @@ class QueueMoves:
         }
 
     def begin(self) -> None:
-        """Do what every worker does before anything else."""
+        """Do what every worker does before anything else; some of them create what a slow machine may never draw."""
         schedule.start_up(self.log, 1, self.queues.poll)
+        if self.log.worker in FIRST:
+            self._create(self.queues.sale, 1)
+            self._create(self.queues.report, 1)
 
     def one(self, number: int, draw: random.Random) -> bool:
         """Do one thing; return whether there was anything to do."""
