@@ -5,11 +5,9 @@ Each step appends to the data of its group which task it has run, with its numbe
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import sys
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -17,14 +15,15 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, TaskNotFoundError, TrackerError, UseCase
+from pynamodb_tracker import ExecutionContext, GiveUp, Step, TrackerError, UseCase
+from tests.support.orders import table_at
 from tests.support.processes import Worker
-from tests.support.worker_process import tell
+from tests.support.worker_process import exists, obey
 
 __all__ = ["STOP", "STOP_STEERING", "GroupWorker", "orders"]
 
 STOP, STOP_STEERING = "stop", "stop steering"
-"""The tasks by which workers, and people, are told to end."""
+"""The tasks whose existence ends the workers, and the person."""
 
 
 class GroupWorker(Worker):
@@ -35,15 +34,9 @@ class GroupWorker(Worker):
 
 def orders(endpoint: str, table: str, name: str, lock_for: float, margin: float) -> Any:
     """Return a use case with two steps."""
+    at: Any = table_at(endpoint, table, timedelta(seconds=margin))
 
-    class OrderTable(Task):
-        class Meta:
-            table_name = table
-            region = "us-east-1"
-            host = endpoint
-            clock_margin = timedelta(seconds=margin)
-
-    class Order(OrderTable):
+    class Order(at):  # type: ignore[misc]  # a class of this call
         use_case_id = UseCase(name)
 
         pay = Step(10, max_attempts=3, lock_for=timedelta(seconds=lock_for))
@@ -70,7 +63,7 @@ def create(order: Any, creator: str, number: str, *groups: str) -> dict[str, lis
 def steer(order: Any, creators: str, number: str) -> dict[str, int]:
     """Ignore, reopen and delete tasks until the test says stop; report how often that was done."""
     done = {"ignored": 0, "reopened": 0, "deleted": 0}
-    while not _exists(order, STOP_STEERING):
+    while not exists(order, STOP_STEERING):
         time.sleep(random.uniform(0, 0.15))
         with suppress(PynamoDBException, TrackerError):
             task = order.get_task(f"{random.randrange(int(creators))}-{random.randrange(int(number)):02d}")
@@ -106,27 +99,13 @@ def work(order: Any, dies_at: str) -> str:
         if lot < 0.15:
             raise ValueError("to be tried again")
 
-    while not _exists(order, STOP):
+    while not exists(order, STOP):
         for step in (order.pay, order.ship):
             with suppress(PynamoDBException):
                 step.run_all(note)
     return "ended"
 
 
-def _exists(order: Any, task_id: str) -> bool:
-    try:
-        order.get_task(task_id)
-    except TaskNotFoundError:
-        return False
-    except PynamoDBException:
-        return _exists(order, task_id)
-    return True
-
-
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     """Do what the command says, once the test says so."""
-    order = orders(**settings)
-    order.connect()
-    tell("ready")
-    sys.stdin.readline()
-    tell(json.dumps(globals()[command](order, *arguments)))
+    obey(orders(**settings), globals()[command], *arguments)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,14 +13,15 @@ from typing import Any
 from pynamodb.attributes import ListAttribute
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import ExecutionContext, Step, Task, TaskNotFoundError, UseCase
+from pynamodb_tracker import ExecutionContext, Step, UseCase
+from tests.support.orders import table_at
 from tests.support.processes import Worker
-from tests.support.worker_process import tell
+from tests.support.worker_process import exists, obey
 
 __all__ = ["STOP", "MergingWorker", "feeds"]
 
 STOP = "stop"
-"""The task by which workers are told to end."""
+"""The task whose existence ends the workers."""
 
 
 class MergingWorker(Worker):
@@ -33,15 +32,9 @@ class MergingWorker(Worker):
 
 def feeds(endpoint: str, table: str, name: str, lock_for: float, margin: float) -> Any:
     """Return a use case with one step, and with the items that are asked for."""
+    at: Any = table_at(endpoint, table, timedelta(seconds=margin))
 
-    class FeedTable(Task):
-        class Meta:
-            table_name = table
-            region = "us-east-1"
-            host = endpoint
-            clock_margin = timedelta(seconds=margin)
-
-    class Feed(FeedTable):
+    class Feed(at):  # type: ignore[misc]  # a class of this call
         use_case_id = UseCase(name, data_in_row=100_000)
 
         work = Step(10, max_attempts=50, lock_for=timedelta(seconds=lock_for))
@@ -87,7 +80,7 @@ def work(feed: Any, dies_at: str) -> str:
         if random.random() < 0.1:
             raise ValueError("to be tried again")
 
-    while not _is_over(feed):
+    while not exists(feed, STOP):
         try:
             feed.work.run_all(count)
         except PynamoDBException:
@@ -95,20 +88,6 @@ def work(feed: Any, dies_at: str) -> str:
     return "ended"
 
 
-def _is_over(feed: Any) -> bool:
-    try:
-        feed.get_task(STOP)
-    except TaskNotFoundError:
-        return False
-    except PynamoDBException:
-        return _is_over(feed)
-    return True
-
-
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     """Do what the command says, once the test says so."""
-    feed = feeds(**settings)
-    feed.connect()
-    tell("ready")
-    sys.stdin.readline()
-    tell(json.dumps(globals()[command](feed, *arguments)))
+    obey(feeds(**settings), globals()[command], *arguments)

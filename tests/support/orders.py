@@ -13,6 +13,19 @@ MARGIN = timedelta(seconds=2)
 LOCK = timedelta(minutes=5)
 
 
+def table_at(endpoint: str, table: str, margin: timedelta) -> Any:
+    """Return the class of a table on an engine."""
+
+    class TableTask(Task):
+        class Meta:
+            table_name = table
+            region = "us-east-1"
+            host = endpoint
+            clock_margin = margin
+
+    return TableTask
+
+
 def orders(
     endpoint: str,
     table: str,
@@ -24,15 +37,9 @@ def orders(
     **options: Any,
 ) -> Any:
     """Return a use case with two steps; its conditions are rendered when they are first needed."""
+    shop = table_at(endpoint, table, margin)
 
-    class ShopTask(Task):
-        class Meta:
-            table_name = table
-            region = "us-east-1"
-            host = endpoint
-            clock_margin = margin
-
-    class Order(ShopTask):
+    class Order(shop):  # type: ignore[misc,valid-type]  # a class of this call
         use_case_id = UseCase(name, **options)
 
         confirm = Step(10, max_attempts=max_attempts, lock_for=lock_for)

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import TaskNotStartableError
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import TaskNotFoundError, TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
@@ -99,14 +101,31 @@ def tell(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - the test reads it
 
 
+def exists(model: Any, task_id: str) -> bool:
+    """Return whether there is this task, however often the network has to be asked."""
+    while True:
+        try:
+            model.get_task(task_id)
+        except TaskNotFoundError:
+            return False
+        except PynamoDBException:
+            continue
+        return True
+
+
+def obey(model: Any, command: Callable[..., Any], *arguments: str) -> None:
+    """Do what the command says, once the test says so, and tell what it reports."""
+    model.connect()  # before the race begins
+    tell("ready")
+    sys.stdin.readline()
+    tell(json.dumps(command(model, *arguments)))
+
+
 def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
     """Do what the command says, once the test says so."""
     times = {name: timedelta(seconds=settings[name]) for name in ("margin", "lock_for")}
     order = orders(**settings | times)
-    _ = order.tracker.connection().connection.client  # built before the race begins
-    tell("ready")
-    sys.stdin.readline()
-    tell(json.dumps(globals()[command](order, *arguments)))
+    obey(order, globals()[command], *arguments)
 
 
 if __name__ == "__main__":
