@@ -41,6 +41,11 @@ _LAST_NUMBER = 999_999
 _TRIES = 4
 
 
+def needs_chunks(lock: Lock[T], changes: Changes) -> bool:
+    """Return whether these changes have `data` that is stored in overflow chunks."""
+    return "data" in changes and is_too_large_for_row(lock.statements.model, changes["data"][1])
+
+
 def put_next_version(lock: Lock[T], changes: Changes) -> Changes:
     """Put `data` into overflow chunks; return the changes with the pointer in its place.
 

@@ -17,12 +17,12 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.changes import is_too_large_for_row, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.company import Action
 from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.overflow_writes import put_next_version
+from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get, user_values
@@ -57,7 +57,7 @@ def save(lock: Lock[T]) -> None:
     if not changes:
         return
     statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
-    if "data" in changes and is_too_large_for_row(statements.model, changes["data"][1]):
+    if needs_chunks(lock, changes):
         sent = put_next_version(lock, changes)
     else:
         lock.saves += 1

@@ -24,7 +24,6 @@ from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import (
     Changes,
     close,
-    is_too_large_for_row,
     mark_saved,
     raise_if_invalid,
     read_again,
@@ -44,7 +43,7 @@ from pynamodb_tracker.transitions.finishes import (
 )
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
+from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get, user_values
 
@@ -97,7 +96,7 @@ def commit_success(lock: Lock[T], pending: PendingSuccess, actions: Sequence[Act
         )
     settle_unknown_writes(lock)
     changes = sent = _changes_of_success(lock)
-    if "data" in changes and is_too_large_for_row(lock.statements.model, changes["data"][1]):
+    if needs_chunks(lock, changes):
         sent = put_next_version(lock, changes)
     _succeed_together(lock, pending, (changes, sent), company_of_success(lock), actions)
 
@@ -185,7 +184,7 @@ def _changes_to_send(lock: Lock[T]) -> tuple[Changes, Changes]:
                 changes = sent = _changes_of_success(lock)
             except ValueNotStorableError as unstorable:
                 changes = sent = _changes_after_interrupt(lock, unstorable)
-            if "data" in changes and is_too_large_for_row(lock.statements.model, changes["data"][1]):
+            if needs_chunks(lock, changes):
                 sent = put_next_version(lock, changes)
             lock.success = changes, sent
         except PynamoDBConnectionError as error:
