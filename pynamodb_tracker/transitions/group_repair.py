@@ -19,7 +19,7 @@ _TRIES = 6
 
 
 def needs_repair(model: type[TaskRow], name: str) -> bool:
-    """Return whether nobody will hand on the turn: whoever has it, has ended or is gone, or nobody has it."""
+    """Return whether nobody will hand on the turn: the task that has it has ended or is gone, or no task has it."""
     row, places = read_queue(model, name)
     turn = None if row is None else row.turn
     return bool(places) if turn is None else _if_ended(model, name, turn) is not None

@@ -90,7 +90,7 @@ class GroupChange:
         """That task."""
         self.entrants: list[Entrant] = []
         self.repairs = False
-        """Whether the turn is handed on although nobody leaves: whoever has it, has ended or is gone."""
+        """Whether the turn is handed on although no task leaves: the task that has it has ended or is gone."""
         self.last = 0
         """The number of the last task that entered, at least."""
         self.woken: str | None = None

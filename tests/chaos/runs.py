@@ -26,7 +26,7 @@ OF_QUEUES = {
     "command",
     "cancelled",
 }
-"""What is told of queues; the checks of each read it as it is."""
+"""The kinds of events about queues; their checks read the events themselves."""
 
 ENDINGS = {"succeed", "fail", "give_up", "release"}
 
@@ -168,7 +168,7 @@ class History:
         self.orders[event.task].add(event.kind)
 
     def of_queues(self, *kinds: str) -> Iterator[Event]:
-        """Yield what is told of queues, of these kinds."""
+        """Yield the events of these kinds about queues."""
         return (event for event in self.queues if event.kind in kinds)
 
     def of_tasks(self) -> dict[str, list[Run]]:

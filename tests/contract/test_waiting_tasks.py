@@ -1,4 +1,4 @@
-"""Tasks that wait for others, as whoever does not end these others sees them."""
+"""Tasks that wait for others, as readers and other workers see them."""
 
 from __future__ import annotations
 

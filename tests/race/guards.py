@@ -259,7 +259,7 @@ def starting_over_without(name: str) -> Callable[[Patch], None]:
 
 
 def any_version(patch: Patch) -> None:
-    """Write the row of a group whoever has written it since it was read."""
+    """Write the row of a group although another program has written it since it was read."""
     path, written = groups._version, groups.written
 
     def prepare(*given: Any, condition: Any, **options: Any) -> Any:
