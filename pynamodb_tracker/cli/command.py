@@ -5,7 +5,6 @@ Errors that end a command are one line on stderr, not a traceback.
 
 import importlib
 import inspect
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,14 +16,16 @@ from typing import Any, TextIO, cast
 from urllib.parse import urlsplit
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
-from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.arguments import check_function, did_you_mean
 from pynamodb_tracker.cli.interrupts import discard
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
+from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.task_facts import UNKNOWN
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import function_name, is_same_function
@@ -104,34 +105,6 @@ def location(model: type[Task]) -> str:
         return f"{name} at {model.tracker.connection().connection.client.meta.endpoint_url}"
     except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
         return name
-
-
-def one_line(error: BaseException) -> str:
-    """Return the message of an error on one line; for an error of PynamoDB or boto3, its cause and what to do."""
-    if not isinstance(error, PynamoDBException | BotoCoreError | ClientError):
-        return " ".join(str(error).split())
-    cause = getattr(error, "cause", None) or error
-    code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
-    if isinstance(error, TableDoesNotExist) or code == "ResourceNotFoundException":
-        return (
-            "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
-            "account of your credentials"
-        )
-    if isinstance(cause, NoCredentialsError):
-        return "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    if isinstance(cause, NoRegionError):
-        return "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
-    if isinstance(cause, ClientError):
-        return " ".join(f"{code}: {cause.response.get('Error', {}).get('Message')}".split())
-    return " ".join(str(cause).split())
-
-
-_ADVICE = re.compile("; (?:start|ignore) takes ")
-
-
-def for_people(error: BaseException) -> str:
-    """Return the message of an error on one line, without the advice that is for programmers."""
-    return _ADVICE.split(one_line(error))[0]
 
 
 # Classes and functions of the user's modules.
@@ -356,14 +329,10 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
     return step_named(found[0] if found else models[0], step)
 
 
-_UNKNOWN = "unknown"
-"""The step in the name of a state that no step declares."""
-
-
 def state_named(model: type[Task], name: str) -> State[Any]:
     """Return a state by its name, as in `ship.failed`."""
     step, _, status = name.rpartition(".")
-    if step == _UNKNOWN and status.isdecimal() and step not in {each.name for each in steps_of(model)}:
+    if step == UNKNOWN and status.isdecimal() and step not in {each.name for each in steps_of(model)}:
         return State(model, "", None, int(status))
     if not step:
         raise CannotRunError(f"{name!r} is not a state: write STEP.STATUS, as in {steps_of(model)[0].name}.failed")
@@ -373,11 +342,6 @@ def state_named(model: type[Task], name: str) -> State[Any]:
         raise CannotRunError(f"{step} has no status {status!r}{hint}")
     state: State[Any] = getattr(bound, status)
     return state
-
-
-def name_of(state: State[Any]) -> str:
-    """Return the name of a state as `state_named` reads it, `ship.failed`; `unknown.77` is a code of no step."""
-    return f"{state.step}.{state.status}" if state.status else f"{_UNKNOWN}.{state.code}"
 
 
 def check_window(since: datetime | None, until: datetime | None) -> None:

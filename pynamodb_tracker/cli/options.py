@@ -4,17 +4,19 @@ import getpass
 import os
 import re
 import socket
-from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.cli import completion
+from pynamodb_tracker.presentation import times
 
-_SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
+T = TypeVar("T")
+
+_SECONDS = {"h": 3600, "m": 60, "s": 1}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?")
 _SLOWEST, _FASTEST = 0.001, 1_000_000
 """Limits of a rate, in starts per second."""
@@ -24,47 +26,30 @@ _MOST = 1_000_000_000
 
 def length(text: str) -> timedelta:
     """Return a duration of zero or more, such as `30d`, `12h`, `45m`, `2w` or `1h30m`."""
-    if not _DURATION.fullmatch(text):
-        raise typer.BadParameter(f"{text!r} is not a duration: write it as 30d, 12h, 45m, 10s, 2w or 1h30m")
-    try:
-        return timedelta(seconds=sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"([\d.]+)([wdhms])", text)))
-    except OverflowError:
-        raise typer.BadParameter(f"{text!r} is too long") from None
+    return _read(times.length, text)
 
 
 def duration(text: str) -> timedelta:
     """Return a duration above zero."""
-    found = length(text)
-    if not found:
-        raise typer.BadParameter(f"{text!r} is zero: write a longer duration")
-    return found
+    return _read(times.duration, text)
 
 
 def moment(text: str) -> datetime:
     """Return the time a duration ago, or the time itself; one without a zone is in UTC."""
-    if _DURATION.fullmatch(text):
-        try:
-            return clock.now() - duration(text)
-        except OverflowError:
-            raise typer.BadParameter(f"{text!r} ago is too far in the past") from None
-    try:
-        found = datetime.fromisoformat(text)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"{text!r} is not a time: write how long ago, as in 30d, 12h, 45m or 2w, or the time, as in 2026-01-31 or "
-            "2026-01-31T12:00:00Z"
-        ) from None
+    return _read(times.moment, text)
 
 
 def later(text: str) -> datetime:
     """Return the time after a duration, or the time itself; one without a zone is in UTC."""
-    if not _DURATION.fullmatch(text):
-        return moment(text)
+    return _read(times.later, text)
+
+
+def _read(read: Callable[[str], T], text: str) -> T:
+    """Return the value of an option; typer would replace the message of a ValueError."""
     try:
-        return clock.now() + duration(text)
-    except OverflowError:
-        raise typer.BadParameter(f"in {text!r} is too far in the future") from None
+        return read(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def rate(text: str) -> float:

@@ -11,8 +11,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.cli import terminal
-from pynamodb_tracker.cli.terminal import count
+from pynamodb_tracker.presentation.text import between, count
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -139,7 +138,7 @@ class Selection:
         reason = f"nothing to run at {self.step.name}"
         if not waiting:
             return f"{reason}: no matching task is due"
-        when = f" (the first one {terminal.between(min(due))})" if due else ""
+        when = f" (the first one {between(min(due))})" if due else ""
         such = f" with {self.error_like!r} in the error" if self.error_like else ""
         return f"{reason}: {count(waiting)}{such} not due yet{when}; reopen makes failed tasks due at once"
 

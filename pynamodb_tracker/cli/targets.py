@@ -9,9 +9,10 @@ from typing import Any
 import typer
 
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.cli.command import CannotRunError, name_of, step_named, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, step_named, steps_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
 from io import TextIOWrapper
@@ -14,17 +14,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
-import typer
 from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.cli import exact_json
-from pynamodb_tracker.cli.command import CannotRunError, name_of, state_named, stdin, steps_of
-from pynamodb_tracker.cli.options import duration
+from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin, steps_of
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.serialization import StoredValue, refuse_json, same
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.times import duration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -248,18 +248,11 @@ def rule_in(value: Any) -> Repeat:
         case "rrule":
             return Repeat.rrule(rule.strip(), tz=zone.strip() or "UTC")
         case "every" if not zone:
-            return Repeat.every(_period(rule.strip()))
+            return Repeat.every(duration(rule.strip()))
     raise ValueError(
         f"{value!r} is not a rule: write it as 'cron 0 2 * * *', 'cron 0 2 * * * in Europe/Berlin', 'rrule "
         "FREQ=DAILY;BYHOUR=2' or 'every 1h'"
     )
-
-
-def _period(text: str) -> timedelta:
-    try:
-        return duration(text)
-    except typer.BadParameter as error:
-        raise ValueError(error.message) from None
 
 
 def state_to_load(model: type[Task], name: str) -> State[Any]:

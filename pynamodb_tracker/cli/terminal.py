@@ -9,8 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -18,22 +17,12 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.cli import exact_json
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.text import escaped
 from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
     from pynamodb_tracker.cli.progress_bar import ProgressBar
-
-
-def escaped(text: str) -> str:
-    r"""Return the text on one line, with unprintable characters written as in `\x1b`: ids and errors are untrusted.
-
-    Those are control characters, line breaks, and marks that reverse the direction of writing.
-    """
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def quoted(text: str) -> str:
@@ -103,30 +92,6 @@ def say_json_array(entries: Iterable[Mapping[str, Any]]) -> None:
         write(f"{before}\n  {exact_json.dumps(entry)}")
         before = ","
     write("[]\n" if before == "[" else "\n]\n")
-
-
-def count(number: int, noun: str = "task") -> str:
-    """Return a number with its noun: `1 task`, `10,000 tasks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-
-
-def age(length: timedelta) -> str:
-    """Return a duration in its one or two largest units, as options take it: `3d4h`, `45m`, `12s`."""
-    left = max(int(length.total_seconds()), 0)
-    for (unit, size), (smaller, part) in pairwise(_UNITS):
-        if left >= size:
-            rest = left % size // part
-            return f"{left // size}{unit}" + (f"{rest}{smaller}" if rest and left < 10 * size else "")
-    return f"{left}s"
-
-
-def between(time: datetime) -> str:
-    """Return how far a time is from now: `in 4m`, or `3d ago`."""
-    away = time - clock.now()
-    return f"in {age(away)}" if away > timedelta(0) else f"{age(-away)} ago"
 
 
 COLOURS: dict[Status | None, str] = {

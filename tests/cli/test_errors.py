@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from pynamodb_tracker import ExecutionContext, RetryLater
-from pynamodb_tracker.cli.tasks import error_pattern
+from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, waver

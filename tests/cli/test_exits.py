@@ -16,7 +16,7 @@ from botocore.stub import Stubber
 from pynamodb.exceptions import QueryError
 
 from pynamodb_tracker.__main__ import main
-from pynamodb_tracker.cli.command import one_line
+from pynamodb_tracker.presentation.errors import one_line
 from tests.cli.command import APP, Screen, run, run_on
 from tests.cli.shop import EmptyTask, Order, StoreTask
 from tests.demo.command import environment, ran

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from pynamodb_tracker.cli.options import moment, rate
-from pynamodb_tracker.cli.terminal import age
+from pynamodb_tracker.presentation.text import age
 from pynamodb_tracker.testing import StoppedClock
 
 

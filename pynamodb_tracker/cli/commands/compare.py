@@ -14,10 +14,13 @@ import typer
 from botocore.exceptions import ClientError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.cli import command, exact_json, terminal
+from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError
-from pynamodb_tracker.cli.terminal import count, styled
+from pynamodb_tracker.cli.terminal import styled
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.text import count
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -171,7 +174,7 @@ def _difference(model: type[Task], key: Key, old: _Row | None, new: _Row | None)
         kind = Kind.AHEAD
     else:
         kind = Kind.CHANGED
-    states = (None if row is None else command.name_of(_state(model, row.status)) for row in (old, new))
+    states = (None if row is None else name_of(_state(model, row.status)) for row in (old, new))
     times = (None if row is None else _iso(row.update_time) for row in (old, new))
     return Difference(kind, *key, *states, *times)
 

@@ -4,10 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
-from pynamodb_tracker.cli import command, exact_json, terminal
+from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.terminal import escaped
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.text import escaped
 from pynamodb_tracker.task.task import Task
 
 
@@ -34,7 +36,7 @@ def group(
         turn, waiting = of.turn, of.waiting()
         has_it = None if turn is None else next(iter(model.get_many([turn])), None)
         is_stuck = _is_over(has_it) if turn is not None else bool(waiting)
-        state = "idle" if turn is None else "gone" if has_it is None else command.name_of(has_it.state)
+        state = "idle" if turn is None else "gone" if has_it is None else name_of(has_it.state)
         if as_json:
             found = {"group": group_name, "turn": turn, "state": state, "data": of.data, "waiting": waiting}
             terminal.say_json(found | {"needs_repair": is_stuck})

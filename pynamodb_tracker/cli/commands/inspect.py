@@ -10,13 +10,21 @@ import typer
 from rich.text import Text
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import check_task_id
-from pynamodb_tracker.cli import command, exact_json, tasks, terminal
+from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.terminal import between, escaped, styled
-from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.model import hydration
+from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
+from pynamodb_tracker.presentation.task_facts import (
+    is_abandoned,
+    name_of,
+    read_task,
+    relations_in_words,
+    task_as_json,
+    what_comes_next,
+)
+from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import due_until, waiting_in
@@ -66,18 +74,18 @@ def list_tasks(
             raise typer.BadParameter("name a state, as in ship.failed, or add --waiting", param_hint="STEP.STATUS")
         else:
             of = command.state_named(model, state)
-            status, is_what = of.status, f"is {command.name_of(of)}"
+            status, is_what = of.status, f"is {name_of(of)}"
             found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
         shown = islice(found, most)
         if as_json:
-            terminal.say_json_array(map(tasks.task_as_json, damaged.reported(shown)))
+            terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
         else:
             rows = (tasks.row_of(status, task) for task in damaged.readable(shown))
             terminal.print_table(tasks.COLUMNS[status], rows)
         if not (damaged.read or as_json):
             terminal.say(f"no task of {model.__name__} {is_what}")
         if most is not None and next(found, None) is not None:
-            terminal.warn(f"these are the first {terminal.count(most)}: use --limit N or --all to see more")
+            terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
         damaged.exit()
 
 
@@ -107,17 +115,17 @@ def errors(
 
     Exits with 1 if there are any.
     """
-    groups, damaged = tasks.ErrorGroups(), tasks.Damaged(own_too=False)
+    groups, damaged = ErrorGroups(), tasks.Damaged(own_too=False)
     with command.use_case(name, use_case_name) as model:
         command.check_window(since, until)
         for of in command.steps_of(model, step):
             for state in (of.failed, of.ignored):
                 for task in damaged.readable(state.query(since=since, until=until, with_data=False)):
                     error = task.last_error or "no error is recorded"
-                    groups.add(command.name_of(state), task.task_id, error, task.update_time)
+                    groups.add(name_of(state), task.task_id, error, task.update_time)
         found = groups.sorted()
         if as_json:
-            terminal.say_json_array(asdict(group) | {"newest": tasks.stamp(group.newest)} for group in found)
+            terminal.say_json_array(asdict(group) | {"newest": stamp(group.newest)} for group in found)
         elif not found:
             terminal.say(f"no task of {model.__name__} has failed or is ignored{f' in {step}' if step else ''}")
         else:
@@ -128,10 +136,10 @@ def errors(
     damaged.exit()
 
 
-def _group_row(group: tasks.ErrorGroup, *, with_step: bool) -> list[terminal.Cell]:
+def _group_row(group: ErrorGroup, *, with_step: bool) -> list[terminal.Cell]:
     style = "magenta" if group.state.endswith("ignored") else "red"
     state = group.state if with_step else group.state.rpartition(".")[2]
-    newest = terminal.age(clock.now() - group.newest)
+    newest = age(clock.now() - group.newest)
     return [f"{group.tasks:,}", styled(state, style), newest, styled(group.example, "bold"), group.error]
 
 
@@ -159,12 +167,12 @@ def stuck(
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
             nonlocal is_any_stuck
             for of, task in chain([] if first is None else [first], found):
-                is_any_stuck = is_any_stuck or tasks.is_abandoned(task)
+                is_any_stuck = is_any_stuck or is_abandoned(task)
                 yield of, task
 
         if as_json:
             terminal.say_json_array(
-                tasks.task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": tasks.is_abandoned(task)}
+                task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": is_abandoned(task)}
                 for of, task in all_found()
             )
         elif first is None:
@@ -189,12 +197,12 @@ def _in_progress(
         else:
             found = due_until(step.in_progress, clock.now() - step.model.tracker.margin)
         for task in damaged.readable(found):
-            if everything or tasks.is_abandoned(task):
+            if everything or is_abandoned(task):
                 yield step, task
 
 
 def _stuck_row(step: BoundStep[Any], task: Task, *, in_words: bool) -> list[terminal.Cell]:
-    if not tasks.is_abandoned(task):
+    if not is_abandoned(task):
         next_run = styled("leaves it", "dim")
     elif (task.attempt or 0) >= step.max_attempts:
         next_run = styled("ignores it", "magenta")
@@ -223,11 +231,11 @@ def show(
     """
     with command.use_case(name, use_case_name) as model:
         task = _read(model, task_id)
-        found = tasks.task_as_json(task, with_data=True)
+        found = task_as_json(task, with_data=True)
         for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
             del task.attribute_values[missing]
         if as_json:
-            failures = [asdict(each) | {"time": tasks.stamp(each.time)} for each in task.errors]
+            failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
             terminal.say_json({**found, "errors": failures})
         else:
             on = terminal.console()
@@ -239,14 +247,10 @@ def show(
 
 
 def _read(model: type[Task], task_id: str) -> Task:
-    """Return the task with all of it that can be read; `get_task` refuses a damaged one."""
     try:
-        found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
+        return read_task(model, task_id)
     except ValueError as error:
         raise command.CannotRunError(str(error)) from None
-    if task_id not in found:
-        raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
-    return found[task_id]
 
 
 def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
@@ -255,12 +259,12 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
         ": ",
-        (escaped(command.name_of(state)), terminal.COLOURS[state.status]),
+        (escaped(name_of(state)), terminal.COLOURS[state.status]),
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
-    yield _line("next", escaped(_next(task, step)))
+    yield _line("next", escaped(what_comes_next(task, step)))
     for label, line in _commands(task, step, options):
         yield _line(label, line)
     yield _line("created", _time(task.create_time))
@@ -269,7 +273,7 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
         yield _line("lock expires", _time(task.lock_expire_time))
-    for label, text in tasks.relations_in_words(task):
+    for label, text in relations_in_words(task):
         yield _line(label, escaped(text))
     if task.worker:
         yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
@@ -277,39 +281,10 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
         yield _line("kept until", _time(task.expire_time))
 
 
-def _next(task: Task, step: BoundStep[Any] | None) -> str:
-    """Return what happens to the task next."""
-    if step is None:
-        return "nothing: no step declares its state"
-    match task.state.status:
-        case Status.SUCCEEDED:
-            return "nothing: it is done"
-        case Status.IGNORED:
-            return "waits for someone to reopen it"
-        case Status.IN_PROGRESS if tasks.is_abandoned(task):
-            is_spent = (task.attempt or 0) >= step.max_attempts
-            return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
-        case Status.IN_PROGRESS:
-            return "its worker is running it"
-        case _:
-            return _start(task)
-
-
-def _start(task: Task) -> str:
-    """Return when a pending or failed task may start, or what it waits for."""
-    due: datetime | None = task.due_time
-    if task.waits_for is not None:
-        return f"waits for {task.waits_for}"
-    when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
-    return f"may start {when}"
-
-
 def _commands(task: Task, step: BoundStep[Any] | None, options: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the command that changes what happens next, to be pasted into a shell."""
     status = task.state.status
-    if step is None or (
-        status is not Status.IGNORED and (status is not Status.IN_PROGRESS or tasks.is_abandoned(task))
-    ):
+    if step is None or (status is not Status.IGNORED and (status is not Status.IN_PROGRESS or is_abandoned(task))):
         return
     if status is Status.IGNORED:
         yield "to reopen it", _command("reopen", task.task_id, options)

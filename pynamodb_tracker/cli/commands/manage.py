@@ -9,20 +9,14 @@ import typer
 
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import (
-    CANNOT_RUN,
-    FOUND,
-    INTERRUPTED,
-    CannotRunError,
-    for_people,
-    ids_in,
-    name_of,
-    use_case,
-)
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, use_case
 from pynamodb_tracker.cli.targets import Targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
-from pynamodb_tracker.cli.terminal import count, escaped, say, warn
+from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 

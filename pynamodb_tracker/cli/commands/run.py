@@ -23,12 +23,13 @@ from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.selection import NamedTasks, Pass, Selection
-from pynamodb_tracker.cli.tasks import ErrorGroups
-from pynamodb_tracker.cli.terminal import count, say, warn
+from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
+from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
+from pynamodb_tracker.presentation.text import age, count, escaped
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
 _IF_BOUND = "The function to call for each task, with its context, if none is bound to the step."
@@ -125,7 +126,7 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
         terminal.say_json({"due": due})
         return
     for task_id in due:
-        say(terminal.escaped(task_id))
+        say(escaped(task_id))
     warn(f"dry run: {count(len(due))} would be run" if due else selection.why_empty())
 
 
@@ -279,9 +280,7 @@ class WatchedBatch:
 
     def print_json(self, *, stopped: bool) -> None:
         """Print the report as JSON."""
-        refused = {
-            task_id: f"{type(error).__name__}: {command.one_line(error)}" for task_id, error in self.refused.items()
-        }
+        refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.released}
         terminal.say_json({**self._counted(), **others, "seconds": round(self._seconds(), 1), "stopped": stopped})
 
@@ -293,14 +292,14 @@ class WatchedBatch:
         took = self._seconds()
         speed = f", {self.done / took:,.0f}/s" if self.done > took > 1 else ""
         lead = "stopped; " if stopped else ""
-        say(f"{lead}{self.selection.step.name}: {self.numbers()} in {terminal.age(timedelta(seconds=took))}{speed}")
+        say(f"{lead}{self.selection.step.name}: {self.numbers()} in {age(timedelta(seconds=took))}{speed}")
         groups = ([f"{group.tasks:,}", group.example, group.error] for group in self.groups.sorted())
         terminal.print_table(("tasks", "example", "error"), groups)
         kinds = Counter(type(error).__name__ for error in self.refused.values())
         for kind, number in kinds.most_common():
             say(f"{number:,} refused: {kind}")
         for task_id, error in list(self.refused.items())[:_SHOWN_REFUSALS]:
-            say(terminal.escaped(f"  {task_id}: {command.for_people(error)}"))
+            say(escaped(f"  {task_id}: {for_people(error)}"))
         if self.released:
             are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
             say(f"{count(self.released)} released; {are} pending now: run takes {them}")

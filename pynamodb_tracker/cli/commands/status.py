@@ -12,8 +12,10 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import location, name_of, use_cases
-from pynamodb_tracker.cli.terminal import COLOURS, console, count, say, write
+from pynamodb_tracker.cli.command import location, use_cases
+from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.text import count
 from pynamodb_tracker.step.state import counted
 from pynamodb_tracker.task.task import Task
 

@@ -13,16 +13,20 @@ import typer
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.batch.thread_pool import in_threads
-from pynamodb_tracker.cli import command, completion, exact_json
+from pynamodb_tracker.cli import command, completion
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CannotRunError, one_line
+from pynamodb_tracker.cli.command import CannotRunError
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_output, run_stoppable, safe_stderr
 from pynamodb_tracker.cli.task_files import File, Format, Line, LineReader, open_tasks, state_to_load
-from pynamodb_tracker.cli.tasks import Damaged, asked_again, attributes_of, rule_of, stamp
-from pynamodb_tracker.cli.terminal import Progress, count, progress, say, warn, write
+from pynamodb_tracker.cli.tasks import Damaged
+from pynamodb_tracker.cli.terminal import Progress, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.task_facts import asked_again, attributes_of, name_of, rule_of
+from pynamodb_tracker.presentation.text import count, stamp
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.task import Task
 
@@ -272,4 +276,4 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         "again": asked_again(task),
     }
     given = {name: value for name, value in further.items() if value is not None}
-    return {"task_id": task.task_id, "state": command.name_of(task.state), **due, **given, **attributes}
+    return {"task_id": task.task_id, "state": name_of(task.state), **due, **given, **attributes}

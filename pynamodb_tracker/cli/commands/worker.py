@@ -19,8 +19,9 @@ from pynamodb_tracker.cli import command, completion
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, load_function
 from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_stderr
-from pynamodb_tracker.cli.terminal import age, escaped, say, say_json, warn
+from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task

@@ -1,0 +1,101 @@
+"""Errors on one line, and groups of tasks with the same error."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error on one line; for an error of PynamoDB or boto3, its cause and what to do."""
+    if not isinstance(error, PynamoDBException | BotoCoreError | ClientError):
+        return " ".join(str(error).split())
+    cause = getattr(error, "cause", None) or error
+    code = cause.response.get("Error", {}).get("Code") if isinstance(cause, ClientError) else None
+    if isinstance(error, TableDoesNotExist) or code == "ResourceNotFoundException":
+        return (
+            "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
+            "account of your credentials"
+        )
+    if isinstance(cause, NoCredentialsError):
+        return "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if isinstance(cause, NoRegionError):
+        return "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
+    if isinstance(cause, ClientError):
+        return " ".join(f"{code}: {cause.response.get('Error', {}).get('Message')}".split())
+    return " ".join(str(cause).split())
+
+
+_ADVICE = re.compile("; (?:start|ignore) takes ")
+
+
+def for_people(error: BaseException) -> str:
+    """Return the message of an error on one line, without the advice that is for programmers."""
+    return _ADVICE.split(one_line(error))[0]
+
+
+# Groups of tasks with the same error.
+
+_VARIES = re.compile(
+    r"""
+      (?P<kept>                                        # what says which error it is
+          \butf-\d+\b | \b[a-z]{2}(?:-[a-z]+)+-\d\b      # an encoding; a region of AWS
+        | (?:code|errno|error|exit|http|signal|status)[^\w-]{0,3}-?\d+(?!\w|[.:]\d)
+        | (?<![\w.:-])[345]\d\d(?!\w|[.:]\d|\ (?:ms|sec|min|bytes|(?:milli)?seconds?|minutes?|hours?|days?)\b)
+      )
+    | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b  # a UUID
+    | \b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?!\d)  # a time
+    | (?:-?\d+\ days?,\ )?\b\d+:\d{2}(?::\d{2}(?:\.\d+)?)?\b  # a timedelta, or a time of day
+    | \b(?:\d+(?:\.\d+)?\ ?(?:[mnuµ]?s|sec|[mhd]|min|(?:milli|micro)?seconds?|minutes?|hours?|days?|bytes|[kmg]i?b))+\b
+    | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b             # an IP address
+    | \b0x[0-9a-f]+\b
+    | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}\b  # a hash
+    | \b(?=(?:[a-z_-]*\d){3})(?=[\d_-]*[a-z])[0-9a-z_]{12,}\b  # an id that a service has given
+    | (?<!\w)\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?!\w)
+    | \d{4,}
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def error_pattern(error: str, task_id: str) -> str:
+    """Return an error with the task's id written as …, and other ids, times, durations and numbers as #."""
+    words = " ".join(task_id.split())  # as an error has it, on its one line
+    if words:
+        error = re.sub(rf"(?<!\w){re.escape(words)}(?!\w)", "…", error)
+    kind, colon, message = error.partition(": ")  # the name of a class may have digits, too
+    if not colon:
+        return error
+    return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
+
+
+@dataclass(slots=True)
+class ErrorGroup:
+    """The tasks of a state whose errors have the same pattern; `example` is the id of the newest one."""
+
+    state: str
+    tasks: int
+    error: str
+    newest: datetime
+    example: str
+
+
+class ErrorGroups:
+    """Groups of tasks, by their state and the pattern of their errors."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], ErrorGroup] = {}
+
+    def add(self, state: str, task_id: str, error: str, time: datetime) -> None:
+        """Count the error of a task."""
+        pattern = error_pattern(error, task_id)
+        group = self._groups.setdefault((state, pattern), ErrorGroup(state, 0, pattern, time, task_id))
+        group.tasks += 1
+        if time >= group.newest:
+            group.newest, group.example = time, task_id
+
+    def sorted(self) -> list[ErrorGroup]:
+        """Return the groups, the largest first."""
+        return sorted(self._groups.values(), key=lambda group: (-group.tasks, group.state, group.error))

@@ -1,0 +1,232 @@
+"""What is known about a task: read even if it is damaged, in words for people, and as JSON for programs."""
+
+import base64
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from pynamodb import constants as kinds
+from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
+from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.references import Reference, parse
+from pynamodb_tracker.model.repeat import Repeat
+from pynamodb_tracker.model.row import Membership, membership_of
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.errors import one_line
+from pynamodb_tracker.presentation.text import between, stamp
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+
+UNKNOWN = "unknown"
+"""The step in the name of a state that no step declares."""
+
+
+def name_of(state: State[Any]) -> str:
+    """Return the name of a state as commands take it, `ship.failed`; `unknown.77` is a code of no step."""
+    return f"{state.step}.{state.status}" if state.status else f"{UNKNOWN}.{state.code}"
+
+
+def read_task(model: type[Task], task_id: str) -> Task:
+    """Return a task with all of it that can be read, which `get_task` refuses; a TaskNotFoundError if there is none."""
+    found = hydration.fill(model, hydration.rows(model, [check_task_id(task_id)]))
+    if task_id not in found:
+        raise TaskNotFoundError(f"there is no {model.__name__} {task_id!r}", task_id=task_id)
+    return found[task_id]
+
+
+def is_abandoned(task: Task) -> bool:
+    """Return whether a worker left the task behind: its lock has expired, and the clock margin has passed."""
+    expires: datetime | None = readable_value(task, "lock_expire_time")
+    in_progress = task.state.status is Status.IN_PROGRESS
+    return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
+
+
+def what_comes_next(task: Task, step: BoundStep[Any] | None) -> str:
+    """Return what happens to the task next."""
+    if step is None:
+        return "nothing: no step declares its state"
+    match task.state.status:
+        case Status.SUCCEEDED:
+            return "nothing: it is done"
+        case Status.IGNORED:
+            return "waits for someone to reopen it"
+        case Status.IN_PROGRESS if is_abandoned(task):
+            is_spent = (task.attempt or 0) >= step.max_attempts
+            return f"its lock expired; the next run {'ignores it: no attempts left' if is_spent else 'takes it over'}"
+        case Status.IN_PROGRESS:
+            return "its worker is running it"
+        case _:
+            return _start(task)
+
+
+def _start(task: Task) -> str:
+    """Return when a pending or failed task may start, or what it waits for."""
+    due: datetime | None = task.due_time
+    if task.waits_for is not None:
+        return f"waits for {task.waits_for}"
+    when = "at a time that cannot be read" if due is None else between(due) if due > clock.now() else "now"
+    return f"may start {when}"
+
+
+# Tasks as JSON, for programs and for files; `load` reads back what `export` writes.
+
+
+def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
+    """Return a task for programs; damaged attributes are None, and listed under `unread`."""
+    unread = unreadable_in(task)
+    attributes = attributes_of(task, unread, with_data=with_data)
+    names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
+    own = {name: readable_value(task, name) for name in (*names, "last_error")}
+    own |= relations_as_json(task)
+    times = {name: stamp(value) for name, value in own.items() if isinstance(value, datetime)}
+    found = {"task_id": task.task_id, "state": name_of(task.state), **own, **times, "attributes": attributes}
+    return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
+
+
+def relations_as_json(task: Task) -> dict[str, Any]:
+    """Return what a task has to do with other tasks and with its rule, as far as it has any of that."""
+    names = (
+        "group",
+        "group_number",
+        "starts",
+        "waits",
+        "waits_for",
+        "wait_until",
+        "occurrence",
+        "occurrence_count",
+        "extra_time",
+        "asked",
+        "trace",
+    )
+    found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
+    found |= {"repeat": rule_of(task), "again": asked_again(task)}
+    if (occurrence := found["occurrence"]) is not None:
+        found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
+    for name in ("creator", "parent"):
+        if (other := _referred(task, name)) is not None:
+            found[name] = {"use_case": other.use_case, "task_id": other.task_id}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield the same for people, with a label for each."""
+    if (group := readable_value(task, "group")) is not None:
+        yield "group", f"{group}, {_MEMBERS[membership_of(task)]}"
+    if (repeat := readable_value(task, "repeat")) is not None:
+        yield "repeats", str(repeat)
+        yield "occurrence", str(readable_value(task, "occurrence"))
+    if (extra := readable_value(task, "extra_time")) is not None:
+        yield "extra run", f"due {extra}, before its next occurrence"
+    again: Again | None = readable_value(task, "again")
+    if again is not None:
+        if again.due_time != clock.NEVER:
+            with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
+            yield "asked again", f"due {stamp(again.due_time)}, after this run{with_what}"
+        if again.repeat is not None:
+            yield "new rule", f"{again.repeat}, after this run"
+    for label, name in (("created by", "creator"), ("child of", "parent")):
+        if (other := _referred(task, name)) is not None:
+            yield label, f"{other.use_case} {other.task_id}"
+    for name, text in (readable_value(task, "trace") or {}).items():
+        yield "trace", f"{name}: {text}"
+
+
+_MEMBERS = {
+    Membership.NONE: "",
+    Membership.TURN: "has the turn",
+    Membership.QUEUE: "waits for its turn",
+    Membership.QUEUE_AND_OTHERS: "waits for its turn, and for other tasks",
+    Membership.ENDED: "its turn has passed",
+}
+"""Where a task is in its group, in words."""
+
+
+def rule_of(task: Task) -> Any:
+    """Return the rule by which a task repeats, as JSON has it; None if it does not repeat."""
+    repeat: Repeat | None = readable_value(task, "repeat")
+    return None if repeat is None else exact_json.loads(repeat.to_json())
+
+
+def asked_again(task: Task) -> dict[str, Any] | None:
+    """Return what was asked for while the task could not take it; None if there is nothing."""
+    again: Again | None = readable_value(task, "again")
+    if again is None:
+        return None
+    due = {} if again.due_time == clock.NEVER else {"due_time": stamp(again.due_time)}
+    rule = {} if again.repeat is None else {"repeat": exact_json.loads(again.repeat.to_json())}
+    return {**due, "attributes": {name: _from_stored(value) for name, value in again.attributes.items()}, **rule}
+
+
+def _referred(task: Task, name: str) -> Reference | None:
+    """Return the task that an attribute refers to; None if it refers to none."""
+    text = readable_value(task, name)
+    try:
+        return None if text is None else parse(text)
+    except ValueError:
+        return None
+
+
+def attributes_of(task: Task, unread: dict[str, Exception], *, with_data: bool = True) -> dict[str, Any]:
+    """Return the user's attributes that have a value, as JSON; those that cannot be read are added to `unread`."""
+    found = {}
+    for name, attribute in task.tracker.own_attributes.items():
+        is_data = isinstance(attribute, DataAttribute)
+        if name in unread or (is_data and not with_data):
+            continue
+        try:
+            value = _as_json(task, name, attribute)
+        except LockLostError:  # the data was written again after the row was read
+            raise
+        except Exception as error:  # noqa: BLE001 - any value may be stored
+            unread[name] = error
+            continue
+        if value is not None and (value or not is_data):
+            found[name] = value
+    return found
+
+
+def _as_json(task: Task, name: str, attribute: Attribute[Any] | DataAttribute) -> Any:
+    """Return the value of an attribute from its stored form, which has all digits of its numbers."""
+    value = getattr(task, name)
+    if isinstance(attribute, DataAttribute):
+        text = task._row_state.data_text or task._row_state.stored.get("data", {}).get(kinds.STRING)
+        return value if text is None else exact_json.loads(text)
+    if value is None:
+        return None
+    if isinstance(attribute, UTCDateTimeAttribute):
+        return stamp(value)
+    stored = task._row_state.stored[attribute.attr_name]
+    if isinstance(attribute, JSONAttribute):
+        return exact_json.loads(stored[kinds.STRING]) if exact_json.is_text_of(attribute) else value
+    return _from_stored(stored)
+
+
+def _from_stored(stored: dict[str, Any]) -> Any:
+    """Return a stored value as JSON: bytes as base64, sets as sorted lists."""
+    ((kind, value),) = stored.items()
+    match kind:
+        case kinds.NUMBER:
+            number = Decimal(value)
+            if not number.is_finite():
+                raise ValueError(f"JSON has no {value}")
+            return number
+        case kinds.BINARY:
+            return base64.b64encode(value).decode()
+        case kinds.STRING_SET | kinds.NUMBER_SET | kinds.BINARY_SET:
+            return sorted(_from_stored({kind[0]: each}) for each in value)
+        case kinds.LIST:
+            return [_from_stored(each) for each in value]
+        case kinds.MAP:
+            return {name: _from_stored(each) for name, each in value.items()}
+        case _:
+            return None if kind == kinds.NULL else value

@@ -1,0 +1,45 @@
+"""Text, numbers and times for people: on one line, and nothing that is stored can steer a terminal or a browser."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from pynamodb_tracker import clock
+
+
+def escaped(text: str) -> str:
+    r"""Return the text on one line, with unprintable characters written as in `\x1b`: ids and errors are untrusted.
+
+    Those are control characters, line breaks, and marks that reverse the direction of writing.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def count(number: int, noun: str = "task") -> str:
+    """Return a number with its noun: `1 task`, `10,000 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def age(length: timedelta) -> str:
+    """Return a duration in its one or two largest units, as options take it: `3d4h`, `45m`, `12s`."""
+    left = max(int(length.total_seconds()), 0)
+    for (unit, size), (smaller, part) in pairwise(_UNITS):
+        if left >= size:
+            rest = left % size // part
+            return f"{left // size}{unit}" + (f"{rest}{smaller}" if rest and left < 10 * size else "")
+    return f"{left}s"
+
+
+def between(time: datetime) -> str:
+    """Return how far a time is from now: `in 4m`, or `3d ago`."""
+    away = time - clock.now()
+    return f"in {age(away)}" if away > timedelta(0) else f"{age(-away)} ago"
+
+
+def stamp(time: datetime) -> str:
+    """Return a time as programs read it, in ISO 8601 and UTC."""
+    return time.astimezone(UTC).isoformat()

@@ -1,0 +1,54 @@
+"""Durations and times as people write them; a ValueError says how to write one."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from pynamodb_tracker import clock
+
+_SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
+
+
+def length(text: str) -> timedelta:
+    """Return a duration of zero or more, such as `30d`, `12h`, `45m`, `2w` or `1h30m`."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"{text!r} is not a duration: write it as 30d, 12h, 45m, 10s, 2w or 1h30m")
+    try:
+        return timedelta(seconds=sum(float(n) * _SECONDS[unit] for n, unit in re.findall(r"([\d.]+)([wdhms])", text)))
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long") from None
+
+
+def duration(text: str) -> timedelta:
+    """Return a duration above zero."""
+    found = length(text)
+    if not found:
+        raise ValueError(f"{text!r} is zero: write a longer duration")
+    return found
+
+
+def moment(text: str) -> datetime:
+    """Return the time a duration ago, or the time itself; one without a zone is in UTC."""
+    if _DURATION.fullmatch(text):
+        try:
+            return clock.now() - duration(text)
+        except OverflowError:
+            raise ValueError(f"{text!r} ago is too far in the past") from None
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is not a time: write how long ago, as in 30d, 12h, 45m or 2w, or the time, as in 2026-01-31 or "
+            "2026-01-31T12:00:00Z"
+        ) from None
+
+
+def later(text: str) -> datetime:
+    """Return the time after a duration, or the time itself; one without a zone is in UTC."""
+    if not _DURATION.fullmatch(text):
+        return moment(text)
+    try:
+        return clock.now() + duration(text)
+    except OverflowError:
+        raise ValueError(f"in {text!r} is too far in the future") from None
