@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, Generic, TypeVar
@@ -20,6 +21,7 @@ from pynamodb_tracker.dynamodb.connection import Item, pages
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.query.side_by_side import side_by_side
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -33,6 +35,12 @@ _MOST_KEYS = 100
 
 _MOST_DATA = 4 * 1024 * 1024
 """Bytes of off-row data that are in memory at a time; a single task may have more."""
+
+_ENTRIES_PER_UNIT = 10
+"""Entries that a request reads for half a read unit, the least that it costs; an entry takes 285 to 500 bytes."""
+
+_MOST_ENTRIES = 10_000
+"""More than 1 MB of entries, which is the most that a request reads; DynamoDB refuses a limit beyond 32 bits."""
 
 _PAGE = 500
 """Entries that a request to the index asks for if no limit is given; about 150 KB."""
@@ -50,12 +58,15 @@ class Window:
         self.since = since
         self.until = until
 
-    def on_update_time(self, not_before: datetime | None = None) -> Condition | None:
-        """Return the filter that makes the window exact, and leaves out tasks from before `not_before`."""
+    def after(self, not_before: datetime | None) -> Window:
+        """Return the part of this window that begins no earlier than `not_before`."""
+        return Window(max((time for time in (self.since, not_before) if time is not None), default=None), self.until)
+
+    def on_update_time(self) -> Condition | None:
+        """Return the filter that makes the window exact."""
         condition = None
-        since = max((time for time in (self.since, not_before) if time is not None), default=None)
-        if since is not None:
-            condition &= TaskRow.update_time >= since
+        if self.since is not None:
+            condition &= TaskRow.update_time >= self.since
         if self.until is not None:
             condition &= TaskRow.update_time < self.until
         return condition
@@ -157,23 +168,43 @@ class StateScan(Generic[T]):
         for page in found:
             yield from page["Items"]
 
-    def count(self) -> int:
-        """Return how many tasks the index has; eventually consistent, and it reads every entry that it counts."""
-        kept, table = kept_since(self.model, self.code), self.model.tracker.connection()
-        found = (
-            page
-            for status_key in self.model.tracker.use_case.status_keys(self.code)
-            for page in pages(
-                table,
-                table.query,
-                status_key,
-                range_key_condition=self.window.on_due_time(self._last_due()),
-                filter_condition=self.window.on_update_time(kept),
-                index_name=INDEX,
-                select="COUNT",
-            )
+    def count(self, most: int | None = None) -> int:
+        """Return how many tasks the index has, at most `most`; eventually consistent, all shards are asked at once.
+
+        It reads every entry that it counts. With `most`, each shard is asked for its share of what is missing, and for
+        more only as far as the window drops entries, or other shards have too few.
+        """
+        window = self.window.after(kept_since(self.model, self.code))
+        found = dropped = 0
+        left = dict[str, Any].fromkeys(self.model.tracker.use_case.status_keys(self.code))
+        while left and (most is None or found < most):
+            limit = None
+            if most is not None:
+                share = -(-max(most - found, dropped) // len(left))
+                limit = min(max(share, _ENTRIES_PER_UNIT), _MOST_ENTRIES)
+            answers = side_by_side(partial(self._counted, window, limit), left.items())
+            found += sum(answer["Count"] for answer in answers)
+            dropped += sum(answer["ScannedCount"] - answer["Count"] for answer in answers)
+            ends = ((key, answer.get("LastEvaluatedKey")) for key, answer in zip(left, answers, strict=True))
+            left = {key: end for key, end in ends if end}
+        return found if most is None else min(found, most)
+
+    def _counted(self, window: Window, limit: int | None, shard: tuple[str, Any]) -> dict[str, Any]:
+        """Count up to `limit` entries of a shard, in one request, behind the entry where the last one ended."""
+        status_key, start = shard
+        table = self.model.tracker.connection()
+        found = pages(
+            table,
+            table.query,
+            status_key,
+            start=start,
+            range_key_condition=window.on_due_time(self._last_due()),
+            filter_condition=window.on_update_time(),
+            index_name=INDEX,
+            limit=limit,
+            select="COUNT",
         )
-        return sum(page["Count"] for page in found)
+        return next(found)
 
     def _last_due(self) -> datetime | None:
         """Return the last due time of interest: a finished task's is when it finished, so `until` limits it."""

@@ -102,9 +102,14 @@ class State(Generic[T]):
         more = len(tasks) == limit and scan.has_more()
         return Page(tasks, self._cursor(scan) if more else None)
 
-    def count(self, *, since: datetime | None = None, until: datetime | None = None) -> int:
-        """Return how many tasks the index has in this state; it costs as much as reading their index entries."""
-        return index.StateScan(self.model, self.code, window(since, until)).count()
+    def count(self, *, since: datetime | None = None, until: datetime | None = None, most: int | None = None) -> int:
+        """Return how many tasks the index has in this state; it costs as much as reading their index entries.
+
+        That is about 23 read units for 1,000 tasks. `most` ends the count there: with `most=1000`, 1000 means 1,000 or
+        more. The shards are read at the same time.
+        """
+        check_limit("most", most)
+        return index.StateScan(self.model, self.code, window(since, until)).count(most)
 
     def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
         times = [time and time.isoformat() for time in (scan.window.since, scan.window.until)]

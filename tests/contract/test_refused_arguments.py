@@ -343,6 +343,7 @@ TAKES_A_FLAG: list[Any] = [
 def test_what_is_no_limit_is_refused(limit: object) -> None:
     for method in TAKES_A_LIMIT:
         refuses(partial(method, limit), "limit must be (a whole number|from 1 to [0-9]+), not ")
+    refuses(lambda: STATE.count(most=limit), "most must be (a whole number|from 1 to [0-9]+), not ")
 
 
 @columns("threads")([*NO_COUNTS, None])

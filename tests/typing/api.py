@@ -194,7 +194,7 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
     since = datetime.now(UTC) - timedelta(days=30)
     assert_type(Order.ship.failed.query(since=since, latest_first=True, limit=100), Iterator[Order])
-    assert_type(Order.ship.failed.count(since=since), int)
+    assert_type(Order.ship.failed.count(since=since, most=1000), int)
     assert_type(Order.ship.failed.page(limit=50, cursor=cursor), Page[Order])
     assert_type(Order.counts(), dict[State[Order], int])
     assert_type(Order.delete_use_case(), Report)

@@ -1,0 +1,48 @@
+"""Questions that are asked at the same time."""
+
+from __future__ import annotations
+
+import threading
+from contextvars import ContextVar
+
+import pytest
+
+from pynamodb_tracker.query.side_by_side import side_by_side
+
+var: ContextVar[int] = ContextVar("var", default=0)
+
+
+def test_questions_are_asked_at_the_same_time_and_answered_in_their_order() -> None:
+    together = threading.Barrier(5)
+
+    def answer(question: int) -> int:
+        together.wait(timeout=10)
+        return question * 2
+
+    assert side_by_side(answer, range(5)) == [0, 2, 4, 6, 8]
+
+
+def test_a_single_question_is_asked_in_this_thread() -> None:
+    assert side_by_side(lambda _: threading.current_thread(), [1]) == [threading.current_thread()]
+
+
+def test_each_question_is_asked_in_the_context_of_the_caller() -> None:
+    token = var.set(7)
+    try:
+        assert side_by_side(lambda _: var.get(), range(3)) == [7, 7, 7]
+    finally:
+        var.reset(token)
+
+
+def test_the_error_of_one_question_is_raised_once_no_other_one_is_under_way() -> None:
+    together, ended = threading.Barrier(3), []
+
+    def fail_first(question: int) -> None:
+        together.wait(timeout=10)
+        if question == 0:
+            raise ZeroDivisionError
+        ended.append(question)
+
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(fail_first, range(3))
+    assert sorted(ended) == [1, 2]
