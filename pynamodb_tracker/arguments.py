@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 LONGEST = timedelta(days=36_500)
@@ -18,6 +18,13 @@ _SHOWN = 200
 def check_task_id(task_id: object) -> str:
     """Return the task id; any text of 1 to 1024 bytes."""
     return _check_hash_key("task id", task_id)
+
+
+def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
+    """Return an iterator of task ids, which checks each one when it is taken; TypeError for what is no iterable."""
+    if isinstance(task_ids, str | bytes | bytearray | Mapping) or not isinstance(task_ids, Iterable):
+        raise TypeError(f"{method} takes an iterable of ids, not {shown(task_ids)}")
+    return map(check_task_id, task_ids)
 
 
 def check_group(name: object) -> str | None:

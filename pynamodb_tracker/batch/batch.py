@@ -40,13 +40,13 @@ class Report:
     """The outcome of a batch; a task is in one of the lists."""
 
     succeeded: list[str] = field(default_factory=list)
-    """These succeeded, or were created or deleted."""
+    """These succeeded, or were created, deleted or reopened."""
     failed: list[str] = field(default_factory=list)
     """These failed, and will be tried again."""
     ignored: list[str] = field(default_factory=list)
-    """These became ignored: no attempt is left, or the function gave up."""
+    """These became ignored: no attempt is left, the function gave up, or `ignore_many` was called for them."""
     refused: dict[str, Exception] = field(default_factory=dict)
-    """These were skipped, or their lock was lost; with the error that says why."""
+    """These were skipped, were not changed, or their lock was lost; with the error that says why."""
     due: list[str] = field(default_factory=list)
     """These would have run without `dry_run`."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -401,6 +401,43 @@ class BoundStep(Generic[T]):
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(even_running=even_running)
         return transitions.ignore(self._definition.statements, task_id, reason, by, even_running=even_running)
+
+    def reopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
+        """Reopen these tasks, each once and on its own, and return what became of them.
+
+        The report lists tasks that are pending now, or were already, as succeeded. Those that `reopen` would refuse, or
+        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
+        is read lazily, so it can be a generator of any length. After Ctrl-C no further task is changed, and
+        KeyboardInterrupt propagates when the requests under way have ended.
+        """
+        by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
+        arguments.check_threads(threads)
+        from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
+
+        def reopen(task_id: str, _given: None) -> Literal["succeeded"]:
+            transitions.reopen(self._definition.statements, task_id, by)
+            return "succeeded"
+
+        return report_of_each(((task_id, None) for task_id in each_once(ids)), reopen, threads)
+
+    def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
+        """Ignore these tasks, each once and on its own, and return what became of them.
+
+        The report lists tasks that are ignored now, or were already, as ignored. Those that `ignore` would refuse, or
+        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
+        is read lazily, 25 at a time, and Ctrl-C ends it as it ends `reopen_many`. The step's `when_ignored` is called
+        on these threads.
+        """
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        ids = arguments.check_task_ids("ignore_many", task_ids)
+        arguments.check_threads(threads)
+        from pynamodb_tracker.batch.bulk import each_once, report_of_each, with_rows  # noqa: PLC0415 - for cold starts
+
+        def ignore(task_id: str, found: T | None) -> Literal["ignored"]:
+            transitions.ignore(self._definition.statements, task_id, reason, by, found=found)
+            return "ignored"
+
+        return report_of_each(with_rows(self.model, each_once(ids)), ignore, threads)
 
     def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
         """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-
-from pynamodb.exceptions import PynamoDBException
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pynamodb_tracker import query, transitions
 from pynamodb_tracker.arguments import (
@@ -17,10 +14,11 @@ from pynamodb_tracker.arguments import (
     check_parameters,
     check_repeat,
     check_task_id,
+    check_task_ids,
     check_threads,
     shown,
 )
-from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.status import Status
@@ -211,16 +209,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
         if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
             raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
 
-        def create(report: Report, task: str | Mapping[str, Any]) -> None:
-            arguments = _arguments(task)
-            try:
-                cls.create(**arguments)
-            except (PynamoDBException, TrackerError) as error:
-                report.refused[arguments["task_id"]] = error
-            else:
-                report.succeeded.append(arguments["task_id"])
+        from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
-        return _report_of_each(create, tasks, threads)
+        def create(_task_id: str, arguments: dict[str, Any]) -> Literal["succeeded"]:
+            cls.create(**arguments)
+            return "succeeded"
+
+        each = map(_arguments, tasks)
+        return report_of_each(((arguments.get("task_id", ""), arguments) for arguments in each), create, threads)
 
     @classmethod
     def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
@@ -246,10 +242,7 @@ class Task(GuardedRow, metaclass=TaskMeta):
         Each task is returned once. One request for 100 tasks, and more if they are large, or stored off-row in part:
         https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
         """
-        given: object = task_ids
-        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-            raise TypeError(f"get_many takes an iterable of ids, not {shown(given)}")
-        ids = dict.fromkeys(map(check_task_id, task_ids))
+        ids = dict.fromkeys(check_task_ids("get_many", task_ids))
         found = hydration.fill(cls, hydration.rows(cls, ids))
         return [found[task_id] for task_id in ids if task_id in found]
 
@@ -290,34 +283,23 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """
         check_threads(threads)
 
-        def delete(report: Report, task_id: str) -> None:
+        from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
+
+        def delete(task_id: str, _given: None) -> Literal["succeeded"] | None:
             try:
                 transitions.delete(cls, task_id)
-            except TaskNotFoundError:
-                return
-            except (PynamoDBException, TrackerError) as error:
-                report.refused[task_id] = error
-            else:
-                report.succeeded.append(task_id)
+            except TaskNotFoundError:  # someone else has deleted it since it was read
+                return None
+            return "succeeded"
 
         groups: list[str] = []
-        report = _report_of_each(delete, query.task_ids(cls, groups), threads)
+        report = report_of_each(((task_id, None) for task_id in query.task_ids(cls, groups)), delete, threads)
         if groups:
             from pynamodb_tracker.transitions.group_repair import forget  # noqa: PLC0415 - few cold starts need it
 
             for name in groups:
                 forget(cls, name)
         return report
-
-
-def _report_of_each(function: Callable[[Report, Any], None], items: Iterable[Any], threads: int) -> Report:
-    """Call the function with a report and each item, on threads, and return the report."""
-    from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
-    from pynamodb_tracker.batch.thread_pool import in_threads  # noqa: PLC0415 - for cold starts, which run one task
-
-    report = Report()
-    in_threads(partial(function, report), items, threads)
-    return report
 
 
 def _arguments(task: object) -> dict[str, Any]:

@@ -15,7 +15,14 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
-from pynamodb_tracker.model.row import Membership, TaskRow, load, may_expire, membership_of
+from pynamodb_tracker.model.row import (
+    Membership,
+    TaskRow,
+    check_tracker_attributes,
+    load,
+    may_expire,
+    membership_of,
+)
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import send_with_company
 from pynamodb_tracker.transitions.conditions import seen_values
@@ -150,15 +157,23 @@ def _ending_of_reopen(statements: StepStatements[T], row: T, now: datetime) -> E
 
 
 def ignore(
-    statements: StepStatements[T], task_id: str, reason: str, by: str | None = None, *, even_running: bool = False
+    statements: StepStatements[T],
+    task_id: str,
+    reason: str,
+    by: str | None = None,
+    *,
+    even_running: bool = False,
+    found: T | None = None,
 ) -> T:
     """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed.
 
-    With `even_running`, also one that a worker holds: nothing more of its run is recorded.
+    With `even_running`, also one that a worker holds: nothing more of its run is recorded. If the caller has `found`
+    its row, that is read again only if it has changed.
     """
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
     for _ in range(_TRIES):
-        row, now = _read(statements, task_id, operation), clock.now()
+        row, now = _read(statements, task_id, operation, found), clock.now()
+        found = None
         if row.status == codes.ignored:
             return row
         write = statements.ignore(expires=may_expire(row), membership=membership_of(row))
@@ -201,9 +216,9 @@ def revoke(
     raise refusal(statements, found, operation)
 
 
-def _read(statements: StepStatements[T], task_id: str, operation: str) -> T:
-    """Read a task that a command is about; raise if there is none, or if a later version wrote it."""
-    row = get(statements.model, task_id)
+def _read(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
+    """Read a task that a command is about, unless it was `found`; raise if there is none, or its format is unknown."""
+    row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
     if row is None:
         raise not_found(statements, task_id, operation)
     check_format(row, operation)

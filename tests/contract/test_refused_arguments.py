@@ -65,6 +65,12 @@ WRONG: dict[str, Callable[[], object]] = {
     "threads as a bool": lambda: STEP.run_all(nothing, threads=True),
     "threads of create_many": lambda: CASE.create_many(["o-1"], threads=0),
     "threads of delete_use_case": lambda: CASE.delete_use_case(threads=0),
+    "threads of reopen_many": lambda: STEP.reopen_many(["o-1"], threads=0),
+    "threads of ignore_many": lambda: STEP.ignore_many(["o-1"], reason="x", threads=0),
+    "reopen_many of one text": lambda: STEP.reopen_many("o-1"),
+    "reopen_many by nobody": lambda: STEP.reopen_many(["o-1"], by=" "),
+    "ignore_many of a mapping": lambda: STEP.ignore_many({"task_id": "o-1"}, reason="x"),
+    "ignore_many by a number": lambda: STEP.ignore_many(["o-1"], reason="x", by=5),
     "run_all limit of zero": lambda: STEP.run_all(nothing, limit=0),
     "run_all since naive": lambda: STEP.run_all(nothing, since=NAIVE),
     "todo limit below zero": lambda: STEP.todo(limit=-1),
@@ -163,6 +169,8 @@ TAKES_AN_ID: list[Callable[[Any], object]] = [
     lambda task_id: STEP.run(task_id, nothing),
     STEP.reopen,
     lambda task_id: STEP.ignore(task_id, reason="x"),
+    lambda task_id: STEP.reopen_many([task_id]),
+    lambda task_id: STEP.ignore_many([task_id], reason="x"),
 ]
 
 
@@ -399,6 +407,7 @@ def test_what_is_no_function_of_the_context_is_refused(function: Any, message: s
 @columns("reason")([None, 5, True, b"why", ["why"], ValueError("why"), Plain.A])
 def test_a_reason_that_is_no_text_is_refused(reason: Any) -> None:
     refuses(lambda: STEP.ignore("o-1", reason=reason), "the reason must be text, not ")
+    refuses(lambda: STEP.ignore_many(["o-1"], reason=reason), "the reason must be text, not ")
 
 
 TAKES_A_DURATION: list[tuple[str, Callable[[Any], object]]] = [

@@ -13,7 +13,7 @@ from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
 from tests.support.rows import client
 from tests.support.workers import die
 
-MOVED = "`reopen`, `ignore`, `release`; `pynamodb-tracker reopen`, `ignore`, `release`"
+MOVED = "`reopen`, `ignore`, `release`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, `release`"
 DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
 
 
@@ -29,6 +29,14 @@ def set_aside_and_reopen(record: Record) -> None:
         Letter.post.reopen("o-2")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
+
+
+@row("Operator", MOVED)
+def set_aside_and_reopen_many(record: Record) -> None:
+    Letter.create_many(["o-15", "o-16"])
+    with record:
+        assert len(Letter.post.ignore_many(["o-15", "o-16"], reason="cancelled").ignored) == 2
+        assert len(Letter.post.reopen_many(["o-15", "o-16"]).succeeded) == 2
 
 
 @row("Operator", MOVED)

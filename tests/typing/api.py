@@ -190,6 +190,10 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.todo(), Iterator[Order])
     assert_type(Order.ship.next_due(), dict[State[Order], datetime])
     assert_type(Order.ship.reopen("o-1001"), Order)
+    assert_type(Order.ship.reopen_many({"o-1001"}, by="ada", threads=8), Report)
+    assert_type(Order.ship.ignore_many((task.task_id for task in Order.ship.todo()), reason="cancelled"), Report)
+    Order.ship.ignore_many(["o-1001"])  # type: ignore[call-arg]
+    Order.ship.reopen_many([1001])  # type: ignore[list-item]
     assert_type(Order.ship.release("o-1001", reason="its host is gone", worker=None, by="ada"), Order)
     assert_type(Order.ship.ignore("o-1001", reason="cancelled"), Order)
     since = datetime.now(UTC) - timedelta(days=30)

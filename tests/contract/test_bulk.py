@@ -1,0 +1,142 @@
+"""Reopening and ignoring many tasks: each on its own, and a report of what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker import (
+    Report,
+    TaskAlreadySucceededError,
+    TaskLockedError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+)
+from pynamodb_tracker.clock import StoppedClock
+from tests.support.network import Network, before, error
+from tests.support.shop import Order
+from tests.support.workers import die, fail
+
+pytestmark = pytest.mark.usefixtures("table")
+
+STEP = Order.ship
+
+Many = Callable[..., Report]
+
+
+def ignore_many(task_ids: object, **options: object) -> Report:
+    return STEP.ignore_many(task_ids, reason="cancelled", **options)  # type: ignore[arg-type]  # as the test gives it
+
+
+both = pytest.mark.parametrize("many", [STEP.reopen_many, ignore_many], ids=["reopen_many", "ignore_many"])
+
+
+def one_in_each_state() -> list[str]:
+    """Create a task in each state, and return their ids, that of a task which does not exist included."""
+    for task_id in ("pending", "failed", "running"):
+        Order.create(task_id, state=STEP.pending)
+    fail(STEP, "failed")
+    die(STEP, "running")
+    Order.create("ignored", state=STEP.ignored)
+    Order.create("before", state=Order.confirm_payment.failed)
+    Order.create("beyond", state=STEP.succeeded)
+    return ["missing", "pending", "failed", "running", "ignored", "before", "beyond"]
+
+
+REFUSED = {
+    "missing": TaskNotFoundError,
+    "running": TaskLockedError,
+    "before": TaskNotReadyError,
+    "beyond": TaskAlreadySucceededError,
+}
+
+
+def test_many_are_reopened_each_once_and_none_that_is_refused_stops_the_others() -> None:
+    ids = one_in_each_state()
+    report = STEP.reopen_many([*ids, *ids], by="ada")
+    assert sorted(report.succeeded) == ["failed", "ignored", "pending"]
+    assert {task_id: type(found) for task_id, found in report.refused.items()} == REFUSED
+    assert (report.failed, report.ignored, report.due) == ([], [], [])
+    assert [task.errors[-1].worker for task in Order.get_many(["failed", "ignored"])] == ["ada", "ada"]
+    assert {task.state for task in Order.get_many(report.succeeded)} == {STEP.pending}
+
+
+def test_many_are_ignored_each_once_and_none_that_is_refused_stops_the_others() -> None:
+    ids = one_in_each_state()
+    report = STEP.ignore_many([*ids, *ids], reason="cancelled", by="ada")
+    assert sorted(report.ignored) == ["failed", "ignored", "pending"]
+    assert {task_id: type(found) for task_id, found in report.refused.items()} == REFUSED
+    assert (report.succeeded, report.failed, report.due) == ([], [], [])
+    pending, failed = Order.get_many(["pending", "failed"])
+    assert [(each.message, each.worker) for each in pending.errors] == [("cancelled", "ada")]
+    assert [each.message for each in failed.errors] == ["it broke", "cancelled"]
+    assert {task.state for task in Order.get_many(report.ignored)} == {STEP.ignored}
+
+
+def test_a_refused_task_has_the_error_of_a_single_reopen() -> None:
+    Order.create("o-1", state=STEP.succeeded)
+    refused = STEP.reopen_many(["o-1"]).refused["o-1"]
+    with pytest.raises(TaskAlreadySucceededError) as caught:
+        STEP.reopen("o-1")
+    assert str(refused) == str(caught.value)
+
+
+@both
+def test_nothing_is_done_for_no_tasks(many: Many) -> None:
+    assert many(iter(())) == Report()
+
+
+def test_reopening_takes_an_id_when_it_is_needed() -> None:
+    Order.create_many([{"task_id": f"o-{number}", "state": STEP.failed} for number in range(3)])
+    seen: list[int] = []
+
+    def task_ids() -> Iterator[str]:
+        for number in range(3):
+            seen.append(STEP.pending.count())
+            yield f"o-{number}"
+
+    STEP.reopen_many(task_ids(), threads=1)
+    assert seen == [0, 1, 2]
+
+
+@both
+def test_ctrl_c_ends_it_and_leaves_the_others_as_they_are(many: Many) -> None:
+    ids = [f"o-{number:02}" for number in range(30)]
+    Order.create_many([{"task_id": task_id, "state": STEP.failed} for task_id in ids])
+
+    def interrupted() -> Iterator[str]:
+        yield from ids[:27]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        many(interrupted(), threads=4)
+    left = [task.task_id for task in STEP.failed.query()]
+    assert set(ids[27:]) <= set(left)
+    assert len(left) <= 5 + 4  # those that were not taken, or not read, and those that no thread had begun
+
+
+def test_a_task_that_fails_after_it_was_read_is_ignored_with_that_failure(
+    network: Network, clock: StoppedClock
+) -> None:
+    Order.create("o-1", state=STEP.pending)
+    before(network, "UpdateItem", lambda: fail(STEP, "o-1"))
+    assert ignore_many(["o-1"], threads=1).ignored == ["o-1"]
+    clock.advance(timedelta(minutes=2))
+    assert [each.message for each in Order.get_task("o-1").errors] == ["it broke", "cancelled"]
+
+
+@both
+def test_a_request_that_fails_refuses_its_task_alone(many: Many, network: Network) -> None:
+    Order.create_many([{"task_id": f"o-{number}", "state": STEP.failed} for number in range(3)])
+
+    def rule(operation: str, request: dict[str, object], send: Callable[[], dict[str, object]]) -> dict[str, object]:
+        if operation == "BatchGetItem" or "o-1" in str(request.get("Key")):
+            raise error(operation, "AccessDeniedException")
+        return send()
+
+    network.rule = rule
+    report = many(["o-0", "o-1", "o-2"])
+    assert sorted([*report.succeeded, *report.ignored]) == ["o-0", "o-2"]
+    assert "AccessDenied" in str(report.refused["o-1"])
