@@ -237,7 +237,8 @@ class Schema:
         self._reserved = reserved
         self.steps = tuple(steps)
         """The steps in the order in which they run."""
-        self._ends = {END, *(codes.ignored for codes in self.steps)}
+        self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})
+        """The codes of finished tasks: succeeded at the last step, or ignored."""
 
     @property
     def has_table(self) -> bool:
@@ -289,13 +290,13 @@ class Schema:
 
     def ends_at(self, code: int) -> bool:
         """Return whether a task in this state is finished: succeeded at its last step, or ignored."""
-        return code in self._ends
+        return code in self.ends
 
     def kept_for(self, code: int) -> timedelta | None:
         """Return how long a task that ended in this state is kept; None for ever, or if the state is no end."""
         if code == END:
             return self.use_case.keep_for
-        return self.use_case.keep_ignored_for if code in self._ends else None
+        return self.use_case.keep_ignored_for if code in self.ends else None
 
     def expiry_of(self, code: int, now: datetime) -> str | None:
         """Return the stored time to live of a task that comes to this state now; None if it has none."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import pages
+from pynamodb_tracker.dynamodb.connection import Item, pages
 from pynamodb_tracker.model.group_records import range_key
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, load
+from pynamodb_tracker.model.schema import SEPARATOR
+from pynamodb_tracker.query.side_by_side import side_by_side
 from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
 T = TypeVar("T", bound=TaskRow)
+
+
+_SEGMENTS = 16
+"""Twice as many as are read at the same time, because keys are spread over segments by chance; an empty one costs half
+a read unit."""
 
 
 class Count(NamedTuple):
@@ -25,22 +33,65 @@ class Count(NamedTuple):
 
 
 def counts(model: type[TaskRow]) -> dict[int, Count]:
-    """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once."""
-    prefix, table = model.tracker.use_case.prefix, model.tracker.connection()
-    scanned = pages(
-        table,
-        table.scan,
-        filter_condition=StatusIndex.status_key.startswith(prefix),
-        attributes_to_get=["status_key", "update_time", "due_time"],
-        index_name=INDEX,
-    )
-    found, waiting, never = Counter[int](), Counter[int](), clock.stamp(clock.NEVER)
-    for entry in (entry for page in scanned for entry in page["Items"]):
-        code = int(entry["status_key"]["S"].removeprefix(prefix).partition("#")[0])
-        kept = kept_since(model, code)
-        found[code] += kept is None or entry["update_time"]["S"] >= clock.stamp(kept)
-        waiting[code] += entry["due_time"]["S"] == never
-    return {code: Count(number, waiting[code]) for code, number in found.items()}
+    """Return how many tasks the index has by code, codes that no step declares included; reads the whole index once.
+
+    An index of up to 1 MB is one request. A larger one is read in segments, a few at the same time, from its beginning:
+    a scan that has begun cannot be divided. All entries of an index key are in one segment, so that a large state needs
+    shards to be read faster: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Scan.html
+    """
+    scan = _IndexScan(model)
+    found, end = scan.page(1, (0, None))
+    if end:
+        found = scan.segments()
+    return {code: Count(found[code, False] + found[code, True], found[code, True]) for code, _ in found}
+
+
+class _IndexScan:
+    """A scan of the whole index, which keeps the numbers of a page and not its entries."""
+
+    def __init__(self, model: type[TaskRow]) -> None:
+        self.table = model.tracker.connection()
+        self.prefix = model.tracker.use_case.prefix
+        kept = ((code, kept_since(model, code)) for code in model.tracker.ends)
+        self.kept_since = {str(code): clock.stamp(since) for code, since in kept if since is not None}
+        """By code, when a task ended at the earliest that has not expired."""
+
+    def segments(self) -> Counter[tuple[int, bool]]:
+        """Count by code, and by whether it waits, what the index has."""
+        tally = Counter[tuple[int, bool]]()
+        left: dict[int, Item | None] = dict.fromkeys(range(_SEGMENTS))
+        while left:
+            answers = side_by_side(partial(self.page, _SEGMENTS), left.items())
+            for found, _ in answers:
+                tally.update(found)
+            left = {segment: end for segment, (_, end) in zip(left, answers, strict=True) if end}
+        return tally
+
+    def page(self, segments: int, at: tuple[int, Item | None]) -> tuple[Counter[tuple[int, bool]], Item | None]:
+        """Count in the same way what a request reads; return where the next one of the segment begins, if any."""
+        segment, start = at
+        found = pages(
+            self.table,
+            self.table.scan,
+            start=start,
+            filter_condition=StatusIndex.status_key.startswith(self.prefix),
+            attributes_to_get=["status_key", "due_time", *(["update_time"] if self.kept_since else [])],
+            index_name=INDEX,
+            **({"segment": segment, "total_segments": segments} if segments > 1 else {}),
+        )
+        page = next(found)
+        return Counter(self._codes(page["Items"])), page.get("LastEvaluatedKey")
+
+    def _codes(self, entries: list[Item]) -> Iterator[tuple[int, bool]]:
+        begin, never = len(self.prefix), clock.stamp(clock.NEVER)
+        for entry in entries:
+            code = entry["status_key"]["S"][begin:].partition(SEPARATOR)[0]
+            if code.isdecimal() and self._is_kept(code, entry):  # other programs may write other keys
+                yield int(code), entry["due_time"]["S"] == never
+
+    def _is_kept(self, code: str, entry: Item) -> bool:
+        since = self.kept_since.get(code)
+        return since is None or entry.get("update_time", {}).get("S", "") >= since
 
 
 def task_ids(model: type[TaskRow], groups: list[str]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ def test_a_count_ends_at_most_and_reads_no_further() -> None:
 
 
 def test_a_count_that_ends_asks_each_shard_for_its_share() -> None:
-    Parcel.create_many(f"p-{number}" for number in range(90))
+    Parcel.create_many(f"p-{number}" for number in range(70))
     with recorded() as requests:
         assert Parcel.sort.pending.count(most=55) == 55
     assert requests.entries_read == 55
@@ -105,6 +106,33 @@ def test_counts_counts_every_state() -> None:
 def test_counts_counts_all_shards() -> None:
     Parcel.create_many(f"p-{number}" for number in range(12))
     assert Parcel.counts()[Parcel.sort.pending] == 12
+
+
+def test_counts_of_a_small_index_is_one_request() -> None:
+    Parcel.create_many(f"p-{number}" for number in range(12))
+    with recorded() as requests:
+        Parcel.counts()
+    assert [(request.operation, "Segment" in request.body) for request in requests] == [("Scan", False)]
+
+
+def test_counts_of_an_index_of_more_than_1_mb_counts_each_task_once_in_segments() -> None:
+    Parcel.create_many(f"p-{number}" for number in range(12))
+    fail(Parcel.sort, "p-3")
+    for number in range(9):
+        change(Parcel, f"p-{number}", last_error={"S": "x" * 200_000})
+    Order.create("o-1")
+    with recorded() as requests:
+        found = {str(state): number for state, number in Parcel.counts().items() if number}
+    assert found == {"sort pending": 11, "sort failed": 1}
+    segments = Counter(request.body.get("Segment") for request in requests)
+    assert set(segments) == {None, *range(16)}
+    assert segments[None] == 1
+
+
+def test_counts_leaves_out_keys_that_have_no_code() -> None:
+    Order.create("o-1")
+    change(Order, "o-1", status_key={"S": "order#pending#0"})
+    assert sum(Order.counts().values()) == 0
 
 
 def test_counts_leaves_out_use_cases_whose_names_begin_alike() -> None:
