@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pynamodb_tracker.cli.commands import compare, groups, inspect, manage, run, set_up, status, transfer, worker
+from pynamodb_tracker.cli.commands import compare, groups, inspect, manage, run, set_up, size, status, transfer, worker
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 
@@ -34,7 +34,12 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "delete": manage.delete,
     },
     "Transfer": {"load": transfer.load, "export": transfer.export, "compare": compare.compare},
-    "Set up": {"create-table": set_up.create_table, "doctor": set_up.doctor, "demo": set_up.demo},
+    "Set up": {
+        "size": size.size,
+        "create-table": set_up.create_table,
+        "doctor": set_up.doctor,
+        "demo": set_up.demo,
+    },
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from pynamodb.constants import NUMBER
 
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
+from pynamodb_tracker.doctor.sizing import Load, write_units
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 
 _CHECK_AGAIN = "Wait, and check again when it is ACTIVE."
@@ -27,7 +28,7 @@ _STATES = {
 
 _EXPIRE_TIME = TaskRow.expire_time.attr_name
 
-_TABLE_UNITS, _INDEX_UNITS = 3, 5
+_TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
 """Write units to create and run a task of one step, in the table and in the index, for a row up to 1 KB."""
 _LOW_RATE = 10
 """Tasks per second; a limit that allows fewer is a finding."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.benchmarks import cold, cost, cpu, imports, live, queries, settings, workers
+from tests.benchmarks import cold, cost, cpu, imports, layouts, live, queries, settings, workers
 from tests.conftest import pytest_configure as replace_aws_settings
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cold": cold.report,
     "workers": workers.report,
     "queries": queries.report,
+    "layouts": layouts.report,
 }
 
 

@@ -42,7 +42,7 @@ EVERY = [
     ("export",),
 ]
 
-COMMANDS = sorted({each[0] for each in EVERY} | {"create-table", "doctor", "demo"})
+COMMANDS = sorted({each[0] for each in EVERY} | {"create-table", "doctor", "demo", "size"})
 
 every_command = pytest.mark.parametrize("arguments", EVERY, ids=[each[0] for each in EVERY])
 

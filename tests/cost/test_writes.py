@@ -12,6 +12,7 @@ import pytest
 from pynamodb.connection.base import Connection
 
 from pynamodb_tracker import Repeat
+from pynamodb_tracker.doctor.sizing import Load, write_units
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
 from tests.support.proxy_rules import charges, targets, writes
@@ -55,6 +56,20 @@ def test_each_write_of_a_run_is_one_unit_of_the_table_and_one_or_two_of_the_inde
         {"table": 1.0, "status-index": 2.0},
         {"table": 1.0, "status-index": 2.0},
     ]
+
+
+def test_a_table_is_sized_by_what_the_engine_charges(order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "get_consumed_capacity_map", lambda *_: {"ReturnConsumedCapacity": "INDEXES"})
+
+    order.create(ID)
+    with pytest.raises(ZeroDivisionError):
+        order.confirm.run(ID, lambda _: 1 / 0)
+    for step in (order.confirm, order.ship):
+        step.run(ID, lambda _: None)
+
+    charged = charges(proxy)
+    sums = tuple(sum(each[name] for each in charged) for name in ("table", "status-index"))
+    assert sums == write_units(Load(rate=1, steps=2, attempts=1.5))
 
 
 @pytest.mark.parametrize("size", [200, 20_000, 200_000, 2_000_000])

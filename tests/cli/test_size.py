@@ -1,0 +1,54 @@
+"""`size`: what a table needs, without a table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pynamodb_tracker.doctor.sizing import Load, size_for
+from tests.cli.command import run
+from tests.support.pages import ROOT, Page
+
+SCALE = Page(ROOT / "docs" / "explanation" / "scale.md")
+COMMAND = "$ pynamodb-tracker size "
+
+
+@pytest.mark.parametrize("page", ["explanation/scale.md", "how-to/deploy-the-table.md"])
+def test_pages_show_what_the_command_prints(page: str) -> None:
+    blocks = [block.lines for block in Page(ROOT / "docs" / page).blocks() if block.text.startswith(COMMAND)]
+    assert blocks
+    for command, *shown in blocks:
+        assert run("size", *command.removeprefix(COMMAND).split(), of="").lines == shown
+
+
+@pytest.mark.parametrize(("steps", "words"), [(1, "one step"), (3, "three steps")])
+def test_the_tables_of_the_page_have_what_the_functions_return(steps: int, words: str) -> None:
+    lines = SCALE.prose()
+    first = next(at for at, line in enumerate(lines) if line.startswith(f"| tasks per second, {words} |")) + 2
+    shown = lines[first : lines.index("", first)]
+    assert shown == [row(Load(rate=float(line.split()[1].replace(",", "")), steps=steps)) for line in shown]
+    assert len(shown) >= 4
+
+
+def row(load: Load) -> str:
+    """Return what the page has about a load."""
+    found = size_for(load)
+    units = (found.table_units, found.index_units, found.warm_index_units, found.quota_units)
+    numbers = (load.rate, found.shards, found.shards_at_once, *units)
+    cells = ("-" if number is None else f"{number:,.0f}" for number in numbers)
+    return f"| {' | '.join(cells)} | ${found.dollars_per_hour:,.2f} |"
+
+
+def test_json_has_the_load_and_what_it_needs() -> None:
+    found = json.loads(
+        run("size", "--rate", "720000/h", "--attempts", "1.5", "--write-price", "1", "--json", of="").out
+    )
+    assert (found["rate"], found["steps"], found["attempts"]) == (200, 1, 1.5)
+    assert (found["shards"], found["table_units"], found["index_units"]) == (2, 800, 1400)
+    assert (found["dollars_per_hour"], found["quota_units"]) == (7.92, None)
+
+
+def test_a_load_without_a_rate_is_refused() -> None:
+    ended = run("size", "--steps", "3")
+    assert (ended.code, "--rate" in ended.err) == (2, True)
