@@ -75,7 +75,7 @@ class _IndexScan:
             self.table.scan,
             start=start,
             filter_condition=StatusIndex.status_key.startswith(self.prefix),
-            attributes_to_get=["status_key", "due_time", *(["update_time"] if self.kept_since else [])],
+            attributes_to_get=["status_key", "update_time", "due_time"],
             index_name=INDEX,
             **({"segment": segment, "total_segments": segments} if segments > 1 else {}),
         )
