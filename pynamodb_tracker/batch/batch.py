@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, Literal, TypeVar
@@ -13,6 +13,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
     TaskFormatError,
     TaskIgnoredError,
@@ -73,8 +74,18 @@ class TaskAttempt(Generic[T]):
         counts[attempt.outcome] += 1
     """
 
-    def __init__(self, codes: Codes, task_id: str, *, stopped: threading.Event | None = None) -> None:
-        """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function."""
+    def __init__(
+        self,
+        codes: Codes,
+        task_id: str,
+        *,
+        stopped: threading.Event | None = None,
+        batcher: WriteBatcher | None = None,
+    ) -> None:
+        """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function.
+
+        A `batcher` is what sends the writes of this attempt together with those of others.
+        """
         self.codes = codes
         self.task_id = task_id
         self.ctx: ExecutionContext[T] | None = None
@@ -84,6 +95,7 @@ class TaskAttempt(Generic[T]):
         self.error: BaseException | None = None
         """Why the task was not started, what the function raised, or why its end could not be recorded."""
         self._stopped = stopped
+        self._batcher = batcher
 
     def execute(self, start: Start[T], function: Callable[[ExecutionContext[T]], object]) -> None:
         """Start the task and call the function with its context.
@@ -91,11 +103,14 @@ class TaskAttempt(Generic[T]):
         An Exception is recorded with the task and kept in `error`. Anything else, such as KeyboardInterrupt and
         SystemExit, is recorded and kept as well, and then raised.
         """
+        sending = nullcontext() if self._batcher is None else self._batcher.sending()
+        pausing = nullcontext() if self._batcher is None else self._batcher.pausing()
         try:
-            with start(self.task_id) as self.ctx:
+            with sending, start(self.task_id) as self.ctx:
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
-                self.value = call(function, self.ctx)
+                with pausing:
+                    self.value = call(function, self.ctx)
         except _Stopped:
             if self.outcome != "released":
                 self.error = TrackerError("the worker was stopped, and the attempt could not be released")
@@ -153,6 +168,8 @@ class Batch(Generic[T]):
     function: Callable[[ExecutionContext[T]], object]
     feed: Feed
     progress: Callable[[Report], object] | None = None
+    batcher: WriteBatcher | None = None
+    """What sends the writes of several threads together."""
     report: Report = field(default_factory=Report)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -162,7 +179,7 @@ class Batch(Generic[T]):
         return self.report
 
     def _run(self, task_id: str) -> None:
-        attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id)
+        attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id, batcher=self.batcher)
         attempt.execute(self.start, self.function)
         if (error := attempt.unexpected_error) is not None:
             raise error

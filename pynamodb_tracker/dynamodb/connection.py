@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from copy import copy
 from datetime import datetime, timedelta
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import botocore.client
 import botocore.session
@@ -94,8 +94,23 @@ def missing_table(table: TableConnection, cause: Exception | None) -> MissingTab
     return error
 
 
+class Batcher(Protocol):
+    """What sends the writes of several threads together."""
+
+    def dispatch(
+        self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
+    ) -> dict[str, Any]:
+        """Send a write, and return its answer; raise the SDK's error for it."""
+        ...
+
+
 def send(
-    table: TableConnection, operation: str, request: Mapping[str, Any], *, until: datetime | None = None
+    table: TableConnection,
+    operation: str,
+    request: Mapping[str, Any],
+    *,
+    until: datetime | None = None,
+    batcher: Batcher | None = None,
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
 
@@ -109,6 +124,8 @@ def send(
     while True:
         connection = table.connection if until is None else connection_until(table, until)
         try:
+            if batcher is not None:
+                return batcher.dispatch(table, operation, {"TableName": table.table_name, **request}, until)
             return connection.dispatch(operation, {"TableName": table.table_name, **request})
         except (BotoCoreError, ClientError) as error:
             repeated = repeated or error_codes.was_repeated(error)

@@ -37,7 +37,7 @@ def is_temporary(error: PynamoDBException) -> bool:
 
 def is_in_progress(error: PynamoDBException) -> bool:
     """Return whether a transaction was refused because one with the same token is still in progress."""
-    return error.cause is not None and _code(error.cause) == "TransactionInProgressException"
+    return error.cause is not None and code_of(error.cause) == "TransactionInProgressException"
 
 
 def is_unheard(error: PynamoDBException) -> bool:
@@ -52,7 +52,7 @@ def is_invalid(error: PynamoDBException) -> bool:
         reason is not None and reason.code == "ValidationError" for reason in error.cancellation_reasons
     ):
         return True
-    return error.cause is not None and _code(error.cause) == "ValidationException"
+    return error.cause is not None and code_of(error.cause) == "ValidationException"
 
 
 def is_missing_table(error: Exception | None) -> bool:
@@ -60,19 +60,19 @@ def is_missing_table(error: Exception | None) -> bool:
 
     moto answers the same of a missing index.
     """
-    if error is None or _code(error) != "ResourceNotFoundException":
+    if error is None or code_of(error) != "ResourceNotFoundException":
         return False
-    return "Invalid index" not in str(_response(error).get("Error", {}).get("Message"))
+    return "Invalid index" not in str(response_of(error).get("Error", {}).get("Message"))
 
 
 def is_condition_failure(error: Exception) -> bool:
     """Return whether the condition of a write did not hold."""
-    return _code(error) == "ConditionalCheckFailedException"
+    return code_of(error) == "ConditionalCheckFailedException"
 
 
 def item_met(error: Exception) -> dict[str, Any] | None:
     """Return the item that failed the condition, if the request asked for it and the engine returns it."""
-    return _response(error).get("Item") or None
+    return response_of(error).get("Item") or None
 
 
 def is_server_error(error: Exception) -> bool:
@@ -82,7 +82,7 @@ def is_server_error(error: Exception) -> bool:
 
 def is_retryable_answer(error: Exception | None) -> bool:
     """Return whether the server answered that it cannot do this now."""
-    return isinstance(error, ClientError) and (_code(error) in _TEMPORARY or is_server_error(error))
+    return isinstance(error, ClientError) and (code_of(error) in _TEMPORARY or is_server_error(error))
 
 
 def _got_no_answer(error: Exception | None) -> bool:
@@ -90,20 +90,21 @@ def _got_no_answer(error: Exception | None) -> bool:
     return isinstance(error, HTTPClientError | NoConnectionError)
 
 
-def _response(error: Exception) -> Mapping[str, Any]:
+def response_of(error: Exception) -> Mapping[str, Any]:
     """Return the response in botocore's error; PynamoDB's keeps only its code, and has the original as its cause."""
     original = error.__cause__ if isinstance(error.__cause__, ClientError) else error
     return getattr(original, "response", None) or {}  # botocore's error of a broken connection has None
 
 
-def _code(error: Exception) -> str:
-    return str(_response(error).get("Error", {}).get("Code"))
+def code_of(error: Exception) -> str:
+    """Return DynamoDB's code of the error; "None" if there was no answer."""
+    return str(response_of(error).get("Error", {}).get("Code"))
 
 
 def _status(error: Exception) -> int:
-    return int(_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    return int(response_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def was_repeated(error: Exception) -> bool:
     """Return whether the SDK sent the request more than once, so that an earlier copy may have been applied."""
-    return int(_response(error).get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0
+    return int(response_of(error).get("ResponseMetadata", {}).get("RetryAttempts", 0)) > 0

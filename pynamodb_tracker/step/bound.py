@@ -346,6 +346,7 @@ class BoundStep(Generic[T]):
         one thread for each running task.
         """
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher  # noqa: PLC0415 - as above
 
         if function is not None or not dry_run:
             function = function_of(self, function)
@@ -359,8 +360,10 @@ class BoundStep(Generic[T]):
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
             return Report(due=list(due))
         feed = self._definition.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
-        start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(self._definition.codes, start, function, feed, progress)
+        batcher = None if threads == 1 else WriteBatcher()
+        step = self if batcher is None else BoundStep(self._definition.batched(batcher))
+        start: Callable[[str], Any] = partial(step.start, heartbeat=heartbeat)
+        batch = Batch(self._definition.codes, start, function, feed, progress, batcher)
         return batch.run(limit=limit, threads=threads, rate=rate)
 
     def answer(self, task: T | str) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 
 from pynamodb_tracker import arguments, clock, query, transitions
+from pynamodb_tracker.dynamodb.connection import Batcher
 from pynamodb_tracker.execution.run import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
@@ -87,6 +89,12 @@ class StepDefinition(Generic[T]):
         self.also_from: frozenset[int] = frozenset()
         """Codes of further states from which the step may start, by its declaration."""
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, _when_ignored(declared))
+
+    def batched(self, batcher: Batcher) -> StepDefinition[T]:
+        """Return the same step, of which writes of several threads leave together."""
+        definition = copy(self)
+        definition.statements = self.statements.batched(batcher)
+        return definition
 
     def due(
         self,

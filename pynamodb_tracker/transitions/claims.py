@@ -24,7 +24,7 @@ from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.progress import extend
 from pynamodb_tracker.transitions.set_asides import spend
-from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.statements import StepStatements, get, loaded
 from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)
@@ -105,13 +105,14 @@ def _claim(
         except Refused as refused:
             if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
                 raise refusals.not_startable(statements, task_id, operation) from None
+            item = refused.item
         else:
             tries.in_doubt = True
             if isinstance(lock.task.attribute_values, ValuesWithUnreadable):
                 _fail_unless_readable(lock)
             return lock
         tries.in_doubt = True
-        row = get(statements.model, task_id)
+        row = get(statements.model, task_id) if item is None else loaded(statements.model, item)
         if row is None:
             raise refusals.not_found(statements, task_id, operation)
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success

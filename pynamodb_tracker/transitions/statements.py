@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import datetime
 from functools import cached_property, reduce
 from operator import and_
@@ -16,7 +17,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Item, send
+from pynamodb_tracker.dynamodb.connection import Batcher, Item, send
 from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load
@@ -55,7 +56,15 @@ class StepStatements(Generic[T]):
         """The answer of the step's last success."""
         self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
         """The fingerprint of the payload that the step was first started with."""
+        self.batcher: Batcher | None = None
+        """What sends these writes together with those of other threads; None if they are sent one by one."""
         self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
+
+    def batched(self, batcher: Batcher) -> StepStatements[T]:
+        """Return the same writes; those of several threads leave together."""
+        statements = copy(self)
+        statements.batcher = batcher
+        return statements
 
     @cached_property
     def claim(self) -> PreparedWrite:
@@ -306,7 +315,8 @@ class StepStatements(Generic[T]):
     ) -> dict[str, Any]:
         """Send one of these writes, and retry it until then; raise Refused, or PynamoDB's UpdateError."""
         tracker = self.model.tracker
-        return send(tracker.table.connection(), "UpdateItem", write.request(tracker.key(task_id), values), until=until)
+        request = write.request(tracker.key(task_id), values)
+        return send(tracker.table.connection(), "UpdateItem", request, until=until, batcher=self.batcher)
 
     def as_action(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
         """Return one of these writes as an action of a transaction, which returns no row."""
@@ -440,4 +450,9 @@ def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | N
     """Read a task, strongly consistent; None if there is none, a TaskError if the tracker's attributes are damaged."""
     request = {"Key": model.tracker.key(task_id), "ConsistentRead": True}
     item = send(model.tracker.table.connection(), "GetItem", request, until=until).get("Item")
-    return check_tracker_attributes(load(model, item)) if item else None
+    return loaded(model, item) if item else None
+
+
+def loaded(model: type[T], item: Item) -> T:
+    """Return the task of an item that was read; a TaskError if the tracker's attributes are damaged."""
+    return check_tracker_attributes(load(model, item))

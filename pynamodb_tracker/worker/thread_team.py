@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Outcome, TaskAttempt
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
@@ -155,8 +156,18 @@ class Dispatcher:
 class WorkerAttempt(TaskAttempt[Any]):
     """An attempt in a thread of the worker, which another thread may release."""
 
-    def __init__(self, poller: StepPoller, task_id: str, *, heartbeat: bool, stopped: threading.Event) -> None:
-        super().__init__(poller.step._definition.codes, task_id, stopped=stopped)
+    def __init__(
+        self,
+        poller: StepPoller,
+        task_id: str,
+        *,
+        heartbeat: bool,
+        stopped: threading.Event,
+        batched: tuple[BoundStep[Any], WriteBatcher] | None = None,
+    ) -> None:
+        """`batched` is the step whose writes the batcher sends together with those of other threads."""
+        self._step, batcher = batched or (poller.step, None)
+        super().__init__(poller.step._definition.codes, task_id, stopped=stopped, batcher=batcher)
         self.began = clock.now()
         self._poller = poller
         self._heartbeat = heartbeat
@@ -204,7 +215,7 @@ class WorkerAttempt(TaskAttempt[Any]):
             log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", self)
 
     def _start(self, task_id: str) -> Run[Any]:
-        self._run = cast("Run[Any]", self._poller.step.start(task_id, heartbeat=self._heartbeat))
+        self._run = cast("Run[Any]", self._step.start(task_id, heartbeat=self._heartbeat))
         return self._run
 
     def _count(self, outcome: Outcome, error: BaseException | None) -> bool:
@@ -251,6 +262,12 @@ class ThreadTeam:
         self._functions = dict(settings.functions)
         self._dispatcher = Dispatcher(self._pollers, rate=settings.rate, until_idle=settings.until_idle)
         self._heartbeat = settings.heartbeat
+        batcher = WriteBatcher()
+        self._batched = {
+            step: (BoundStep(step._definition.batched(batcher)), batcher)
+            for step in self._functions
+            if settings.threads > 1
+        }
         self._messages = messages
         self._running: dict[int, WorkerAttempt] = {}
         self._threads = [
@@ -320,7 +337,9 @@ class ThreadTeam:
 
     def _try(self, poller: StepPoller, task_id: str) -> None:
         thread, stopped = threading.get_ident(), self._dispatcher.stopped
-        attempt = WorkerAttempt(poller, task_id, heartbeat=self._heartbeat, stopped=stopped)
+        attempt = WorkerAttempt(
+            poller, task_id, heartbeat=self._heartbeat, stopped=stopped, batched=self._batched.get(poller.step)
+        )
         self._running[thread] = attempt
         try:
             attempt.run(self._functions[poller.step])

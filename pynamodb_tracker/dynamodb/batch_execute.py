@@ -1,0 +1,279 @@
+"""BatchExecuteStatement: up to 25 writes in one request, each applied or refused by its own condition.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html
+
+Whether that works is found out before it could do harm: an update that changes nothing, under a condition that never
+holds, has to be refused, with the item in the refusal. An emulator may not know the request, or ignore its conditions,
+and a policy may not allow it. Then the writes of that client are sent one by one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from copy import copy
+from datetime import datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.connection.base import Connection
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VALUES, TABLE_NAME
+
+from pynamodb_tracker.dynamodb import partiql
+from pynamodb_tracker.dynamodb.connection import connection_until
+from pynamodb_tracker.dynamodb.error_codes import code_of, is_missing_table, is_retryable_answer, response_of
+
+log = logging.getLogger("pynamodb_tracker")
+
+MOST = 25
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchExecuteStatement.html"""
+
+_MOST_UNCLEAR = 3
+"""After this many requests in a row whose answers do not show what the engine can do, writes are sent one by one."""
+
+_CODES = {
+    "ConditionalCheckFailed": "ConditionalCheckFailedException",
+    "DuplicateItem": "ConditionalCheckFailedException",
+    "ItemCollectionSizeLimitExceeded": "ItemCollectionSizeLimitExceededException",
+    "ProvisionedThroughputExceeded": "ProvisionedThroughputExceededException",
+    "ResourceNotFound": "ResourceNotFoundException",
+    "ThrottlingError": "ThrottlingException",
+    "TransactionConflict": "TransactionConflictException",
+    "ValidationError": "ValidationException",
+}
+"""By the code of a statement's error, that of the single request, where the two differ."""
+
+_DENIED = {"AccessDenied", "AccessDeniedException"}
+_INVALID = "ValidationException"
+_UNHEARD = "InternalServerError"
+"""Of a write that may have been applied: it is sent again, and settled by its conditions and its row."""
+
+
+class BatchedWrite:
+    """A write that may be sent together with others; its answer, or its error, is that of a single request."""
+
+    __slots__ = (
+        "_until",
+        "alone",
+        "answer",
+        "connection",
+        "error",
+        "key",
+        "operation",
+        "request",
+        "statement",
+        "table",
+    )
+
+    def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
+        self.table = table
+        self.connection = table.connection
+        self.operation = operation
+        self.request = request
+        self.statement = partiql.statement(operation, request)
+        """None if it cannot be sent together with others."""
+        self.key = partiql.key_of(request)
+        self.alone = False
+        """Whether it is to be sent alone."""
+        self.answer: dict[str, Any] | None = None
+        self.error: Exception | None = None
+        self._until = until
+
+    @property
+    def can_be_batched(self) -> bool:
+        """Whether it can be sent together with others, as far as is known."""
+        return self.statement is not None and not _support(self.connection).is_off
+
+    def send_alone(self) -> dict[str, Any]:
+        """Send it as a single request."""
+        try:
+            return self.dispatch(self.operation, self.request)
+        except ClientError as error:
+            if code_of(error) == _INVALID:  # so a request that it was a part of was rightly refused
+                _support(self.connection).note_understood()
+            raise
+
+    def result(self) -> dict[str, Any]:
+        """Return the answer, or raise the error; a write that is to be sent alone is sent now."""
+        if self.alone:
+            return self.send_alone()
+        if self.error is not None:
+            raise self.error
+        if self.answer is None:
+            raise _error(self.operation, _UNHEARD, "the request was interrupted before its answer")
+        if self.answer or RETURN_VALUES not in self.request:
+            return self.answer
+        # An engine that returns no rows for statements: the row has what was written, or what was written after that.
+        read = {TABLE_NAME: self.request[TABLE_NAME], KEY: self.request[KEY], CONSISTENT_READ: True}
+        found = self.dispatch("GetItem", read)
+        if ITEM not in found:
+            raise _error(self.operation, _UNHEARD, "the row that it wrote is gone")
+        return {ATTRIBUTES: found[ITEM]}
+
+    def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Send a request in the time that this write has."""
+        connection = self.connection if self._until is None else connection_until(self.table, self._until)
+        return connection.dispatch(operation, request)
+
+    def is_more_urgent_than(self, other: BatchedWrite) -> bool:
+        """Return whether the lock that it is about expires earlier."""
+        return self._until is not None and (other._until is None or self._until < other._until)
+
+    def take(self, response: Mapping[str, Any], repeats: int) -> None:
+        """Take the answer for its statement, which was repeated that often by the SDK."""
+        error = response.get("Error")
+        if error is None:
+            self.answer = {ATTRIBUTES: response[ITEM]} if ITEM in response else {}
+            return
+        code, message = error.get("Code", ""), error.get("Message", "")
+        if code in _DENIED:
+            _support(self.connection).turn_off(_denied(message), logging.WARNING)
+            self.alone = True
+        else:
+            self.error = _error(self.operation, _CODES.get(code, code), message, item=error.get(ITEM), repeats=repeats)
+
+
+class _Support:
+    """What is known of a client: whether its engine takes several statements, and applies each by its condition."""
+
+    def __init__(self) -> None:
+        self.is_off = False
+        self._trusted: set[str] = set()
+        """The operations of which a statement was refused that had to be."""
+        self._unclear = 0
+        self._guard = threading.Lock()
+
+    def covers(self, write: BatchedWrite) -> bool:
+        """Return whether the write can be sent together with others; the first of its kind is used to find that out."""
+        with self._guard:
+            if write.operation not in self._trusted and not self.is_off:
+                self._probe(write)
+            return write.operation in self._trusted and not self.is_off
+
+    def note_understood(self) -> None:
+        """Note that the answer to a request showed that it was understood."""
+        self._unclear = 0
+
+    def note_unclear(self, why: str) -> None:
+        """Note a request whose answer does not show what the engine can do."""
+        self._unclear += 1
+        if self._unclear >= _MOST_UNCLEAR:
+            self.turn_off(why)
+
+    def turn_off(self, why: str, level: int = logging.INFO) -> None:
+        """Send the writes of this client one by one from now on."""
+        if not self.is_off:
+            self.is_off = True
+            log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
+
+    def _probe(self, write: BatchedWrite) -> None:
+        """Send a statement that has to be refused."""
+        probe = partiql.impossible(write.request) if KEY in write.request else write.statement
+        if KEY not in write.request:  # a put: once the item is there, the statement has to be refused
+            try:
+                write.answer = write.dispatch(write.operation, write.request)
+            except (BotoCoreError, ClientError) as error:
+                write.error = error
+                return
+        if probe is None:
+            return
+        try:
+            answer = write.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
+        except (BotoCoreError, ClientError) as error:
+            self.note_refused(error)
+        except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
+            self.turn_off(f"{type(error).__name__}: {error}")
+        else:
+            self._judge(write, answer["Responses"][0].get("Error"))
+
+    def _judge(self, write: BatchedWrite, error: Mapping[str, Any] | None) -> None:
+        code = None if error is None else error.get("Code")
+        if error is None:
+            self.turn_off("the engine ignores the conditions of statements", logging.WARNING)
+        elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
+            self._trusted.add(write.operation)
+            self.note_understood()
+        elif code in _DENIED:
+            self.turn_off(_denied(error.get("Message", "")), logging.WARNING)
+        else:
+            self.note_unclear(f"a statement that has to be refused is answered with {code}, without the item")
+
+    def note_refused(self, error: Exception) -> None:
+        """Note that the engine has refused a request as a whole."""
+        code = code_of(error)
+        if code in _DENIED:
+            self.turn_off(_denied(str(error)), logging.WARNING)
+        elif code == _INVALID:
+            self.note_unclear(str(error))
+        elif isinstance(error, ClientError) and not (is_retryable_answer(error) or is_missing_table(error)):
+            self.turn_off(f"{code}: {error}")
+
+
+_known: WeakKeyDictionary[object, _Support] = WeakKeyDictionary()
+_guard = threading.Lock()
+
+
+def _support(connection: Connection) -> _Support:
+    with _guard:
+        return _known.setdefault(connection.client, _Support())
+
+
+def execute(writes: Sequence[BatchedWrite]) -> None:
+    """Send writes of one connection to different rows in one request, as far as that is possible.
+
+    After that, each has its answer or its error, or is to be sent alone. One that has nothing of these may have been
+    applied.
+    """
+    support = _support(writes[0].connection)
+    covered = [write for write in writes if support.covers(write)] if len(writes) > 1 else []
+    together = [write for write in covered if write.answer is None]
+    for write in writes:
+        write.alone = write not in together and write.answer is None and write.error is None
+    if together:
+        _send(together, support)
+
+
+def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
+    urgent = writes[0]
+    for write in writes[1:]:
+        urgent = write if write.is_more_urgent_than(urgent) else urgent
+    entries = [write.statement.as_entry() for write in writes if write.statement is not None]
+    try:
+        answer = urgent.dispatch("BatchExecuteStatement", {"Statements": entries})
+    except ClientError as error:
+        if is_retryable_answer(error):
+            for write in writes:
+                write.error = _copied(error, write.operation)
+            return
+        support.note_refused(error)
+        for write in writes:
+            write.alone = True
+    except BotoCoreError as error:
+        for write in writes:
+            write.error = copy(error)
+    else:
+        support.note_understood()
+        repeats = answer.get("ResponseMetadata", {}).get("RetryAttempts", 0)
+        for write, response in zip(writes, answer["Responses"], strict=False):
+            write.take(response, repeats)
+
+
+def _copied(error: ClientError, operation: str) -> ClientError:
+    """Return the same error for one of several threads, because each adds notes and a traceback to its own."""
+    return ClientError(dict(response_of(error)), operation)
+
+
+def _error(operation: str, code: str, message: str, *, item: object = None, repeats: int = 0) -> ClientError:
+    """Return the SDK's error for a single request that is answered with that code."""
+    metadata = {"HTTPStatusCode": 500 if code == _UNHEARD else 400, "RetryAttempts": repeats}
+    response: dict[str, Any] = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": metadata}
+    if item is not None:
+        response[ITEM] = item
+    return ClientError(response, operation)
+
+
+def _denied(message: str) -> str:
+    return f"allow dynamodb:PartiQLUpdate, PartiQLInsert and PartiQLDelete to save requests: {message}"

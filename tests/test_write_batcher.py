@@ -1,0 +1,259 @@
+"""Writes of several threads in one request: who waits for whom, and what becomes of each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, cast
+
+import pytest
+from botocore.exceptions import ClientError, ReadTimeoutError
+from pynamodb.connection.table import TableConnection
+
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+
+Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
+ROW = {"task_id": {"S": "as it is"}}
+HELD = {"Error": {"Code": "ConditionalCheckFailed", "Message": "no", "Item": ROW}}
+
+
+def error(code: str, status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "x")
+
+
+class Engine:
+    """A connection, and a table of it, whose answers are made up."""
+
+    class Client:
+        """Stands for the client of the SDK."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.client = Engine.Client()
+        self.connection = self
+        self.sent: list[tuple[str, int]] = []
+        self.answer = answer or applied
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Note the request, and how many statements it has; answer it."""
+        self.gate.wait(10)
+        statements = request.get("Statements", [])
+        self.sent.append((operation, len(statements)))
+        if len(statements) == 1:  # the probe
+            return {"Responses": [HELD]} if self.answer is not ignoring else {"Responses": [{}]}
+        return self.answer(operation, request)
+
+
+def applied(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Apply everything, and return the rows."""
+    if operation != "BatchExecuteStatement":
+        return {"Attributes": {"by": {"S": operation}}}
+    return {"Responses": [{"Item": {"id": each["Parameters"][1]}} for each in request["Statements"]]}
+
+
+def ignoring(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Apply also what is to be refused."""
+    return applied(operation, request)
+
+
+def write(task_id: str, value: str = "new") -> dict[str, Any]:
+    return {
+        "TableName": "tasks",
+        "Key": {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}},
+        "UpdateExpression": "SET #0 = :0",
+        "ConditionExpression": "#0 = :0",
+        "ExpressionAttributeNames": {"#0": "x"},
+        "ExpressionAttributeValues": {":0": {"S": value}},
+        "ReturnValues": "ALL_NEW",
+    }
+
+
+class Threads:
+    """Threads that send writes at the same time: all have announced theirs before the first one is sent."""
+
+    def __init__(self, engine: Engine, number: int) -> None:
+        self.batcher = WriteBatcher()
+        self.engine = engine
+        self._pool = ThreadPoolExecutor(number)
+        self._stack = ExitStack()
+        for _ in range(number):
+            self._stack.enter_context(self.batcher.sending())
+
+    def send(self, *requests: dict[str, Any]) -> list[Any]:
+        """Send each on its own thread, and return the answers or errors."""
+        table = cast("TableConnection", self.engine)
+        futures: list[Future[dict[str, Any]]] = [
+            self._pool.submit(self.batcher.dispatch, table, "UpdateItem", request, None) for request in requests
+        ]
+        return [future.exception(10) or future.result() for future in futures]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """Return an engine, with much time for threads to gather, so that a slow machine does not matter."""
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher._LONGEST_WAIT", 0.5)
+    return Engine()
+
+
+def test_writes_of_several_threads_leave_in_one_request_after_a_probe(engine: Engine) -> None:
+    answers = Threads(engine, 3).send(write("a"), write("b"), write("c"))
+    assert answers == [{"Attributes": {"id": {"S": each}}} for each in "abc"]
+    assert engine.sent == [("BatchExecuteStatement", 1), ("BatchExecuteStatement", 3)]
+
+
+def test_the_write_of_a_lone_thread_is_a_plain_request_at_once(engine: Engine) -> None:
+    assert Threads(engine, 1).send(write("a")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}]
+    assert engine.sent == [("UpdateItem", 0)]
+
+
+def test_the_26th_write_leaves_in_the_next_request(engine: Engine) -> None:
+    answers = Threads(engine, 26).send(*(write(str(number)) for number in range(26)))
+    assert len(answers) == 26
+    assert engine.sent == [("BatchExecuteStatement", 1), ("BatchExecuteStatement", 25), ("UpdateItem", 0)]
+
+
+def test_two_writes_to_one_row_do_not_leave_together(engine: Engine) -> None:
+    Threads(engine, 3).send(write("a"), write("a"), write("b"))
+    assert sorted(number for _, number in engine.sent) in ([0, 1, 2], [1, 2, 0])
+
+
+def test_a_refused_statement_raises_what_a_single_request_would_with_the_row(engine: Engine) -> None:
+    engine.answer = lambda *_: {"Responses": [HELD, {"Item": ROW}]}
+    refused, done = Threads(engine, 2).send(write("a"), write("b"))
+    assert isinstance(refused, ClientError) or isinstance(done, ClientError)
+    both = [each for each in (refused, done) if isinstance(each, ClientError)]
+    assert [each.response["Error"]["Code"] for each in both] == ["ConditionalCheckFailedException"]
+    assert both[0].response["Item"] == ROW  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("code", "of_single_request"),
+    [
+        ("ThrottlingError", "ThrottlingException"),
+        ("ProvisionedThroughputExceeded", "ProvisionedThroughputExceededException"),
+        ("TransactionConflict", "TransactionConflictException"),
+        ("RequestLimitExceeded", "RequestLimitExceeded"),
+        ("InternalServerError", "InternalServerError"),
+        ("ValidationError", "ValidationException"),
+    ],
+)
+def test_the_error_of_a_statement_is_its_own_threads(engine: Engine, code: str, of_single_request: str) -> None:
+    def answer(_operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        mine = [each["Parameters"][1] == {"S": "a"} for each in request["Statements"]]
+        return {"Responses": [{"Error": {"Code": code}} if each else {"Item": ROW} for each in mine]}
+
+    engine.answer = answer
+    failed, done = Threads(engine, 2).send(write("a"), write("b"))
+    assert (failed.response["Error"]["Code"], done) == (of_single_request, {"Attributes": ROW})
+
+
+def test_a_request_without_an_answer_is_without_an_answer_for_each(engine: Engine) -> None:
+    def lose(_operation: str, _request: dict[str, Any]) -> dict[str, Any]:
+        raise ReadTimeoutError(endpoint_url="here")
+
+    engine.answer = lose
+    first, second = Threads(engine, 2).send(write("a"), write("b"))
+    assert isinstance(first, ReadTimeoutError)
+    assert isinstance(second, ReadTimeoutError)
+    assert first is not second
+
+
+def test_a_statement_whose_answer_is_missing_may_have_been_applied(engine: Engine) -> None:
+    engine.answer = lambda *_: {"Responses": [{"Item": ROW}]}
+    answers = Threads(engine, 2).send(write("a"), write("b"))
+    unheard = [each for each in answers if isinstance(each, ClientError)]
+    assert [each.response["ResponseMetadata"]["HTTPStatusCode"] for each in unheard] == [500]
+
+
+def refusing(code: str, status: int = 400, *, also_single: str = "") -> Answer:
+    """Return an engine that refuses requests of several statements as a whole, and one write alone."""
+
+    def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "BatchExecuteStatement":
+            raise error(code, status)
+        if request["Key"]["task_id"]["S"] == also_single:
+            raise error("ValidationException")
+        return applied(operation, request)
+
+    return answer
+
+
+def test_one_bad_value_lets_each_write_go_alone_and_turns_nothing_off(engine: Engine) -> None:
+    engine.answer = refusing("ValidationException", also_single="bad")
+    threads = Threads(engine, 2)
+    for _ in range(5):
+        bad, good = threads.send(write("bad"), write("good"))
+        assert bad.response["Error"]["Code"] == "ValidationException"
+        assert good == {"Attributes": {"by": {"S": "UpdateItem"}}}
+    assert engine.sent.count(("BatchExecuteStatement", 2)) == 5
+
+
+def test_an_engine_that_refuses_valid_statements_is_not_asked_for_ever(engine: Engine) -> None:
+    engine.answer = refusing("ValidationException")
+    threads = Threads(engine, 2)
+    for _ in range(5):
+        threads.send(write("a"), write("b"))
+    assert engine.sent.count(("BatchExecuteStatement", 2)) == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "level"), [("AccessDeniedException", "WARNING"), ("UnknownOperationException", "INFO")]
+)
+def test_a_request_that_is_not_allowed_or_known_is_sent_once_with_one_line_in_the_log(
+    engine: Engine, caplog: pytest.LogCaptureFixture, code: str, level: str
+) -> None:
+    caplog.set_level("INFO", "pynamodb_tracker")
+    engine.answer = refusing(code)
+    threads = Threads(engine, 2)
+    for _ in range(3):
+        assert len(threads.send(write("a"), write("b"))) == 2
+    assert engine.sent.count(("BatchExecuteStatement", 2)) == 1
+    assert [record.levelname for record in caplog.records] == [level]
+
+
+def test_a_throttled_request_is_throttled_for_each_and_turns_nothing_off(engine: Engine) -> None:
+    engine.answer = refusing("ThrottlingException")
+    threads = Threads(engine, 2)
+    for _ in range(4):
+        answers = threads.send(write("a"), write("b"))
+        assert [each.response["Error"]["Code"] for each in answers] == ["ThrottlingException"] * 2
+    assert engine.sent.count(("BatchExecuteStatement", 2)) == 4
+
+
+def test_an_engine_that_ignores_conditions_gets_single_requests(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.answer = ignoring
+    Threads(engine, 2).send(write("a"), write("b"))
+    assert engine.sent == [("BatchExecuteStatement", 1), ("UpdateItem", 0), ("UpdateItem", 0)]
+    assert "ignores the conditions" in caplog.text
+
+
+def test_an_emulator_that_raises_gets_single_requests() -> None:
+    class Odd(Engine):
+        def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            assert operation != "BatchExecuteStatement", "not implemented"
+            return super().dispatch(operation, request)
+
+    engine = Odd()
+    assert len(Threads(engine, 2).send(write("a"), write("b"))) == 2
+    assert engine.sent == [("UpdateItem", 0)] * 2
+
+
+def test_an_engine_that_returns_no_rows_for_statements_is_asked_for_them(engine: Engine) -> None:
+    def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        return {"Item": ROW} if operation == "GetItem" else {"Responses": [{} for _ in request["Statements"]]}
+
+    engine.answer = answer
+    assert Threads(engine, 2).send(write("a"), write("b")) == [{"Attributes": ROW}] * 2
+    assert engine.sent.count(("GetItem", 0)) == 2
+
+
+def test_a_thread_that_pauses_is_not_waited_for(engine: Engine) -> None:
+    threads = Threads(engine, 2)
+    with threads.batcher.pausing():
+        threads.send(write("a"))
+    assert engine.sent == [("UpdateItem", 0)]
