@@ -126,7 +126,7 @@ def test_a_refused_statement_raises_what_a_single_request_would_with_the_row(eng
     assert isinstance(refused, ClientError) or isinstance(done, ClientError)
     both = [each for each in (refused, done) if isinstance(each, ClientError)]
     assert [each.response["Error"]["Code"] for each in both] == ["ConditionalCheckFailedException"]
-    assert both[0].response["Item"] == ROW  # type: ignore[typeddict-item]
+    assert both[0].response["Item"] == ROW
 
 
 @pytest.mark.parametrize(
