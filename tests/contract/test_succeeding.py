@@ -234,6 +234,7 @@ def test_a_number_with_more_digits_than_python_reads_is_not_rounded_by_a_run_tha
         '{"a":1,\n"b":2}',
         '{"a":1,\t"b":2}',
         '{"a":"\\u00e9"}',
+        '{"a":"\\ud83d","b":"\\u00C9"}',
         '{"a":"\\/"}',
         '{"a":1E5}',
         '{"a":1.10}',

@@ -67,8 +67,9 @@ def told(pair: object) -> str:
         (lambda data: data["lines"][0].update({7: "seven"}), r"data\['lines'\]\[0\] has the key 7"),
         (lambda data: data.update(total=float("nan")), r"data\['total'\] is nan"),
         (lambda data: data.update(pair=(1, 2)), r"data\['pair'\] is a tuple"),
+        (lambda data: data.update({7: "seven", "7": "other"}), "data has the key 7"),
     ],
-    ids=["append", "key", "nan", "tuple"],
+    ids=["append", "key", "nan", "tuple", "key of the same text"],
 )
 def test_the_error_shows_where_in_data_the_value_is(change_it: Callable[[Any], None], path: str) -> None:
     Form.create("f-1", title="x", data={"lines": [{}]})
