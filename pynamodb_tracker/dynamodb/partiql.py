@@ -119,7 +119,7 @@ def _translated(operation: str, request: Mapping[str, Any]) -> _Text | None:
     table, names = _quoted(request[TABLE_NAME]), request.get(EXPRESSION_ATTRIBUTE_NAMES, {})
     clauses = " ".join(_clauses(request.get(UPDATE_EXPRESSION, "")))
     condition = _translated_condition(request.get(CONDITION_EXPRESSION, ""))
-    if _UNKNOWN.search(clauses) or _UNKNOWN.search(condition):
+    if _UNKNOWN.search(clauses) or _UNKNOWN.search(condition) or not all(map(_can_be_named, names.values())):
         return None
     changes, places = _filled(clauses, names)
     guard, places_of_guard = _filled(f" AND ({condition})" if condition else "", names)
@@ -168,9 +168,15 @@ def _insert(request: Mapping[str, Any]) -> Statement | None:
     if shape not in _texts:
         attributes = ", ".join(f"'{name.replace(_QUOTE, 2 * _QUOTE)}': ?" for name in item)
         text = f"INSERT INTO {_quoted(request[TABLE_NAME])} VALUE {{{attributes}}}"
-        _keep(shape, None if len(text) > _LONGEST else _Text(text, list(item)))
+        is_possible = len(text) <= _LONGEST and all(map(_can_be_named, item))
+        _keep(shape, _Text(text, list(item)) if is_possible else None)
     found = _texts.get(shape)
     return None if found is None else Statement(found.text, [item[name] for name in found.places])
+
+
+def _can_be_named(name: str) -> bool:
+    """Return whether a statement can name an attribute; the engine takes some names for placeholders, quoted or not."""
+    return not name.startswith(("#", ":"))
 
 
 def _quoted(name: str) -> str:
