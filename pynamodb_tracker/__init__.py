@@ -31,6 +31,7 @@ from pynamodb_tracker.task.task import Task
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.step.glance import Glance, IndexEntry
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.transitions.merges import Merged
     from pynamodb_tracker.worker import Tally, Worker
@@ -42,7 +43,9 @@ __all__ = [
     "ExecutionContext",
     "Failure",
     "GiveUp",
+    "Glance",
     "Group",
+    "IndexEntry",
     "LockLostError",
     "Merged",
     "Page",
@@ -71,7 +74,9 @@ __all__ = [
 
 
 _LAZY = {
+    "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",
+    "IndexEntry": "pynamodb_tracker.step.glance",
     "Merged": "pynamodb_tracker.transitions.merges",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",

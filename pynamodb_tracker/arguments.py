@@ -17,7 +17,7 @@ _SHOWN = 200
 
 def check_task_id(task_id: object) -> str:
     """Return the task id; any text of 1 to 1024 bytes."""
-    return _check_hash_key("task id", task_id)
+    return check_key("task id", task_id)
 
 
 def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
@@ -29,10 +29,11 @@ def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
 
 def check_group(name: object) -> str | None:
     """Return the name of a group, which is stored as a task id is, or None."""
-    return None if name is None else _check_hash_key("name of a group", name)
+    return None if name is None else check_key("name of a group", name)
 
 
-def _check_hash_key(what: str, key: object) -> str:
+def check_key(what: str, key: object) -> str:
+    """Return the value of a key of the table or of its index."""
     if not isinstance(key, str):
         raise TypeError(f"a {what} must be text, not {shown(key)}{_as_text(key)}")
     try:

@@ -2,6 +2,6 @@
 
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.full_scan import Count, counts, task_ids, tasks
-from pynamodb_tracker.query.state_scan import Position, SeenIds, StateScan, Window
+from pynamodb_tracker.query.state_scan import Position, SeenIds, StateScan, Window, position
 
-__all__ = ["Count", "DueTasks", "Position", "SeenIds", "StateScan", "Window", "counts", "task_ids", "tasks"]
+__all__ = ["Count", "DueTasks", "Position", "SeenIds", "StateScan", "Window", "counts", "position", "task_ids", "tasks"]

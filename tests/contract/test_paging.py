@@ -241,8 +241,7 @@ def test_a_cursor_that_was_tampered_with_is_a_value_error(clock: StoppedClock) -
     cursor = Parcel.sort.pending.page(limit=3).cursor
     assert cursor is not None
     walk_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
-    extreme = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00")
-    times = [dict.fromkeys(positions, (time, "o-1")) for time in extreme]
+    times = [dict.fromkeys(positions, (time, "o-1")) for time in ("", "9" * 1025)]  # no key of an index
     for broken in (dict.fromkeys(positions, "x"), dict.fromkeys(positions, (1, 2, 3)), [1], None, *times):
         text = base64.urlsafe_b64encode(json.dumps([walk_id, broken]).encode()).decode()
         with pytest.raises(ValueError, match="cursor"):

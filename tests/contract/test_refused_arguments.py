@@ -298,7 +298,6 @@ NO_CURSORS: list[Any] = [
     encoded(b"[" * 99_999 + b"]" * 99_999),
     forged({"parcel#10#0": [DUE, ""]}),
     forged({"parcel#10#0": ["", "t-1"]}),
-    forged({"parcel#10#0": ["yesterday", "t-1"]}),
     forged({"parcel#10#0": [DUE, "x" * 1025]}),
     forged({"parcel#10#0": [DUE, "\ud800"]}),
     forged({"parcel#10#0": [1, 2]}),
@@ -310,11 +309,13 @@ NO_CURSORS: list[Any] = [
 @columns("cursor")(NO_CURSORS)
 def test_what_is_no_cursor_is_refused(cursor: Any) -> None:
     refuses(lambda: Parcel.sort.pending.page(cursor=cursor), "cursor")
+    refuses(lambda: Parcel.sort.pending.glance(cursor=cursor), "cursor")
 
 
 TAKES_A_LIMIT: list[Callable[[Any], Any]] = [
     lambda limit: list(STATE.query(limit=limit)),
     lambda limit: STATE.page(limit=limit).tasks,
+    lambda limit: STATE.glance(limit=limit).tasks,
     lambda limit: list(STEP.todo(limit=limit)),
     lambda limit: list(STEP.due_ids(limit=limit)),
     lambda limit: STEP.run_all(nothing, limit=limit).succeeded,
@@ -344,6 +345,7 @@ TAKES_A_FLAG: list[Any] = [
     ("skip_error", lambda flag: STEP.start("o-1", skip_error=flag)),
     ("latest_first", lambda flag: STATE.query(latest_first=flag)),
     ("latest_first", lambda flag: STATE.page(latest_first=flag)),
+    ("latest_first", lambda flag: STATE.glance(latest_first=flag)),
 ]
 
 

@@ -107,3 +107,13 @@ def test_counting_reads_the_index_and_no_row(order: Any, proxy: Proxy) -> None:
 
     assert since(proxy, before) == ["Query"]
     assert proxy.log[-1].body["Select"] == "COUNT"
+
+
+def test_a_glance_at_50_tasks_is_1_request_and_at_most_2_and_a_half_read_units(order: Any, proxy: Proxy) -> None:
+    order.create_many((f"o-{number}" for number in range(51)), threads=4)
+    before = len(proxy.log)
+
+    assert len(order.confirm.pending.glance().tasks) == 50
+
+    assert since(proxy, before) == ["Query"]
+    assert read_units(proxy)[-1] <= 2.5

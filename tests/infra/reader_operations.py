@@ -13,7 +13,7 @@ from tests.infra.worker_operations import LARGE
 from tests.support.rows import park
 
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
-STATE = "`query`, `page`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
+STATE = "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
 COUNTS = "`counts`; `pynamodb-tracker status`"
 WHOLE = "`Task.scan`; `pynamodb-tracker export` without a state"
 
@@ -37,6 +37,7 @@ def query_a_state(record: Record) -> None:
     with record:
         assert [letter.data for letter in Letter.post.pending.query()]
         assert Letter.post.pending.page(limit=1).tasks
+        assert Letter.post.pending.glance().tasks
         assert Letter.post.pending.count()
 
 

@@ -13,7 +13,9 @@ from pynamodb_tracker import (
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
+    Glance,
     Group,
+    IndexEntry,
     Merged,
     Page,
     Repeat,
@@ -200,6 +202,10 @@ def use(cursor: str | None) -> int:
     assert_type(Order.ship.failed.query(since=since, latest_first=True, limit=100), Iterator[Order])
     assert_type(Order.ship.failed.count(since=since, most=1000), int)
     assert_type(Order.ship.failed.page(limit=50, cursor=cursor), Page[Order])
+    glance = Order.ship.failed.glance(limit=50, cursor=cursor, since=since)
+    assert_type(glance, Glance)
+    assert_type(glance.tasks, list[IndexEntry])
+    assert_type(glance.tasks[0].due_time, datetime | None)
     assert_type(Order.counts(), dict[State[Order], int])
     assert_type(Order.delete_use_case(), Report)
     return run_without_skip()

@@ -1,0 +1,46 @@
+"""What the index has of tasks, without their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.row import TaskRow, load
+from pynamodb_tracker.model.row_state import readable_value
+
+_NAMES = ("attempt", "create_time", "update_time", "due_time", "last_error")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """What the index has of a task, which may have changed since; None for what it lacks, or what cannot be read."""
+
+    task_id: str
+    """The id: `get_task` reads the task as it is now."""
+    attempt: int | None
+    """Attempts of the step so far."""
+    create_time: datetime | None
+    """When the task was created."""
+    update_time: datetime | None
+    """When it came into the state."""
+    due_time: datetime | None
+    """When it may start, when its lock expires as claimed, or when it ended; the end of 9999 if it waits for others."""
+    last_error: str | None
+    """The last failure on one line, up to 200 characters."""
+
+    @classmethod
+    def of(cls, entry: Item) -> IndexEntry:
+        """Return what can be read of a stored entry."""
+        row = load(TaskRow, entry)
+        return cls(entry["task_id"]["S"], *(readable_value(row, name) for name in _NAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the index has of some tasks of a state, and the cursor of the next ones."""
+
+    tasks: list[IndexEntry]
+    """Up to `limit` tasks in the order of the query."""
+    cursor: str | None
+    """Text to pass to the next `glance`; None if these are the last ones."""
