@@ -15,6 +15,9 @@ ARGS ?=
 PARALLEL ?= --numprocesses auto --dist loadfile --no-loadscope-reorder
 SECONDS ?= 600
 
+# Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test quick check docs bench chaos clean
 
 help: ## list the targets
