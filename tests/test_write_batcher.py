@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +14,7 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.connection.table import TableConnection
 
+from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -34,6 +37,8 @@ class Engine:
         self.connection = self
         self.sent: list[tuple[str, int]] = []
         self.answer = answer or applied
+        self.probed: Answer | None = None
+        """What answers the probe, if not this class."""
         self.gate = threading.Event()
         self.gate.set()
 
@@ -42,6 +47,8 @@ class Engine:
         self.gate.wait(10)
         statements = request.get("Statements", [])
         self.sent.append((operation, len(statements)))
+        if len(statements) == 1 and self.probed is not None:
+            return self.probed(operation, request)
         if len(statements) == 1:  # the probe
             return {"Responses": [HELD]} if self.answer is not ignoring else {"Responses": [{}]}
         return self.answer(operation, request)
@@ -137,7 +144,6 @@ def test_a_refused_statement_raises_what_a_single_request_would_with_the_row(eng
         ("TransactionConflict", "TransactionConflictException"),
         ("RequestLimitExceeded", "RequestLimitExceeded"),
         ("InternalServerError", "InternalServerError"),
-        ("ValidationError", "ValidationException"),
     ],
 )
 def test_the_error_of_a_statement_is_its_own_threads(engine: Engine, code: str, of_single_request: str) -> None:
@@ -191,12 +197,33 @@ def test_one_bad_value_lets_each_write_go_alone_and_turns_nothing_off(engine: En
     assert engine.sent.count(("BatchExecuteStatement", 2)) == 5
 
 
-def test_an_engine_that_refuses_valid_statements_is_not_asked_for_ever(engine: Engine) -> None:
-    engine.answer = refusing("ValidationException")
+def each_invalid(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Find each statement invalid, but not the single request."""
+    if operation != "BatchExecuteStatement":
+        return applied(operation, request)
+    return {"Responses": [{"Error": {"Code": "ValidationError"}} for _ in request["Statements"]]}
+
+
+@pytest.mark.parametrize("answer", [refusing("ValidationException"), each_invalid], ids=["as a whole", "each"])
+def test_an_engine_that_refuses_valid_statements_is_not_asked_for_ever(engine: Engine, answer: Answer) -> None:
+    engine.answer = answer
     threads = Threads(engine, 2)
     for _ in range(5):
-        threads.send(write("a"), write("b"))
+        assert threads.send(write("a"), write("b")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 2
     assert engine.sent.count(("BatchExecuteStatement", 2)) == 3
+
+
+def test_a_probe_without_an_answer_is_sent_once_for_all_writes_of_a_request(engine: Engine) -> None:
+    def lose(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "BatchExecuteStatement":
+            raise ReadTimeoutError(endpoint_url="here")
+        return applied(operation, request)
+
+    engine.probed = lose
+    assert (
+        Threads(engine, 3).send(write("a"), write("b"), write("c")) == [{"Attributes": {"by": {"S": "UpdateItem"}}}] * 3
+    )
+    assert engine.sent.count(("BatchExecuteStatement", 1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -257,3 +284,25 @@ def test_a_thread_that_pauses_is_not_waited_for(engine: Engine) -> None:
     with threads.batcher.pausing():
         threads.send(write("a"))
     assert engine.sent == [("UpdateItem", 0)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child starts no thread
+def test_a_forked_child_waits_for_no_thread_of_its_parent(engine: Engine) -> None:
+    threads = Threads(engine, 2)
+    table = cast("TableConnection", engine)
+    # What other threads may hold at that moment; in the child, they will not release it.
+    held = (batch_execute._support(table.connection)._guard, batch_execute._guard, threads.batcher._guard)
+    with threads.batcher.sending():
+        for each in held:
+            each.acquire()
+        if child := os.fork():
+            for each in held:
+                each.release()
+        else:
+            signal.alarm(5)
+            with threads.batcher.pausing():
+                answer = threads.batcher.dispatch(table, "UpdateItem", write("a"), None)
+            first, second = Threads(engine, 2).send(write("a"), write("b"))
+            os._exit(0 if answer == {"Attributes": {"by": {"S": "UpdateItem"}}} and first != second else 1)
+    assert os.waitpid(child, 0)[1] == 0

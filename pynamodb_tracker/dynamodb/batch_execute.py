@@ -10,6 +10,7 @@ and a policy may not allow it. Then the writes of that client are sent one by on
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -42,12 +43,11 @@ _CODES = {
     "ResourceNotFound": "ResourceNotFoundException",
     "ThrottlingError": "ThrottlingException",
     "TransactionConflict": "TransactionConflictException",
-    "ValidationError": "ValidationException",
 }
 """By the code of a statement's error, that of the single request, where the two differ."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException"}
-_INVALID = "ValidationException"
+_INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
 """Of a write that may have been applied: it is sent again, and settled by its conditions and its row."""
 
@@ -86,6 +86,11 @@ class BatchedWrite:
     def can_be_batched(self) -> bool:
         """Whether it can be sent together with others, as far as is known."""
         return self.statement is not None and not _support(self.connection).is_off
+
+    @property
+    def has_result(self) -> bool:
+        """Whether it was answered, or has failed."""
+        return self.answer is not None or self.error is not None
 
     def send_alone(self) -> dict[str, Any]:
         """Send it as a single request."""
@@ -132,6 +137,8 @@ class BatchedWrite:
         if code in _DENIED:
             _support(self.connection).turn_off(_denied(message), logging.WARNING)
             self.alone = True
+        elif code == _INVALID_STATEMENT:  # the single request may be valid, and its message says more if it is not
+            self.alone = True
         else:
             self.error = _error(self.operation, _CODES.get(code, code), message, item=error.get(ITEM), repeats=repeats)
 
@@ -146,12 +153,20 @@ class _Support:
         self._unclear = 0
         self._guard = threading.Lock()
 
-    def covers(self, write: BatchedWrite) -> bool:
-        """Return whether the write can be sent together with others; the first of its kind is used to find that out."""
-        with self._guard:
-            if write.operation not in self._trusted and not self.is_off:
-                self._probe(write)
-            return write.operation in self._trusted and not self.is_off
+    def covers(self, operation: str) -> bool:
+        """Return whether writes of that kind can be sent together with others."""
+        return operation in self._trusted and not self.is_off
+
+    def find_out(self, write: BatchedWrite, urgent: BatchedWrite) -> None:
+        """Find out whether writes like this one are covered, in the time that the urgent one has.
+
+        While another thread does that, nothing is known yet: waiting for it may take longer than a lock lasts.
+        """
+        if write.operation not in self._trusted and not self.is_off and self._guard.acquire(blocking=False):
+            try:
+                self._probe(write, urgent)
+            finally:
+                self._guard.release()
 
     def note_understood(self) -> None:
         """Note that the answer to a request showed that it was understood."""
@@ -169,7 +184,7 @@ class _Support:
             self.is_off = True
             log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
-    def _probe(self, write: BatchedWrite) -> None:
+    def _probe(self, write: BatchedWrite, urgent: BatchedWrite) -> None:
         """Send a statement that has to be refused."""
         probe = partiql.impossible(write.request) if KEY in write.request else write.statement
         if KEY not in write.request:  # a put: once the item is there, the statement has to be refused
@@ -181,7 +196,7 @@ class _Support:
         if probe is None:
             return
         try:
-            answer = write.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
+            answer = urgent.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except (BotoCoreError, ClientError) as error:
             self.note_refused(error)
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
@@ -221,6 +236,16 @@ def _support(connection: Connection) -> _Support:
         return _known.setdefault(connection.client, _Support())
 
 
+def _forget() -> None:
+    """Find everything out again in a forked process: a thread of its parent may have held what guards it."""
+    global _known, _guard
+    _known, _guard = WeakKeyDictionary(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forget)
+
+
 def execute(writes: Sequence[BatchedWrite]) -> None:
     """Send writes of one connection to different rows in one request, as far as that is possible.
 
@@ -228,21 +253,22 @@ def execute(writes: Sequence[BatchedWrite]) -> None:
     applied.
     """
     support = _support(writes[0].connection)
-    covered = [write for write in writes if support.covers(write)] if len(writes) > 1 else []
-    together = [write for write in covered if write.answer is None]
+    together = list[BatchedWrite]()
+    if len(writes) > 1:
+        urgent = _most_urgent(writes)
+        for write in {write.operation: write for write in writes}.values():
+            support.find_out(write, urgent)
+        together = [write for write in writes if support.covers(write.operation) and not write.has_result]
     for write in writes:
-        write.alone = write not in together and write.answer is None and write.error is None
+        write.alone = write not in together and not write.has_result
     if together:
         _send(together, support)
 
 
 def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
-    urgent = writes[0]
-    for write in writes[1:]:
-        urgent = write if write.is_more_urgent_than(urgent) else urgent
     entries = [write.statement.as_entry() for write in writes if write.statement is not None]
     try:
-        answer = urgent.dispatch("BatchExecuteStatement", {"Statements": entries})
+        answer = _most_urgent(writes).dispatch("BatchExecuteStatement", {"Statements": entries})
     except ClientError as error:
         if is_retryable_answer(error):
             for write in writes:
@@ -255,10 +281,22 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
         for write in writes:
             write.error = copy(error)
     else:
-        support.note_understood()
+        responses = answer["Responses"]
+        codes = [response.get("Error", {}).get("Code") for response in responses]
+        if _INVALID_STATEMENT in codes:
+            support.note_unclear(responses[codes.index(_INVALID_STATEMENT)]["Error"].get("Message", ""))
+        else:
+            support.note_understood()
         repeats = answer.get("ResponseMetadata", {}).get("RetryAttempts", 0)
-        for write, response in zip(writes, answer["Responses"], strict=False):
+        for write, response in zip(writes, responses, strict=False):
             write.take(response, repeats)
+
+
+def _most_urgent(writes: Sequence[BatchedWrite]) -> BatchedWrite:
+    urgent = writes[0]
+    for write in writes[1:]:
+        urgent = write if write.is_more_urgent_than(urgent) else urgent
+    return urgent
 
 
 def _copied(error: ClientError, operation: str) -> ClientError:

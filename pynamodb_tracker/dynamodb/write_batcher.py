@@ -46,26 +46,32 @@ class WriteBatcher:
     @contextmanager
     def sending(self) -> Iterator[None]:
         """Say that this thread is about to send writes, so that those of others wait for them."""
-        with self._guard:
-            self._senders += 1
+        self._add_senders(1)
         try:
             yield
         finally:
-            with self._guard:
-                self._senders -= 1
-                self._let_go_if_complete()
+            self._add_senders(-1)
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
         """Say, within `sending`, that this thread sends nothing for now."""
-        with self._guard:
-            self._senders -= 1
-            self._let_go_if_complete()
+        self._add_senders(-1)
         try:
             yield
         finally:
-            with self._guard:
-                self._senders += 1
+            self._add_senders(1)
+
+    def _add_senders(self, number: int) -> None:
+        if self._is_forked:
+            return
+        with self._guard:
+            self._senders += number
+            self._let_go_if_complete()
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a child of the process: it has none of the other threads, one of which may hold the mutex."""
+        return self._process != os.getpid()
 
     def dispatch(
         self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None
@@ -75,7 +81,7 @@ class WriteBatcher:
         `until` is when the lock expires that it is about.
         """
         write = BatchedWrite(table, operation, request, until)
-        if self._process != os.getpid() or not write.can_be_batched:  # a forked child has none of the other threads
+        if self._is_forked or not write.can_be_batched:
             return write.send_alone()
         waiting = _Waiting(write)
         try:

@@ -1,0 +1,154 @@
+"""Writes of several threads in one request on a bad network, and on engines that do less than DynamoDB."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pytest
+from pynamodb.connection.base import Connection
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker.dynamodb import batch_execute
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.dynamodb_local import Engine
+from tests.support.batch_faults import (
+    BATCH,
+    answers_each,
+    denied,
+    for_some,
+    ignores_conditions,
+    loses,
+    lost,
+    of_batches,
+    raises,
+    repeated,
+    without_rows,
+)
+from tests.support.network import Answer, Network, Rule
+
+TASKS = [f"o-{number}" for number in range(8)]
+PATIENCE = 12
+"""Batches in which everything must have been done."""
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
+    network = Network()
+
+    def dispatch(connection: Connection, operation_name: str, operation_kwargs: Any) -> Any:
+        return network.dispatch(connection, operation_name, operation_kwargs)
+
+    monkeypatch.setattr(Connection, "dispatch", dispatch)
+    monkeypatch.setattr(batch_execute, "_known", WeakKeyDictionary())
+    return network
+
+
+@pytest.fixture
+def order(new_worker: Any, dynamodb_local: Engine, stopped_clock: StoppedClock) -> Any:
+    """Return a use case with tasks, each of which may be tried as often as it takes."""
+    del stopped_clock  # named because the tasks are created when it stands
+    order = new_worker(dynamodb_local.endpoint, max_attempts=99)
+    order.create_many(TASKS)
+    return order
+
+
+class Work:
+    """What was done in blocks, by task."""
+
+    def __init__(self, order: Any, clock: StoppedClock) -> None:
+        self.order = order
+        self.clock = clock
+        self.fences: dict[str, list[int]] = defaultdict(list)
+        self.errors = 0
+        """Batches that ended with an error of the network."""
+        self.batches = 0
+
+    def do(self, *, threads: int = 4) -> None:
+        """Run batches until there is nothing left, later and later, so that locks that were left behind expire."""
+        while set(self.order.confirm.due_ids()) and self.batches < PATIENCE:
+            self.batches += 1
+            try:
+                self.order.confirm.run_all(self._block, threads=threads)
+            except PynamoDBException:
+                self.errors += 1
+            self.clock.advance(timedelta(minutes=6))
+
+    def _block(self, ctx: Any) -> None:
+        self.fences[ctx.task.task_id].append(ctx.fence)
+        ctx.task.note = f"by {ctx.fence}"
+
+    def check(self, *, once: bool) -> None:
+        """Check that each task has succeeded, under one owner at a time, and that its last one wrote the row."""
+        for task in self.order.get_many(TASKS):
+            fences = self.fences[task.task_id]
+            assert task.state == self.order.confirm.succeeded
+            assert fences == sorted(set(fences))
+            assert task.note == f"by {fences[-1]}"
+            if once:
+                assert (len(fences), task.errors) == (1, [])
+
+
+@pytest.fixture
+def work(order: Any, stopped_clock: StoppedClock) -> Work:
+    return Work(order, stopped_clock)
+
+
+class Counted:
+    """A rule that counts the requests of several statements."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.statements: list[int] = []
+
+    def __call__(self, operation: str, request: dict[str, Any], send: Callable[[], Answer]) -> Answer:
+        if operation == BATCH:
+            self.statements.append(len(request["Statements"]))
+        return self.rule(operation, request, send)
+
+
+TEMPORARY = ("ThrottlingError", "ProvisionedThroughputExceeded", "TransactionConflict", "RequestLimitExceeded")
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *(pytest.param(of_batches(for_some(code), times=6), id=code) for code in TEMPORARY),
+        pytest.param(of_batches(for_some("InternalServerError"), times=6), id="not applied"),
+        pytest.param(of_batches(for_some("InternalServerError", applied=True), times=6), id="applied"),
+        pytest.param(of_batches(for_some("AccessDenied")), id="denied for some"),
+        pytest.param(of_batches(for_some("ValidationError")), id="invalid for some"),
+        pytest.param(of_batches(answers_each("ValidationError")), id="invalid for each"),
+        pytest.param(of_batches(repeated), id="sent twice"),
+        pytest.param(of_batches(without_rows), id="no rows"),
+        pytest.param(of_batches(without_rows, probes=True), id="no rows at all"),
+        pytest.param(of_batches(denied, probes=True), id="denied"),
+        pytest.param(of_batches(raises, probes=True), id="unknown"),
+        pytest.param(of_batches(ignores_conditions, probes=True), id="conditions ignored"),
+    ],
+)
+def test_whatever_becomes_of_a_request_that_is_answered_each_task_is_run_once(
+    network: Network, work: Work, rule: Rule
+) -> None:
+    network.rule = counted = Counted(rule)
+
+    work.do()
+
+    assert work.errors == 0
+    assert counted.statements
+    work.check(once=True)
+
+
+@pytest.mark.parametrize("fault", [lost, loses])
+def test_after_a_request_without_an_answer_no_task_is_lost_or_has_two_owners(
+    network: Network, work: Work, fault: Any
+) -> None:
+    network.rule = counted = Counted(of_batches(fault, times=4))
+
+    work.do()
+
+    assert max(counted.statements) > 1
+    work.check(once=False)

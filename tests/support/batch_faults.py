@@ -1,0 +1,111 @@
+"""What becomes of the requests in which several writes leave: all of one, or only some of its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from botocore.exceptions import ReadTimeoutError
+
+from tests.support.network import Answer, Request, Rule, error
+
+__all__ = [
+    "BATCH",
+    "answers_each",
+    "denied",
+    "for_some",
+    "ignores_conditions",
+    "loses",
+    "lost",
+    "of_batches",
+    "raises",
+    "repeated",
+    "without_rows",
+]
+
+BATCH = "BatchExecuteStatement"
+
+Send = Callable[[], Answer]
+Fault = Callable[[Request, Send], Answer]
+"""Called with a request of several statements, and the means to send it."""
+
+
+def of_batches(fault: Fault, *, times: int = 1000, probes: bool = False) -> Rule:
+    """Return a rule for the first requests of several statements; `probes` are requests of one, and count as well."""
+    left = [None] * times
+
+    def rule(operation: str, request: Request, send: Send) -> Answer:
+        if operation != BATCH or not left or (len(request["Statements"]) == 1 and not probes):
+            return send()
+        left.pop()
+        return fault(request, send)
+
+    return rule
+
+
+def lost(_request: Request, send: Send) -> Answer:
+    """Carry it out, and answer nothing."""
+    send()
+    raise ReadTimeoutError(endpoint_url="of the test")
+
+
+def loses(_request: Request, _send: Send) -> Answer:
+    """Do not carry it out, and answer nothing."""
+    raise ReadTimeoutError(endpoint_url="of the test")
+
+
+def repeated(_request: Request, send: Send) -> Answer:
+    """Carry it out twice, and answer what came of it the second time."""
+    send()
+    return send()
+
+
+def denied(_request: Request, _send: Send) -> Answer:
+    """Refuse it as a whole."""
+    raise error(BATCH, "AccessDeniedException")
+
+
+def raises(_request: Request, _send: Send) -> Answer:
+    """Do what an emulator does that knows nothing of it."""
+    raise AssertionError("not implemented")
+
+
+def for_some(code: str, *, applied: bool = False) -> Fault:
+    """Answer every second statement with an error, whether it was applied or not."""
+
+    def fault(request: Request, send: Send) -> Answer:
+        statements = request["Statements"]
+        request["Statements"] = statements if applied else statements[::2]
+        answer = send()
+        found = iter(answer["Responses"])
+        failed = {"Error": {"Code": code, "Message": "of the test"}}
+        responses = []
+        for number in range(len(statements)):
+            mine = next(found) if applied or number % 2 == 0 else {}
+            responses.append(mine if number % 2 == 0 else failed)
+        return {**answer, "Responses": responses}
+
+    return fault
+
+
+def answers_each(code: str) -> Fault:
+    """Answer every statement with an error, and apply none."""
+    return lambda request, _send: {"Responses": [{"Error": {"Code": code}} for _ in request["Statements"]]}
+
+
+def without_rows(_request: Request, send: Send) -> Answer:
+    """Return no row, be it with a success or with a refusal."""
+    answer = send()
+    for response in answer["Responses"]:
+        response.pop("Item", None)
+        response.get("Error", {}).pop("Item", None)
+    return answer
+
+
+def ignores_conditions(request: Request, send: Send) -> Answer:
+    """Apply each statement to the row of its key, whatever else it demands."""
+    for statement in request["Statements"]:
+        text, _, rest = statement["Statement"].partition(" AND (")
+        _, returning, what = rest.rpartition(" RETURNING ")
+        statement["Statement"] = text + returning + what
+        statement["Parameters"] = statement["Parameters"][: text.count("?")]
+    return send()
