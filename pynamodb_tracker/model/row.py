@@ -92,8 +92,8 @@ class TaskRow(Model):
     """The stored name of the use case."""
     status = IntegerAttribute()
     """The code of the state; `state` has it in words."""
-    status_key = UnicodeAttribute()
-    """The hash key of the index: use case, code and shard."""
+    status_key = UnicodeAttribute(null=True)
+    """The hash key of the index: use case, code and shard; none if the task has succeeded and is not to be indexed."""
     due_time = TimeAttribute()
     """When the row next needs attention: when it may start, when the lock expires as claimed, or when it ended."""
     create_time = TimeAttribute()

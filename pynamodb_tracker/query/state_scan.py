@@ -18,6 +18,7 @@ from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -96,6 +97,12 @@ class StateScan(Generic[T]):
         latest: datetime | None = None,
         with_data: bool = True,
     ) -> None:
+        """Raise a TrackerError for a state that the index does not have."""
+        if not model.tracker.is_indexed(code):
+            raise TrackerError(
+                f"the index does not have tasks of {model.__name__} that have succeeded, because of "
+                f"UseCase({model.tracker.use_case.name!r}, index_succeeded=False): read them by id, or all by scan"
+            )
         self.model = model
         self.code = code
         self.window = window

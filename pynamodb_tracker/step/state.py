@@ -208,10 +208,14 @@ def due_until(state: State[T], latest: datetime) -> Iterator[T]:
 
 
 def counted(model: type[T]) -> dict[State[T], Count]:
-    """Return the numbers of tasks in every state of a use case, and in codes that no step declares."""
+    """Return the numbers of tasks in every state that the index has, and in codes that no step declares.
+
+    A task that succeeded before its use case got `index_succeeded=False` is in the index, and not counted.
+    """
     found, states = index.counts(model), model._states  # noqa: SLF001 - users have no use for them by code
     unknown: dict[int, State[T]] = {code: State(model, "", None, code) for code in found.keys() - states.keys()}
-    return {state: found.get(code, Count()) for code, state in sorted({**states, **unknown}.items())}
+    known = {code: state for code, state in {**states, **unknown}.items() if model.tracker.is_indexed(code)}
+    return {state: found.get(code, Count()) for code, state in sorted(known.items())}
 
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:

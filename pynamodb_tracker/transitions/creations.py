@@ -199,7 +199,7 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
     item: Item = {
         **model.tracker.key(task_id),
         "status": {"N": str(code)},
-        "status_key": {"S": use_case.status_key(code, task_id)},
+        **({"status_key": {"S": use_case.status_key(code, task_id)}} if model.tracker.is_indexed(code) else {}),
         "due_time": {"S": clock.stamp(_due(now, due_time))},
         "create_time": created,
         "update_time": created,

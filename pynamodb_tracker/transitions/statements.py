@@ -400,9 +400,10 @@ class StepStatements(Generic[T]):
         return self._write(condition & when.known_format(), *moves, *_ERRORS, token, *actions)
 
     def _moves(self, code: int, *, expires: bool = True) -> list[Action]:
+        is_indexed = self.model.tracker.is_indexed(code)
         actions: list[Action] = [
             TaskRow.status.set(code),
-            fill(TaskRow.status_key, "status_key"),
+            fill(TaskRow.status_key, "status_key") if is_indexed else TaskRow.status_key.remove(),
             fill(TaskRow.due_time, "due"),
             fill(TaskRow.update_time, "now"),
         ]

@@ -34,6 +34,15 @@ def test_create_and_run_cost_8_units_for_a_small_task(order: Any, proxy: Proxy) 
     assert writes(proxy) == [2, 3, 3]
 
 
+def test_a_success_that_leaves_the_index_costs_a_unit_less(new_worker: Any, proxy: Proxy) -> None:
+    order = new_worker(proxy.endpoint, index_succeeded=False)
+    create_and_run(order)
+
+    order.ship.run(ID, lambda _: None)
+
+    assert writes(proxy) == [2, 3, 3, 3, 2]
+
+
 def test_an_occurrence_of_a_task_that_repeats_costs_what_a_run_costs(order: Any, proxy: Proxy) -> None:
     order.create(ID, repeat=Repeat.every(timedelta(days=1)))
 

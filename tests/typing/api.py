@@ -55,7 +55,12 @@ class AppTask(Task):
 
 class Order(AppTask):
     use_case_id = UseCase(
-        "order", status_shards=4, read_shards=8, keep_for=timedelta(days=90), keep_ignored_for=timedelta(days=365)
+        "order",
+        status_shards=4,
+        read_shards=8,
+        keep_for=timedelta(days=90),
+        keep_ignored_for=timedelta(days=365),
+        index_succeeded=True,
     )
 
     confirm_payment = Step(10, when_ignored=lambda task, create: create(Refund, task.task_id))

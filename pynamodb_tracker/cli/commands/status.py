@@ -96,7 +96,8 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     """Yield a title with the sum, and a line for each state."""
     counts = counted(model)
     total = sum(found.tasks for found in counts.values())
-    yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}")
+    note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
+    yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     names = [(state.step, str(state.status) if state.status else name_of(state)) for state in counts]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
