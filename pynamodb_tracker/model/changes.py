@@ -72,8 +72,12 @@ def _is_same_data(
 def mark_saved(row: TaskRow, changes: Changes, sent: Changes) -> None:
     """Apply these changes, as they were sent, to the stored row that the next `changes_of` compares with."""
     state = row._row_state
-    stored = {**state.stored, **{attribute.attr_name: value for attribute, value in sent.values()}}
-    state.stored = {name: value for name, value in stored.items() if value is not None}
+    state.stored = dict(state.stored)
+    for attribute, value in sent.values():
+        if value is None:
+            state.stored.pop(attribute.attr_name, None)
+        else:
+            state.stored[attribute.attr_name] = value
     if "data" in changes:
         _, value = changes["data"]
         state.data_text = None if value is None else value[STRING]
@@ -110,12 +114,15 @@ def storable_changes(row: TaskRow, answer: Changes | None = None) -> Changes:
     """
     try:
         changes = changes_of(row) if answer is None else {**changes_of(row), **answer}
+        in_row: dict[str, dict[str, Any] | None] = {}
         for name, (attribute, value) in changes.items():
-            check(type(row).__name__, name, attribute, value)
+            if not isinstance(attribute, DataAttribute):
+                check(type(row).__name__, name, attribute, value)
+            elif is_too_large_for_row(type(row), value):
+                check_data_size(type(row), row.task_id, value)
+                continue
+            in_row[attribute.attr_name] = value
         if changes:
-            in_row = {attribute.attr_name: value for attribute, value in changes.values()}
-            if "data" in changes and is_too_large_for_row(type(row), in_row["data"]):
-                check_data_size(type(row), row.task_id, in_row.pop("data"))
             check_row_size(row, in_row)
     except ValueNotStorableError as error:
         error.task_id = row.task_id

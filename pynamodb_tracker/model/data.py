@@ -161,7 +161,7 @@ def to_json(value: object, name: str, known: str | None = None) -> str:
     for _ in range(_TRIES):
         try:
             text = _dumped(value)
-            if text == known or _only_adds(known, text, value) or reads_back(text, value):
+            if text == known or (known and _only_adds(known, text, value)) or reads_back(text, value):
                 return text
             refuse_json(value, name)
         except (TypeError, ValueError, RecursionError) as error:
@@ -174,12 +174,12 @@ def to_json(value: object, name: str, known: str | None = None) -> str:
     return text  # as it was at one moment; JSON loses nothing of it
 
 
-def _only_adds(known: str | None, text: str, value: Any) -> bool:
+def _only_adds(known: str, text: str, value: Any) -> bool:
     """Return whether the text is the known one with further entries at its end, and these read back equal.
 
     A dictionary keeps the order of its entries, so this is what becomes of it when a block adds some.
     """
-    if known is None or not text.startswith(known[:-1] + ","):
+    if not text.startswith(known[:-1] + ","):
         return False
     added = "{" + text[len(known) :]
     found = json.loads(added)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -46,9 +46,6 @@ FORMAT = 2
 
 A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
 """
-
-
-LoadingPlan = tuple[Mapping[str, tuple[str, Attribute[Any], bool]], Sequence[str]]
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -173,7 +170,6 @@ class TaskRow(Model):
     """The states of a use case, by code."""
     _row_state: RowState = RowState({})
     """Each row that is loaded has its own, in `vars(row)`."""
-    _loading: ClassVar[LoadingPlan]
 
     if TYPE_CHECKING:
 
@@ -224,8 +220,8 @@ class TaskRow(Model):
         """
         values: dict[str, Any] = {}
         vars(self).update(attribute_values=values, _row_state=RowState(attribute_values, closed=self._row_state.closed))
-        plan, with_default = self._loading_plan()
-        absent = [stored_name for stored_name in with_default if stored_name not in attribute_values]
+        plan = self.tracker.loading
+        absent = sorted(self.tracker.stored_with_default - attribute_values.keys())
         for stored_name in (*attribute_values, *absent):  # few rows have all attributes
             if stored_name not in plan:
                 continue
@@ -265,25 +261,13 @@ class TaskRow(Model):
             self._row_state.stored = {**self._row_state.stored, attribute.attr_name: value}
 
     @classmethod
-    def _loading_plan(cls) -> LoadingPlan:
-        """Return the attributes by the names under which they are stored, and those names that have a default."""
-        if "_loading" not in vars(cls):
-            attributes = {attribute.attr_name: (name, attribute) for name, attribute in cls.get_attributes().items()}
-            plan = {
-                stored_name: (name, attribute, type(attribute).__set__ is Attribute.__set__)
-                for stored_name, (name, attribute) in attributes.items()
-            }
-            with_default = [stored for stored, (_, attribute) in attributes.items() if attribute.default is not None]
-            cls._loading = plan, with_default
-        return cls._loading
-
-    @classmethod
     def _get_connection(cls) -> TableConnection:
         """Return the connection of the table, which all its use cases share, and with it one client."""
         return cls.tracker.connection()
 
 
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
+TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
 
 _REQUIRED = [name for name, attribute in TaskRow.get_attributes().items() if not attribute.null and name != "data"]
 """The tracker's attributes that every row has."""

@@ -91,6 +91,8 @@ def readable_value(row: AttributeContainer, name: str) -> Any:
 
 def unreadable_in(row: AttributeContainer) -> dict[str, Exception]:
     """Return the attributes of a row that cannot be read, and why."""
+    if not isinstance(row.attribute_values, ValuesWithUnreadable):
+        return {}
     return {name: value.error for name, value in row.attribute_values.items() if isinstance(value, Unreadable)}
 
 

@@ -272,6 +272,19 @@ class Schema:
         attributes = self._model.get_attributes().items()
         return {name: attribute for name, attribute in attributes if name not in self._reserved}
 
+    @cached_property
+    def loading(self) -> Mapping[str, tuple[str, Attribute[Any], bool]]:
+        """How rows are loaded, by the stored names of attributes: the name, the attribute, whether it sets plainly."""
+        return {
+            attribute.attr_name: (name, attribute, type(attribute).__set__ is Attribute.__set__)
+            for name, attribute in self._model.get_attributes().items()
+        }
+
+    @cached_property
+    def stored_with_default(self) -> frozenset[str]:
+        """The stored names of attributes that have a default."""
+        return frozenset(name for name, (_, attribute, _) in self.loading.items() if attribute.default is not None)
+
     def check_own(self, names: Iterable[str]) -> None:
         """Raise a TypeError for a name that is none of the user's attributes."""
         own = self.own_attributes

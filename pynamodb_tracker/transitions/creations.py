@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
@@ -59,9 +60,8 @@ class NewTask(Generic[T]):
         self.chunks = chunks
         """The overflow chunks of its `data`, which are put together with the item."""
 
-    def puts(self) -> list[dict[str, Any]]:
+    def puts(self, table: TableConnection) -> list[dict[str, Any]]:
         """Return the actions of a transaction that creates it; the first one puts the row if there is none."""
-        table = self.row.tracker.connection()
         request = table.get_operation_kwargs("", "", condition=TaskRow.task_id.does_not_exist())
         request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"  # without a charge
         del request["Key"]
@@ -225,7 +225,8 @@ def put(task: NewTask[T]) -> None:
 
 def _put(task: NewTask[T]) -> None:
     """Put the row if there is none, together with its overflow chunks."""
-    table, puts = task.row.tracker.connection(), task.puts()
+    table = task.row.tracker.connection()
+    puts = task.puts(table)
     if "group" in task.item:
         from pynamodb_tracker.transitions.group_members import NewMember  # noqa: PLC0415 - few cold starts need it
         from pynamodb_tracker.transitions.groups import Groups, enter  # noqa: PLC0415 - as above

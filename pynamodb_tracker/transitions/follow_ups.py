@@ -72,7 +72,7 @@ class FollowUp:
         """Whether the next step waits for it."""
         self.member = NewMember(task.row, task.item) if "group" in task.item else None
         """The task as it enters its group, if it has one."""
-        self.puts = task.puts()
+        self.puts = task.puts(task.row.tracker.connection())
         self.count = len(self.puts) + (_FOR_GROUP if self.member else 0)
         """How many actions it takes."""
         self.size = item_size(task.item) + sum(map(item_size, task.chunks))

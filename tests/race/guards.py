@@ -222,8 +222,8 @@ def create_whatever_is_there(patch: Patch) -> None:
     """Put follow-ups without looking whether they exist."""
     original = creations.NewTask.puts
 
-    def puts(self: Any) -> Any:
-        first, *chunks = original(self)
+    def puts(self: Any, table: Any) -> Any:
+        first, *chunks = original(self, table)
         return [{"Put": {name: first["Put"][name] for name in ("TableName", "Item")}}, *chunks]
 
     patch.setattr(creations.NewTask, "puts", puts)
