@@ -46,3 +46,11 @@ def test_the_error_of_one_question_is_raised_once_no_other_one_is_under_way() ->
     with pytest.raises(ZeroDivisionError):
         side_by_side(fail_first, range(3))
     assert sorted(ended) == [1, 2]
+
+
+def test_where_no_thread_can_be_started_this_one_asks_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert side_by_side(lambda question: question * 2, range(20)) == list(range(0, 40, 2))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -14,20 +15,51 @@ _THREADS = 8
 
 
 def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
-    """Call the function on each question, on a few threads in this context; return the answers in the same order.
+    """Call the function on each question, here and on a few threads in this context; return the answers in order.
 
-    A single question is asked in this thread. If a call raises, so does this one, once no other call is running;
-    questions whose turn has not come are then not asked.
+    If a call raises, so does this one, once no other call is running; questions whose turn has not come are then not
+    asked.
     """
-    asked = list(questions)
-    if len(asked) <= 1:
-        return [ask(question) for question in asked]
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - for cold starts
+    asked = _Questions(ask, list(questions))
+    threads = [
+        threading.Thread(target=copy_context().run, args=(asked.answer,), name="pynamodb_tracker")
+        for _ in range(min(_THREADS, len(asked.left)) - 1)
+    ]
+    started = []
+    try:
+        for thread in threads:
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter ends, or the system has no more threads: this one asks the rest
+                break
+            started.append(thread)
+        asked.answer()
+        for thread in started:
+            thread.join()
+    finally:
+        asked.left.clear()  # Ctrl-C waits for nothing
+    for error in asked.errors:
+        raise error
+    return [asked.answers[number] for number in range(len(asked.answers))]
 
-    with ThreadPoolExecutor(min(_THREADS, len(asked)), thread_name_prefix="pynamodb_tracker") as pool:
-        futures = [pool.submit(copy_context().run, ask, question) for question in asked]
-        try:
-            return [future.result() for future in futures]
-        finally:
-            for future in futures:
-                future.cancel()
+
+class _Questions(Generic[Q, R]):
+    """Questions, each of which is asked by whichever thread takes it."""
+
+    def __init__(self, ask: Callable[[Q], R], questions: list[Q]) -> None:
+        self.ask = ask
+        self.left = list(enumerate(questions))[::-1]
+        self.answers: dict[int, R] = {}
+        self.errors: list[BaseException] = []
+
+    def answer(self) -> None:
+        """Ask until no question is left, or a call has raised."""
+        while self.left and not self.errors:
+            try:
+                number, question = self.left.pop()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                self.answers[number] = self.ask(question)
+            except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
+                self.errors.append(error)
