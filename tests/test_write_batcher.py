@@ -8,13 +8,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import Any, cast
+from unittest.mock import ANY
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.dynamodb import batch_execute
+from pynamodb_tracker.dynamodb.error_codes import is_server_error
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -306,3 +309,56 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(engine: Engine) -> Non
             first, second = Threads(engine, 2).send(write("a"), write("b"))
             os._exit(0 if answer == {"Attributes": {"by": {"S": "UpdateItem"}}} and first != second else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+class Interrupted(BaseException):
+    """What another thread sets in this one, at any line."""
+
+
+class Fragile:
+    """Where a thread is told things; the thread that tells the first answer of all is interrupted."""
+
+    struck = False
+
+    def __init__(self) -> None:
+        self._told = SimpleQueue[str]()
+
+    def put(self, told: str) -> None:
+        """Tell something."""
+        if told == "answered" and not Fragile.struck:
+            Fragile.struck = True
+            raise Interrupted
+        self._told.put(told)
+
+    def get(self, timeout: float) -> str:
+        """Return what is told."""
+        return self._told.get(timeout=timeout)
+
+
+def test_threads_whose_leader_is_interrupted_before_it_tells_them_go_on(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher._LOOK_EVERY", 0.05)
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher.SimpleQueue", Fragile)
+    monkeypatch.setattr(Fragile, "struck", False)
+    threads = Threads(engine, 3)
+    answers = threads.send(write("a"), write("b"), write("c"))
+    assert [type(each) for each in answers].count(Interrupted) == 1
+    assert [each for each in answers if isinstance(each, dict)] == [{"Attributes": {"id": ANY}}] * 2
+    assert len(threads.send(write("a"), write("b"), write("c"))) == 3
+
+
+def test_a_write_that_is_taken_and_not_sent_before_an_interrupt_may_have_been_applied(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strike(_writes: object) -> None:
+        raise Interrupted
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pynamodb_tracker.dynamodb.write_batcher.execute", strike)
+        threads = Threads(engine, 2)
+        answers = threads.send(write("a"), write("b"))
+    assert [type(each) for each in answers].count(Interrupted) == 1
+    unheard = next(each for each in answers if isinstance(each, ClientError))
+    assert is_server_error(unheard)
+    assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -24,6 +24,9 @@ from pynamodb_tracker.dynamodb.batch_execute import MOST, BatchedWrite, execute
 
 _LONGEST_WAIT = 0.005
 """Seconds that a write waits at most for those of other threads."""
+
+_LOOK_EVERY = 1.0
+"""Seconds after which a thread that waits looks whether the one that it waits for was interrupted."""
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
 """What a waiting thread is told: to send what has gathered, to wait no longer for others, or that it has an answer."""
@@ -40,7 +43,7 @@ class WriteBatcher:
         self._waiting: list[_Waiting] = []
         self._leader: _Waiting | None = None
         """The one whose thread sends the next request."""
-        self._in_flight = 0
+        self._in_flight = set[_Waiting]()
         """Writes that were sent and are not answered yet."""
 
     @contextmanager
@@ -85,10 +88,11 @@ class WriteBatcher:
             return write.send_alone()
         waiting = _Waiting(write)
         try:
-            self._wait(waiting)
+            with waiting.present:
+                self._wait(waiting)
         finally:
             if not waiting.is_answered:  # the thread was interrupted
-                self._withdraw(waiting)
+                self._forget_absent()
         return write.result()
 
     def _wait(self, waiting: _Waiting) -> None:
@@ -99,12 +103,13 @@ class WriteBatcher:
                 self._lead_next()
             else:
                 self._let_go_if_complete()
-        while (told := waiting.inbox.get()) is not _ANSWERED:
+        while (told := waiting.told(_LOOK_EVERY)) is not _ANSWERED:
             if told is _LEAD:
                 if not self._is_complete():
-                    with suppress(Empty):
-                        waiting.inbox.get(timeout=_LONGEST_WAIT)
+                    waiting.told(_LONGEST_WAIT)
                 self._lead(waiting)
+            elif told is None:
+                self._forget_absent()
         waiting.is_answered = True
 
     def _is_complete(self) -> bool:
@@ -125,42 +130,70 @@ class WriteBatcher:
         """Send what has gathered, and tell its threads; they send again what has no answer."""
         taken: list[_Waiting] = []
         try:
-            self._take(leader.write, taken)
+            self._take(leader, taken)
             execute([each.write for each in taken])
         finally:
             with self._guard:
-                self._in_flight -= len(taken)
+                self._in_flight.difference_update(taken)
                 self._let_go_if_complete()
             for each in taken:
                 each.inbox.put(_ANSWERED)
 
-    def _take(self, leading: BatchedWrite, taken: list[_Waiting]) -> None:
+    def _take(self, leader: _Waiting, taken: list[_Waiting]) -> None:
         """Take what can be sent with the leading write, each row once; the first one that is left leads the next."""
         with self._guard:
-            keys, left = set[object](), list[_Waiting]()
+            keys, left, fitting = set[object](), list[_Waiting](), list[_Waiting]()
             for each in self._waiting:
-                fits = each.write.connection is leading.connection and len(taken) < MOST and each.write.key not in keys
-                (taken if fits else left).append(each)
-                keys.add(each.write.key)
+                write = each.write
+                fits = write.connection is leader.write.connection and len(fitting) < MOST and write.key not in keys
+                (fitting if fits else left).append(each)
+                keys.add(write.key)
+            for each in fitting:
+                each.leader = leader
             self._waiting = left
-            self._in_flight += len(taken)
+            taken += fitting
+            self._in_flight.update(fitting)
             self._lead_next()
 
-    def _withdraw(self, waiting: _Waiting) -> None:
-        """Forget a write whose thread was interrupted; it may have been sent."""
+    def _forget_absent(self) -> None:
+        """Forget the writes of threads that were interrupted, which may have been sent, and do what they have not done.
+
+        An exception that another thread sets may be raised at any line, that of a `finally` clause included.
+        """
         with self._guard:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
-            if self._leader is waiting:
+            self._waiting = [each for each in self._waiting if each.is_present and each.leader is None]
+            self._in_flight = {each for each in self._in_flight if each.is_present and not each.is_abandoned}
+            if self._leader not in self._waiting:
                 self._lead_next()
 
 
 class _Waiting:
     """A write whose thread waits for its answer."""
 
-    __slots__ = ("inbox", "is_answered", "write")
+    __slots__ = ("inbox", "is_answered", "leader", "present", "write")
 
     def __init__(self, write: BatchedWrite) -> None:
         self.write = write
         self.inbox: SimpleQueue[str] = SimpleQueue()
+        self.leader: _Waiting | None = None
+        """The one whose thread sends it."""
+        self.present = threading.Lock()
+        """Held by its thread while it waits: that ends with the `with` statement, whatever is raised, and where."""
         self.is_answered = False
+
+    @property
+    def is_present(self) -> bool:
+        """Whether its thread still waits."""
+        return self.present.locked()
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the thread that was to send it does not do that any more."""
+        return self.leader is not None and not self.leader.is_present
+
+    def told(self, seconds: float) -> str | None:
+        """Return what its thread is told in that time, if anything."""
+        try:
+            return self.inbox.get(timeout=seconds)
+        except Empty:
+            return _ANSWERED if self.is_abandoned else None
