@@ -1,4 +1,4 @@
-"""Prints the benchmarks that are named on the command line, or all of them: a quarter of an hour on two cores."""
+"""Prints the benchmarks that are named on the command line, or all but the soak: 20 minutes on two cores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.benchmarks import cold, cost, cpu, imports, layouts, live, queries, settings, workers
+from tests.benchmarks import batch, cold, cost, cpu, imports, layouts, live, queries, settings, soak, workers
 from tests.conftest import pytest_configure as replace_aws_settings
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -18,23 +18,31 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "imports": imports.report,
     "cold": cold.report,
     "workers": workers.report,
+    "batch": batch.report,
     "queries": queries.report,
     "layouts": layouts.report,
 }
 
 
+BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {"soak": soak.report}
+"""Benchmarks that take many minutes, and run only if they are named."""
+
+KNOWN = BENCHMARKS | BY_NAME_ONLY
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(BENCHMARKS)}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(KNOWN)}")
     parser.add_argument(
-        "--tasks", type=int, default=queries.SIZES[-1], help="the most tasks that queries run over (%(default)s)"
+        "--tasks", type=int, default=queries.SIZES[-1], help="the most tasks of queries and of the soak (%(default)s)"
     )
     given = parser.parse_args()
-    if unknown := [name for name in given.names if name not in BENCHMARKS]:
-        parser.error(f"there is no benchmark {unknown[0]!r}: choose from {', '.join(BENCHMARKS)}")
+    if unknown := [name for name in given.names if name not in KNOWN]:
+        parser.error(f"there is no benchmark {unknown[0]!r}: choose from {', '.join(KNOWN)}")
     replace_aws_settings()
-    benchmarks = BENCHMARKS | {"queries": partial(queries.report, most=given.tasks)}
-    for name in given.names or [*benchmarks]:
+    sized = {"queries": partial(queries.report, most=given.tasks), "soak": partial(soak.report, most=given.tasks)}
+    benchmarks = KNOWN | sized
+    for name in given.names or [*BENCHMARKS]:
         began = time.monotonic()
         for line in benchmarks[name]():
             print(line, flush=True)  # noqa: T201 - the tables are what this script is for

@@ -12,7 +12,19 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
 
-__all__ = ["LOCK_FOR", "MARGIN", "SHARDS", "InRow", "Kept", "Order", "OrderTable", "Sharded", "claimed", "data_of"]
+__all__ = [
+    "LOCK_FOR",
+    "MARGIN",
+    "SHARDS",
+    "InRow",
+    "Kept",
+    "Order",
+    "OrderTable",
+    "Sharded",
+    "Wide",
+    "claimed",
+    "data_of",
+]
 
 LOCK_FOR = timedelta(hours=1)
 MARGIN = timedelta(seconds=2)
@@ -59,6 +71,14 @@ class Sharded(OrderTable):
 
     ship = Step(10, lock_for=LOCK_FOR)
     deliver = Step(20)
+
+
+class Wide(OrderTable):
+    """Each state is spread over as many keys as thousands of tasks per second need."""
+
+    use_case_id = UseCase("wide", status_shards=64)
+
+    ship = Step(10, lock_for=LOCK_FOR)
 
 
 def data_of(size: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.benchmarks.tables import table
 from tests.benchmarks.usage import usages
 from tests.benchmarks.ways import LIBRARY, Way, engine, missing, ways
 
-__all__ = ["report"]
+__all__ = ["copy", "report"]
 
 SIZES = (100, 1_000, 10_000, 100_000)
 MOST_OF_ALL = 10_000
@@ -137,6 +137,11 @@ def fill(way: Way, begin: int, end: int) -> None:
     if begin == 0:
         way.create(FIRST, data_of(200))
     (first,) = way.client.scan(TableName=way.table, Limit=1)["Items"]
+    copy(way, first, max(begin, 1), end)
+
+
+def copy(way: Way, first: dict[str, Any], begin: int, end: int) -> None:
+    """Write rows like the first one, with these numbers at the end of their ids."""
     start = datetime.now(UTC) - timedelta(days=1)
 
     def write(number: int) -> None:
@@ -146,7 +151,7 @@ def fill(way: Way, begin: int, end: int) -> None:
         assert not answer["UnprocessedItems"]
 
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(write, range(max(begin, 1), end, BATCH)))
+        list(pool.map(write, range(begin, end, BATCH)))
 
 
 def numbered(first: dict[str, Any], number: int, start: datetime) -> dict[str, Any]:
