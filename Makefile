@@ -49,7 +49,7 @@ docs: $(READY) ## build the documentation site into build/site; a broken link or
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file .mkdocs.yml --strict
 	@echo "build/site/index.html"
 
-bench: $(BENCH) ## run the benchmarks, a quarter of an hour; ARGS="cpu" runs one of them, ARGS=--help lists them
+bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 chaos: $(READY) ## run the long random history, 10 minutes; SECONDS=... for less, ARGS="--seed ..." to replay one

@@ -49,6 +49,8 @@ class Load:
     """Attempts per step, on average: 1.1 if every tenth attempt is a retry."""
     row_kb: int = 1
     """Started KB of a row."""
+    index_succeeded: bool = True
+    """As of the use case: whether a task stays in the index when its last step succeeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +117,10 @@ def write_units(load: Load) -> tuple[float, float]:
     """Return the write units per second of the table and of its index.
 
     Creating a task writes the row and adds an index entry. Each attempt writes the row twice, and each time deletes one
-    entry and adds another. An entry is always below 1 KB.
+    entry and adds another, except the last success without `index_succeeded`. An entry is always below 1 KB.
     """
-    attempts = load.steps * load.attempts
-    return load.rate * (1 + 2 * attempts) * load.row_kb, load.rate * (1 + 4 * attempts)
+    attempts, kept = load.steps * load.attempts, int(load.index_succeeded)
+    return load.rate * (1 + 2 * attempts) * load.row_kb, load.rate * (4 * attempts + kept)
 
 
 def shards_for(load: Load) -> int:

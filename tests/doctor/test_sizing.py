@@ -13,6 +13,7 @@ from pynamodb_tracker.doctor.sizing import Load, Prices, shards_for, size_for, w
         pytest.param(Load(rate=1), 3, 5, id="created, claimed, finished"),
         pytest.param(Load(rate=100, steps=3), 700, 1300, id="three steps"),
         pytest.param(Load(rate=100, steps=2, attempts=1.5), 700, 1300, id="three attempts at two steps"),
+        pytest.param(Load(rate=100, steps=3, index_succeeded=False), 700, 1200, id="three steps, then no entry"),
         pytest.param(Load(rate=100, row_kb=4), 1200, 500, id="an entry is small whatever the row has"),
     ],
 )

@@ -30,6 +30,9 @@ def size(
         ),
     ] = 1.0,
     row_kb: Annotated[int, typer.Option("--row-kb", min=1, max=400, metavar="N", help="Started KB of a row.")] = 1,
+    no_index_succeeded: Annotated[
+        bool, opt.flag("--no-index-succeeded", "Size a use case with index_succeeded=False.")
+    ] = False,
     write_price: Annotated[
         float, typer.Option(min=0, metavar="DOLLARS", help="Price of a million write units in your region.")
     ] = _DEFAULT.write,
@@ -43,7 +46,7 @@ def size(
     It is a calculation: it needs no table, no --app and no network. The formulas follow from AWS's documented limits,
     and have not been tried on AWS. The default prices are those of us-east-1 since November 2024.
     """
-    load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb)
+    load = Load(rate=rate, steps=steps, attempts=attempts, row_kb=row_kb, index_succeeded=not no_index_succeeded)
     found = size_for(load, Prices(write=write_price, read=read_price))
     with exit_on_error():
         if as_json:
