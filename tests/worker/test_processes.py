@@ -34,12 +34,16 @@ def started(dynamodb_local: Engine) -> Iterator[Programs]:
 
 @pytest.fixture(scope="module")
 def pair(dynamodb_local: Engine) -> Iterator[Program]:
-    """Have one program with two processes for the tests that leave both at work."""
+    """Have one program with two processes for the tests that leave both at work; both are ready for signals."""
     with (
         DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint),
         programs(dynamodb_local.endpoint, name()) as started,
     ):
         program = started.start(processes=2, threads=2, longest_pause=0.2)
+        ids = [f"hold-first-{number}" for number in range(4)]
+        Order.create_many(ids)
+        assert len(set(heard(program, *ids).values())) == 2
+        release(*ids)
         yield program
         program.send(signal.SIGTERM)
         assert program.wait() == 0

@@ -229,14 +229,14 @@ def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
 
     def commit(ctx: Ctx) -> None:
         with ctx.transaction(succeed=True):
-            function.inside.set()
+            promised.set()
             assert commits.wait(WAIT)
 
-    commits = threading.Event()
+    promised, commits = threading.Event(), threading.Event()
     function = Hanging(commit)
     function.go.set()
     with hung(function, grace=AT_ONCE) as worker:
-        function.inside.clear()
+        assert promised.wait(WAIT)
         worker.stop()
         until(lambda: "it stays locked until its lock expires" in caplog.text)
         assert Order.get_task("o-1").state == Order.confirm.in_progress
