@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.chaos.settings import Settings
+from tests.support.untraced import unmeasured
 
 __all__ = ["Crew", "crew"]
 
@@ -37,12 +38,13 @@ class Crew:
         name = f"{'calm' if calm else 'worker'}-{number}-{life}"
         command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
         # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
-        self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
-            [*command, str(self.folder), name, "calm" if calm else "wild"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            process_group=0,
-        )
+        with unmeasured():
+            self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
+                [*command, str(self.folder), name, "calm" if calm else "wild"],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                process_group=0,
+            )
 
     def gather(self) -> None:
         """Wait until each has begun its history, so that a slow machine does not take the time of its start off."""
