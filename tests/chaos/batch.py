@@ -1,12 +1,17 @@
-"""A batch of runs: what `run_all` finds to do, on two threads, each task with a script and a history of its own."""
+"""A batch of runs: what `run_all` finds to do, on threads, each task with a script and a history of its own."""
 
 from __future__ import annotations
 
 import itertools
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
+from pynamodb_tracker.dynamodb import batch_execute, write_batcher
 from tests.chaos.block import Block
 from tests.chaos.events import Log
 from tests.chaos.ledger import Ledger
@@ -15,8 +20,11 @@ from tests.chaos.settings import Settings
 
 __all__ = ["Batch"]
 
-MOST = 5
-"""Tasks in one batch."""
+MOST = 10
+"""Tasks in one batch; each run has a number, and those of the next one are ten higher."""
+THREADS = 5
+FROZEN = 0.15
+"""How many batches in one stand still after one of their first requests was answered, for longer than a lock lasts."""
 
 
 class Batch:
@@ -29,28 +37,52 @@ class Batch:
         self.ledger = ledger
         self.heartbeat = first % 20 == 0  # numbers of batches end in 0
         self.blocks: dict[str, Block] = {}
+        self._first = first
         self._numbers = itertools.count(first)
         self._guard = threading.Lock()
 
     def run(self) -> None:
         """Run what there is to do, and tell what the report says of each."""
-        step = object.__new__(type(self.step))  # a copy of a step is that step
-        vars(step).update(vars(self.step), start=self._start)
-        report = step.run_all(self._one, threads=2, limit=MOST, heartbeat=self.heartbeat)
+        kind, start = type(self.step), type(self.step).start
+
+        def told(step: Any, task_id: str, **options: Any) -> Any:
+            self._tell(task_id)
+            return start(step, task_id, **options)
+
+        with mock.patch.object(kind, "start", told), self._freezing():
+            report = self.step.run_all(self._one, threads=THREADS, limit=MOST, heartbeat=self.heartbeat)
         for task_id, block in self.blocks.items():
             if task_id in report.refused:
                 block.left(report.refused[task_id])
             else:
                 block.ended("ok" if block.ending else "refused")
 
-    def _start(self, task_id: str, **options: Any) -> Any:
+    @contextmanager
+    def _freezing(self) -> Iterator[None]:
+        """Let some batches stand still once, when a request was carried out of which no thread knows that yet."""
+        draw, settings = self.settings.drawn("frozen", self.log.worker, self._first), self.settings
+        if draw.random() >= FROZEN:
+            yield
+            return
+        longer = settings.lock_seconds + settings.margin_seconds + draw.uniform(0.1, 1)
+        pauses = [longer, *[0.0] * draw.randrange(3)]
+        execute = batch_execute.execute
+
+        def late(writes: Sequence[Any]) -> None:
+            execute(writes)
+            if pauses:
+                time.sleep(pauses.pop())
+
+        with mock.patch.object(write_batcher, "execute", late):
+            yield
+
+    def _tell(self, task_id: str) -> None:
         """Write that the task will be claimed, before it is: the worker may be killed before there is a report."""
         with self._guard:
             number = next(self._numbers)
             block = Block(self.log, number, self.step, task_id, self._script(number), self.ledger)
             self.blocks[task_id] = block
         block.tell("claim", step=self.step.name)
-        return self.step.start(task_id, **options)
 
     def _one(self, ctx: Any) -> None:
         self.blocks[ctx.task.task_id].inside(ctx)

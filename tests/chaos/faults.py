@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.engine.actions import (
     Duplicate,
     Exchange,
     Fail,
+    FailEverySecond,
     Hold,
 )
 from tests.engine.proxy import Proxy
@@ -54,6 +56,19 @@ def _fitted(action: Action, writes: int) -> Action:
 THROTTLED_IN = (THROTTLED, _cancelled("ThrottlingError", "None"), _cancelled("None", "ThrottlingError"))
 CONFLICT_IN = (_cancelled("TransactionConflict", "None"), _cancelled("None", "TransactionConflict"))
 """The same of a transaction."""
+BATCH = "BatchExecuteStatement"
+SERVER_ERROR_IN_BATCH: Sequence[Action] = (
+    ERROR_500,
+    *(FailEverySecond(ERROR_500.code, applied=applied) for applied in (False, True)),
+)
+THROTTLED_IN_BATCH = (THROTTLED, FailEverySecond("ThrottlingError"))
+CONFLICT_IN_BATCH = (
+    *(FailEverySecond("TransactionConflict"), FailEverySecond("ValidationError")),
+    Fail(400, "ValidationException"),
+)
+"""The same of a request of several statements; one that is found invalid leaves statement by statement."""
+THROTTLED_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: THROTTLED_IN, BATCH: THROTTLED_IN_BATCH}
+CONFLICT_IN_BY: dict[str, Sequence[Action]] = {TRANSACTION: CONFLICT_IN, BATCH: CONFLICT_IN_BATCH}
 STUBBORN = 0.5
 """How many faults in one, of those of a transaction, strike all repeats of it: else one of them soon gets through."""
 
@@ -104,6 +119,8 @@ class Faults:
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
         self.in_transactions: Counter[str] = Counter()
+        self.in_batches: Counter[str] = Counter()
+        """The faults that struck a request of several statements."""
         self._settings = settings
         self._stopped = False
         self._stubborn: dict[str, int] = {}
@@ -115,8 +132,8 @@ class Faults:
 
     @property
     def all_struck(self) -> bool:
-        """Whether there was one of each kind, and transactions, which are fewer, were struck in two ways at least."""
-        return self.counts.keys() >= KINDS and len(self.in_transactions) > 1
+        """Whether there was one of each kind; transactions and batches, which are fewer, were struck in two ways."""
+        return self.counts.keys() >= KINDS and len(self.in_transactions) > 1 and len(self.in_batches) > 1
 
     def __call__(self, target: str, body: dict[str, Any], ordinal: int) -> Action:
         """Return what becomes of a request."""
@@ -130,13 +147,15 @@ class Faults:
             if self._settings.drawn("stubborn", ordinal).random() < STUBBORN:
                 self._stubborn.setdefault(body["ClientRequestToken"], ordinal)
             return _fitted(action, len(body["TransactItems"]))
+        if kind and target == BATCH and len(body["Statements"]) > 1:
+            self.in_batches[kind] += 1
         return action
 
 
 def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
     """Return what becomes of the request of that number, and its name."""
     draw = settings.drawn("request", ordinal)
-    at = draw.random() * (3 if target in READS else 0.5 if target == TRANSACTION else 1)
+    at = draw.random() * (3 if target in READS else 0.5 if target in {TRANSACTION, BATCH} else 1)
     later, held = draw.uniform(0.05, 2.0), draw.uniform(0.1, settings.longest_hold)
     actions: dict[str, Action] = {
         "dropped_request": DropRequest(),
@@ -144,9 +163,9 @@ def drawn(settings: Settings, target: str, ordinal: int) -> tuple[str, Action]:
         "duplicated": Duplicate(draw.choice(("first", "second"))),
         "held": Hold(After(held)),
         "delayed": Delay(later),
-        "error_500": ERROR_500,
-        "throttled": draw.choice(THROTTLED_IN) if target == TRANSACTION else THROTTLED,
-        "conflict": draw.choice(CONFLICT_IN) if target == TRANSACTION else CONFLICT,
+        "error_500": draw.choice(SERVER_ERROR_IN_BATCH) if target == BATCH else ERROR_500,
+        "throttled": draw.choice(THROTTLED_IN_BY.get(target, (THROTTLED,))),
+        "conflict": draw.choice(CONFLICT_IN_BY.get(target, (CONFLICT,))),
     }
     for kind, rate in asdict(settings.rates).items():
         if at < rate:

@@ -49,6 +49,8 @@ class Outcome:
     faults: Counter[str]
     in_transactions: Counter[str]
     """The faults among them that struck a transaction."""
+    in_batches: Counter[str]
+    """Those that struck a request of several statements."""
     blows: Counter[str]
     requests: int
     calm: float
@@ -77,6 +79,7 @@ def run(endpoint: str, settings: Settings) -> Outcome:
             final,
             faults.counts,
             faults.in_transactions,
+            faults.in_batches,
             nemesis.counts,
             wire.requests,
             calm,

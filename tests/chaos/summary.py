@@ -35,6 +35,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"{settings.workers} workers with {len(lives)} lives; clocks wrong by {skews[0]:+.2f} to {skews[-1]:+.2f} s"
     yield f"faults: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.faults))}"
     yield f"faults of transactions: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.in_transactions))}"
+    yield f"faults of batches: {_told(Counter(dict.fromkeys(KINDS, 0) | outcome.in_batches))}"
     yield f"blows: {_told(outcome.blows)}"
     yield f"tasks: {_told(ended)}; attempts in all {sum(row.fence for row in rows)}"
     yield f"claims: {_told(claims)}"

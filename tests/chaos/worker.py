@@ -41,7 +41,7 @@ LOOKED_AT = 8
 """Tasks that a worker asks for at once: all ask for the same ones, so they meet; calm ones ask for many more."""
 KEPT = 4
 """How many of them it tries before it asks again."""
-BATCHES = 0.05
+BATCHES = 0.15
 """How many actions in one are a batch."""
 ORDERS = 0.03
 """How many actions in one are a person's order."""

@@ -64,7 +64,18 @@ class Fail:
         return {"__type": f"com.amazonaws.dynamodb.v20120810#{self.code}", "message": self.message, **self.more}
 
 
-Action = Pass | DropRequest | DropAnswer | Duplicate | Hold | Delay | After | Fail
+@dataclass(frozen=True)
+class FailEverySecond:
+    """Of the statements of a BatchExecuteStatement, the client gets this error for the second, the fourth and so on.
+
+    The server never sees these, unless they are to be `applied`.
+    """
+
+    code: str
+    applied: bool = False
+
+
+Action = Pass | DropRequest | DropAnswer | Duplicate | Hold | Delay | After | Fail | FailEverySecond
 PASS = Pass()
 THROTTLED = Fail(400, "ThrottlingException")
 OVER_CAPACITY = Fail(400, "ProvisionedThroughputExceededException")

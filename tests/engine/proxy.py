@@ -7,9 +7,8 @@ import socket
 import socketserver
 import sys
 import threading
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from tests.engine.actions import (
@@ -21,6 +20,7 @@ from tests.engine.actions import (
     Duplicate,
     Exchange,
     Fail,
+    FailEverySecond,
     Hold,
     Pass,
     Rule,
@@ -84,8 +84,7 @@ class Proxy:
             connection.close()
 
 
-@dataclass(frozen=True)
-class _Reply:
+class _Reply(NamedTuple):
     status: int
     headers: list[tuple[str, str]]
     payload: bytes
@@ -146,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             exchange.done.set()
 
-    def _carry_out(self, exchange: Exchange, payload: bytes) -> None:
+    def _carry_out(self, exchange: Exchange, payload: bytes) -> None:  # noqa: C901 - one line for each action
         match exchange.action:
             case Pass():
                 self._answer(self._forward(exchange, payload))
@@ -168,6 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._forward_if(exchange, payload, still=self._wait(event))
             case Fail() as error:
                 self._answer(self._refuse(exchange, error))
+            case FailEverySecond() as fault:
+                self._answer(self._forward_some(exchange, fault))
 
     def _forward_if(self, exchange: Exchange, payload: bytes, *, still: bool) -> None:
         if still:
@@ -186,6 +187,18 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.server.proxy.forward(self.path, headers | {"Accept-Encoding": "identity"}, payload)
         exchange.answers.append(Answer(reply.status, json.loads(reply.payload)))
         return reply
+
+    def _forward_some(self, exchange: Exchange, fault: FailEverySecond) -> _Reply:
+        statements = exchange.body["Statements"]
+        sent = statements if fault.applied else statements[::2]
+        reply = self._forward(exchange, json.dumps({**exchange.body, "Statements": sent}).encode())
+        body = json.loads(reply.payload)
+        if "Responses" not in body:
+            return reply
+        answered = iter(body["Responses"][:: 2 if fault.applied else 1])
+        failed = {"Error": {"Code": fault.code, "Message": "made to fail by a test"}}
+        body["Responses"] = [failed if number % 2 else next(answered) for number in range(len(statements))]
+        return reply._replace(payload=json.dumps(body).encode())
 
     def _refuse(self, exchange: Exchange, error: Fail) -> _Reply:
         exchange.answers.append(Answer(error.status, error.body))
