@@ -4,8 +4,9 @@ locals {
     worker = {
       description = "Runs steps of tasks, and creates tasks."
       statements = {
-        Rows   = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
-        States = ["Query"]
+        Rows    = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Batches = ["PartiQLInsert", "PartiQLUpdate"]
+        States  = ["Query"]
       }
     }
 
@@ -23,6 +24,7 @@ locals {
       description = "Does what workers and readers do, sets tasks aside, reopens, deletes and loads them."
       statements = {
         Rows       = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Batches    = ["PartiQLDelete", "PartiQLInsert", "PartiQLUpdate"]
         WholeTable = ["Scan"]
         States     = ["Query", "Scan"]
         Settings   = ["DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -20,6 +21,11 @@ class Permission:
     action: str
     on: Literal["table", "index"]
 
+    @property
+    def is_for_batches(self) -> bool:
+        """Whether it saves requests, and nothing else: without it, writes are sent one by one."""
+        return self.action.startswith("dynamodb:PartiQL")
+
 
 _OF_ITS_OWN = {
     *("GetItem", "PutItem", "UpdateItem", "DeleteItem", "Query", "Scan"),
@@ -36,6 +42,13 @@ _IN_TRANSACTIONS = {
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html"""
 
 
+_VERB = re.compile(r"INSERT|UPDATE|DELETE")
+"""What a PartiQL statement begins with; IAM has an action of that name.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html
+"""
+
+
 def _needed(operation: str, request: Mapping[str, Any], table: str) -> Iterator[Permission]:
     """Yield the permissions of a request on this table; those on other tables are not the tracker's to give."""
     if operation == "TransactWriteItems":
@@ -45,6 +58,9 @@ def _needed(operation: str, request: Mapping[str, Any], table: str) -> Iterator[
     elif operation == "BatchGetItem":
         if table in request["RequestItems"]:
             yield Permission("dynamodb:BatchGetItem", "table")
+    elif operation == "BatchExecuteStatement":
+        verbs = (_VERB.match(each["Statement"]) for each in request["Statements"] if f'"{table}"' in each["Statement"])
+        yield from (Permission(f"dynamodb:PartiQL{verb[0].title()}", "table") for verb in verbs if verb)
     elif operation in _OF_ITS_OWN:
         if request["TableName"] == table:
             yield Permission(f"dynamodb:{operation}", "index" if "IndexName" in request else "table")
