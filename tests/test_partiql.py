@@ -91,7 +91,7 @@ def test_a_put_that_replaces_nothing_is_an_insert() -> None:
 
 
 def test_the_impossible_update_changes_nothing_and_keeps_the_condition() -> None:
-    found = partiql.impossible(update("SET #0 = :0", "#0 = :1", {"#0": "a WHERE b"}))
+    found = partiql.impossible("UpdateItem", update("SET #0 = :0", "#0 = :1", {"#0": "a WHERE b"}))
     assert found is not None
     assert found.text == (
         'UPDATE "tasks" REMOVE "no such attribute" WHERE "task_id" = ? AND "use_case_id" = ? '

@@ -92,11 +92,11 @@ class Threads:
         for _ in range(number):
             self._stack.enter_context(self.batcher.sending())
 
-    def send(self, *requests: dict[str, Any]) -> list[Any]:
+    def send(self, *requests: dict[str, Any], operation: str = "UpdateItem") -> list[Any]:
         """Send each on its own thread, and return the answers or errors."""
         table = cast("TableConnection", self.engine)
         futures: list[Future[dict[str, Any]]] = [
-            self._pool.submit(self.batcher.dispatch, table, "UpdateItem", request, None) for request in requests
+            self._pool.submit(self.batcher.dispatch, table, operation, request, None) for request in requests
         ]
         return [future.exception(10) or future.result() for future in futures]
 
@@ -271,6 +271,42 @@ def test_an_emulator_that_raises_gets_single_requests() -> None:
     engine = Odd()
     assert len(Threads(engine, 2).send(write("a"), write("b"))) == 2
     assert engine.sent == [("UpdateItem", 0)] * 2
+
+
+def test_a_policy_without_one_kind_of_statement_leaves_the_others_on(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    def judge(_operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        is_delete = request["Statements"][0]["Statement"].startswith("DELETE")
+        return {"Responses": [{"Error": {"Code": "AccessDenied"}} if is_delete else HELD]}
+
+    engine.probed = judge
+    threads = Threads(engine, 2)
+    for _ in range(2):
+        threads.send(write("a"), write("b"), operation="DeleteItem")
+    threads.send(write("a"), write("b"))
+    assert [number for _, number in engine.sent if number] == [1, 1, 2]
+    assert ["PartiQLDelete" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize(("answer", "probes"), [({"Item": ROW}, 1), ({}, 3)], ids=["deleted", "gone"])
+def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
+    engine: Engine, answer: dict[str, Any], probes: int
+) -> None:
+    probed = list[str]()
+
+    def apply(_operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        probed.extend(each["Statement"] for each in request["Statements"])
+        return {"Responses": [answer]}
+
+    engine.probed = apply
+    threads = Threads(engine, 2)
+    for _ in range(4):
+        assert len(threads.send(write("a"), write("b"), operation="DeleteItem")) == 2
+    assert len(probed) == probes
+    assert probed[0].startswith('DELETE FROM "tasks"')
+    assert probed[0].endswith('AND "task_id" IS MISSING) RETURNING ALL OLD *')
+    assert engine.sent.count(("DeleteItem", 0)) == 8
 
 
 def test_an_engine_that_returns_no_rows_for_statements_is_asked_for_them(engine: Engine) -> None:

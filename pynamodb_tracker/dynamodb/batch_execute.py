@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import datetime
 from typing import Any
@@ -25,7 +26,14 @@ from pynamodb.constants import ATTRIBUTES, CONSISTENT_READ, ITEM, KEY, RETURN_VA
 
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.dynamodb.connection import connection_until
-from pynamodb_tracker.dynamodb.error_codes import code_of, is_missing_table, is_retryable_answer, response_of
+from pynamodb_tracker.dynamodb.error_codes import (
+    code_of,
+    is_condition_failure,
+    is_missing_table,
+    is_retryable_answer,
+    item_met,
+    response_of,
+)
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -45,6 +53,10 @@ _CODES = {
     "TransactionConflict": "TransactionConflictException",
 }
 """By the code of a statement's error, that of the single request, where the two differ."""
+
+_VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
+"""The operations that statements stand for, and what IAM calls these:
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _DENIED = {"AccessDenied", "AccessDeniedException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
@@ -85,7 +97,7 @@ class BatchedWrite:
     @property
     def can_be_batched(self) -> bool:
         """Whether it can be sent together with others, as far as is known."""
-        return self.statement is not None and not _support(self.connection).is_off
+        return self.statement is not None and not _support(self.connection).is_off_for(self.operation)
 
     @property
     def has_result(self) -> bool:
@@ -106,17 +118,29 @@ class BatchedWrite:
         if self.alone:
             return self.send_alone()
         if self.error is not None:
-            raise self.error
+            raise self._with_item_met(self.error)
         if self.answer is None:
             raise _error(self.operation, _UNHEARD, "the request was interrupted before its answer")
         if self.answer or RETURN_VALUES not in self.request:
             return self.answer
         # An engine that returns no rows for statements: the row has what was written, or what was written after that.
-        read = {TABLE_NAME: self.request[TABLE_NAME], KEY: self.request[KEY], CONSISTENT_READ: True}
-        found = self.dispatch("GetItem", read)
-        if ITEM not in found:
+        found = self._read()
+        if found is None:
             raise _error(self.operation, _UNHEARD, "the row that it wrote is gone")
-        return {ATTRIBUTES: found[ITEM]}
+        return {ATTRIBUTES: found}
+
+    def _with_item_met(self, error: Exception) -> Exception:
+        """Return the error with the item that a put has met, which no statement returns, if it asks for it."""
+        asks = self.operation == "PutItem" and "ReturnValuesOnConditionCheckFailure" in self.request
+        if not (asks and is_condition_failure(error)) or item_met(error) is not None:
+            return error
+        with suppress(BotoCoreError, ClientError):  # the refusal says more than why the item cannot be read
+            error = ClientError({**response_of(error), ITEM: self._read()}, self.operation)
+        return error
+
+    def _read(self) -> dict[str, Any] | None:
+        read = {TABLE_NAME: self.request[TABLE_NAME], KEY: partiql.item_key(self.request), CONSISTENT_READ: True}
+        return self.dispatch("GetItem", read).get(ITEM)
 
     def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request in the time that this write has."""
@@ -135,7 +159,7 @@ class BatchedWrite:
             return
         code, message = error.get("Code", ""), error.get("Message", "")
         if code in _DENIED:
-            _support(self.connection).turn_off(_denied(message), logging.WARNING)
+            _support(self.connection).note_denied(self.operation, message)
             self.alone = True
         elif code == _INVALID_STATEMENT:  # the single request may be valid, and its message says more if it is not
             self.alone = True
@@ -147,22 +171,28 @@ class _Support:
     """What is known of a client: whether its engine takes several statements, and applies each by its condition."""
 
     def __init__(self) -> None:
-        self.is_off = False
+        self._off: set[str] = set()
+        """The operations that are sent one by one."""
         self._trusted: set[str] = set()
         """The operations of which a statement was refused that had to be."""
         self._unclear = 0
         self._guard = threading.Lock()
 
+    def is_off_for(self, operation: str) -> bool:
+        """Return whether writes of that kind are sent one by one."""
+        return operation in self._off
+
     def covers(self, operation: str) -> bool:
         """Return whether writes of that kind can be sent together with others."""
-        return operation in self._trusted and not self.is_off
+        return operation in self._trusted and operation not in self._off
 
     def find_out(self, write: BatchedWrite, urgent: BatchedWrite) -> None:
         """Find out whether writes like this one are covered, in the time that the urgent one has.
 
         While another thread does that, nothing is known yet: waiting for it may take longer than a lock lasts.
         """
-        if write.operation not in self._trusted and not self.is_off and self._guard.acquire(blocking=False):
+        is_known = write.operation in self._trusted or write.operation in self._off
+        if not is_known and self._guard.acquire(blocking=False):
             try:
                 self._probe(write, urgent)
             finally:
@@ -178,16 +208,21 @@ class _Support:
         if self._unclear >= _MOST_UNCLEAR:
             self.turn_off(why)
 
-    def turn_off(self, why: str, level: int = logging.INFO) -> None:
-        """Send the writes of this client one by one from now on."""
-        if not self.is_off:
-            self.is_off = True
+    def note_denied(self, operation: str, message: str) -> None:
+        """Note that a policy does not allow the statements of an operation; it may allow those of others."""
+        why = f"allow dynamodb:PartiQL{_VERBS[operation]} to save requests: {message}"
+        self.turn_off(why, logging.WARNING, {operation})
+
+    def turn_off(self, why: str, level: int = logging.INFO, operations: Iterable[str] = _VERBS) -> None:
+        """Send such writes of this client one by one from now on."""
+        if not self._off.issuperset(operations):
+            self._off.update(operations)
             log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
     def _probe(self, write: BatchedWrite, urgent: BatchedWrite) -> None:
         """Send a statement that has to be refused."""
-        probe = partiql.impossible(write.request) if KEY in write.request else write.statement
-        if KEY not in write.request:  # a put: once the item is there, the statement has to be refused
+        probe = write.statement if write.operation == "PutItem" else partiql.impossible(write.operation, write.request)
+        if write.operation == "PutItem":  # once the item is there, the statement has to be refused
             try:
                 write.answer = write.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
@@ -198,29 +233,33 @@ class _Support:
         try:
             answer = urgent.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except (BotoCoreError, ClientError) as error:
-            self.note_refused(error)
+            self.note_refused(error, write.operation)
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
             self.turn_off(f"{type(error).__name__}: {error}")
         else:
-            self._judge(write, answer["Responses"][0].get("Error"))
+            self._judge(write, answer["Responses"][0])
 
-    def _judge(self, write: BatchedWrite, error: Mapping[str, Any] | None) -> None:
+    def _judge(self, write: BatchedWrite, response: Mapping[str, Any]) -> None:
+        error: Mapping[str, Any] | None = response.get("Error")
         code = None if error is None else error.get("Code")
-        if error is None:
+        if error is None and write.operation == "DeleteItem" and ITEM not in response:
+            self.note_unclear("the item that was to be deleted is gone, which no statement is refused for")
+        elif error is None:
             self.turn_off("the engine ignores the conditions of statements", logging.WARNING)
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
             self._trusted.add(write.operation)
             self.note_understood()
         elif code in _DENIED:
-            self.turn_off(_denied(error.get("Message", "")), logging.WARNING)
+            self.note_denied(write.operation, error.get("Message", ""))
         else:
             self.note_unclear(f"a statement that has to be refused is answered with {code}, without the item")
 
-    def note_refused(self, error: Exception) -> None:
-        """Note that the engine has refused a request as a whole."""
+    def note_refused(self, error: Exception, *operations: str) -> None:
+        """Note that the engine has refused a request with such statements as a whole."""
         code = code_of(error)
         if code in _DENIED:
-            self.turn_off(_denied(str(error)), logging.WARNING)
+            for operation in operations:
+                self.note_denied(operation, str(error))
         elif code == _INVALID:
             self.note_unclear(str(error))
         elif isinstance(error, ClientError) and not (is_retryable_answer(error) or is_missing_table(error)):
@@ -274,7 +313,7 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
             for write in writes:
                 write.error = _copied(error, write.operation)
             return
-        support.note_refused(error)
+        support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
             write.alone = True
     except BotoCoreError as error:
@@ -311,7 +350,3 @@ def _error(operation: str, code: str, message: str, *, item: object = None, repe
     if item is not None:
         response[ITEM] = item
     return ClientError(response, operation)
-
-
-def _denied(message: str) -> str:
-    return f"allow dynamodb:PartiQLUpdate, PartiQLInsert and PartiQLDelete to save requests: {message}"

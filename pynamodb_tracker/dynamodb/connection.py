@@ -57,6 +57,8 @@ _TRIES_OF_SDK = {"legacy": 10, "standard": 4, "adaptive": 4}
 
 _deadline: ContextVar[datetime | None] = ContextVar("pynamodb_tracker_deadline", default=None)
 
+_shared: ContextVar[Batcher | None] = ContextVar("pynamodb_tracker_batcher", default=None)
+
 _MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
@@ -120,6 +122,7 @@ def send(
     condition (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
     """
     retries, repeated, deadline = 0, False, _deadline.get()
+    batcher = None if operation == "GetItem" else batcher or _shared.get()
     until = deadline if until is None else min(until, deadline or until)
     while True:
         connection = table.connection if until is None else connection_until(table, until)
@@ -152,6 +155,21 @@ def ending_by(time: datetime | None) -> Iterator[None]:
         yield
     finally:
         _deadline.reset(before)
+
+
+@contextmanager
+def sharing_requests(batcher: Batcher | None) -> Iterator[None]:
+    """Let the writes of this block, and of what it calls, leave together with those of other threads."""
+    before = _shared.set(batcher)
+    try:
+        yield
+    finally:
+        _shared.reset(before)
+
+
+def shares_requests() -> bool:
+    """Return whether writes leave together with those of other threads, as far as statements can express them."""
+    return _shared.get() is not None
 
 
 def slept_before(until: datetime | None, pause: float) -> bool:

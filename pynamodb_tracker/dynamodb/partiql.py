@@ -90,22 +90,30 @@ def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
     return Statement(text.text, [values[place] if place[0] == ":" else key[place] for place in text.places])
 
 
+def item_key(request: Mapping[str, Any]) -> Mapping[str, Typed]:
+    """Return the key of the item that a write is about."""
+    return request.get(KEY) or {name: request[ITEM][name] for name in _KEY}
+
+
 def key_of(request: Mapping[str, Any]) -> tuple[object, ...]:
     """Return what identifies the item that a write is about: a batch has each item once."""
-    key: Mapping[str, Typed] = request.get(KEY) or {name: request[ITEM][name] for name in _KEY}
-    return request[TABLE_NAME], *(each for value in key.values() for each in value.items())
+    return request[TABLE_NAME], *(each for value in item_key(request).values() for each in value.items())
 
 
-def impossible(request: Mapping[str, Any]) -> Statement | None:
-    """Return an update that changes nothing, under the condition of this write and another one that never holds."""
+def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
+    """Return the statement of this write under its own condition and another one that never holds.
+
+    An update changes nothing even if it is applied; a delete returns the item then.
+    """
     names = {"#9998": next(iter(request[KEY])), "#9999": "no such attribute"}
+    harmless = {UPDATE_EXPRESSION: "REMOVE #9999"} if operation == "UpdateItem" else {RETURN_VALUES: "ALL_OLD"}
     probe = {
         **request,
-        UPDATE_EXPRESSION: "REMOVE #9999",
+        **harmless,
         CONDITION_EXPRESSION: f"{request[CONDITION_EXPRESSION]} AND attribute_not_exists (#9998)",
         EXPRESSION_ATTRIBUTE_NAMES: {**request.get(EXPRESSION_ATTRIBUTE_NAMES, {}), **names},
     }
-    return statement("UpdateItem", probe)
+    return statement(operation, probe)
 
 
 def _keep(shape: tuple[object, ...], text: _Text | None) -> None:

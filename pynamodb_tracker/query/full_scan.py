@@ -94,11 +94,18 @@ class _IndexScan:
         return since is None or entry.get("update_time", {}).get("S", "") >= since
 
 
-def task_ids(model: type[TaskRow], groups: list[str]) -> Iterator[str]:
+_FOR_A_DELETE = (
+    *("task_id", "use_case_id", "status", "fence", "attempt", "lock", "create_time"),
+    *("group", "parent"),
+)
+
+
+def to_delete(model: type[TaskRow], groups: list[str]) -> Iterator[tuple[str, Item | None]]:
     """Yield the id of every task of the use case once, strongly consistent; reads the whole table.
 
-    Includes tasks whose delete was interrupted, so that only their overflow chunks are left. The names of the use
-    case's groups are added to `groups`.
+    With it comes what a delete has to know of the row; None if there is more than the row. Includes tasks whose delete
+    was interrupted, so that only their overflow chunks are left. The names of the use case's groups are added to
+    `groups`.
     """
     use_case, table = model.tracker.use_case, model.tracker.connection()
     own, of_group = TaskRow.use_case_id, range_key(use_case.name)
@@ -106,16 +113,16 @@ def task_ids(model: type[TaskRow], groups: list[str]) -> Iterator[str]:
         table,
         table.scan,
         filter_condition=(own == use_case.name) | own.startswith(use_case.prefix) | (own == of_group),
-        attributes_to_get=["task_id", "use_case_id"],
+        attributes_to_get=list(_FOR_A_DELETE),
         consistent_read=True,
     )
     items = (item for page in found for item in page["Items"])
     for task_id, of_key in groupby(items, key=lambda item: item["task_id"]["S"]):  # a scan reads these in a row
-        keys = [item["use_case_id"]["S"] for item in of_key]
-        if of_group in keys:
+        of_task = {item["use_case_id"]["S"]: item for item in of_key}
+        if of_task.pop(of_group, None):
             groups.append(task_id)
-        if keys != [of_group]:
-            yield task_id
+        if of_task:
+            yield task_id, of_task.get(use_case.name) if len(of_task) == 1 else None
 
 
 def tasks(model: type[T]) -> Iterator[T]:

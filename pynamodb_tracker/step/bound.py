@@ -410,8 +410,9 @@ class BoundStep(Generic[T]):
 
         The report lists tasks that are pending now, or were already, as succeeded. Those that `reopen` would refuse, or
         whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
-        is read lazily, so it can be a generator of any length. After Ctrl-C no further task is changed, and
-        KeyboardInterrupt propagates when the requests under way have ended.
+        is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
+        25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
+        have ended.
         """
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
@@ -428,8 +429,8 @@ class BoundStep(Generic[T]):
 
         The report lists tasks that are ignored now, or were already, as ignored. Those that `ignore` would refuse, or
         whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
-        is read lazily, 25 at a time, and Ctrl-C ends it as it ends `reopen_many`. The step's `when_ignored` is called
-        on these threads.
+        is read lazily, 100 at a time, whose rows are read together; the threads share requests, and Ctrl-C ends it, as
+        in `reopen_many`. The step's `when_ignored` is called on these threads.
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         ids = arguments.check_task_ids("ignore_many", task_ids)

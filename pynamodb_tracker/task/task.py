@@ -197,10 +197,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
-        """Create many tasks, each an id or a mapping of `task_id` and what `create` takes; one request each.
+        """Create many tasks, each an id or a mapping of `task_id` and what `create` takes.
 
         The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
-        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length.
+        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. On one
+        thread each task is a request, sent before the next one is taken; several threads, 25 for example, share theirs.
         """
         check_threads(threads)
         if isinstance(tasks, str | Mapping):
@@ -280,21 +281,23 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """Delete every task of this use case that is not in progress, and its groups that are idle then.
 
         Other use cases are not touched. The report lists deleted tasks as succeeded and those in progress as refused.
-        Reads the whole table.
+        Reads the whole table, and sends a request for each task; several threads, 25 for example, share theirs.
         """
         check_threads(threads)
 
         from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
 
-        def delete(task_id: str, _given: None) -> Literal["succeeded"] | None:
+        delete_seen = transitions.SeenDeletes(cls).delete
+
+        def delete(task_id: str, seen: dict[str, Any] | None) -> Literal["succeeded"] | None:
             try:
-                transitions.delete(cls, task_id)
+                delete_seen(task_id, seen)
             except TaskNotFoundError:  # someone else has deleted it since it was read
                 return None
             return "succeeded"
 
         groups: list[str] = []
-        report = report_of_each(((task_id, None) for task_id in query.task_ids(cls, groups)), delete, threads)
+        report = report_of_each(query.to_delete(cls, groups), delete, threads)
         if groups:
             from pynamodb_tracker.transitions.group_repair import forget  # noqa: PLC0415 - few cold starts need it
 

@@ -22,7 +22,7 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, create, delete, deletion
+from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, SeenDeletes, create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save
@@ -34,6 +34,7 @@ __all__ = [
     "ONE_OF_BOTH",
     "Lock",
     "PendingSuccess",
+    "SeenDeletes",
     "StepStatements",
     "check_in",
     "claim",

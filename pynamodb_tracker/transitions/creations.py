@@ -7,7 +7,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb.connection.table import TableConnection
+from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused, missing_table, send
@@ -247,9 +249,11 @@ def _put(task: NewTask[T]) -> None:
         raise Refused(repeated=unapplied.unheard, item=met) if unapplied.refused else unapplied.error
 
 
-def delete(model: type[T], task_id: str) -> None:
-    """Delete a task that no worker holds; TaskLockedError or TaskNotFoundError otherwise."""
-    repeated = False
+def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
+    """Delete a task that no worker holds; TaskLockedError or TaskNotFoundError otherwise.
+
+    If it is `repeated`, an earlier request of the same command may have deleted it already.
+    """
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
         if row is None:
@@ -279,11 +283,60 @@ def delete(model: type[T], task_id: str) -> None:
     )
 
 
+class SeenDeletes(Generic[T]):
+    """Deletes tasks as a consistent scan has just seen them, without reading them again."""
+
+    def __init__(self, model: type[T]) -> None:
+        self._model = model
+        self._writes: dict[bool, PreparedWrite] = {}
+        """By whether the row has a lock."""
+
+    def delete(self, task_id: str, seen: Item | None) -> None:
+        """Delete a task as `delete` does; `seen` is what `to_delete` has of its row."""
+        repeated = False
+        try:
+            if seen is not None and self._delete(task_id, seen):
+                return
+        except Refused as refused:
+            repeated = refused.repeated
+        delete(self._model, task_id, repeated=repeated)
+
+    def _delete(self, task_id: str, seen: Item) -> bool:
+        """Delete a row that nothing is beside, and that no other row is about; False if it has to be read first.
+
+        Overflow chunks are written by who has claimed the task, or with a command, and each of them writes a lock.
+        """
+        tracker, has_lock = self._model.tracker, "lock" in seen
+        values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
+        is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
+        in_progress = {str(codes.in_progress) for codes in tracker.steps}
+        if not is_whole or values["seen_status"] in in_progress or not seen.keys().isdisjoint({"group", "parent"}):
+            return False
+        if has_lock not in self._writes:
+            self._writes[has_lock] = deletion_as_seen(self._model, has_lock=has_lock)
+        send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
+        return True
+
+
+_SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "create_time": STRING, "lock": STRING}
+"""The attributes by which a delete knows that the row is as it was seen, and their types."""
+
+
 def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
     """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
-    as_read = when.seen() & when.same_life() & when.membership_seen(membership) & when.known_format()
-    condition = as_read & when.lock_expired() if held else as_read
+    condition = _as_read(membership) & when.lock_expired() if held else _as_read(membership)
     return PreparedWrite(model.tracker.connection(), condition=condition)
+
+
+def deletion_as_seen(model: type[T], *, has_lock: bool) -> PreparedWrite:
+    """Return the delete of a row that has no overflow chunks, unless a claim or a command was about it since."""
+    condition = _as_read(Membership.NONE) & when.lock_seen(is_there=has_lock)
+    return PreparedWrite(model.tracker.connection(), condition=condition)
+
+
+def _as_read(membership: Membership) -> Condition:
+    condition: Condition = when.seen() & when.same_life() & when.membership_seen(membership) & when.known_format()
+    return condition
 
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:

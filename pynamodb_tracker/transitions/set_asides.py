@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pynamodb.constants import LIST, NUMBER, STRING
+from pynamodb.constants import LIST, MAP, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
@@ -99,10 +99,12 @@ def _send_reopen(
         values |= {**seen_values(found), "seen_asked": str(found.asked), **(ending.values if ending else {})}
         variant |= {"has_asked": found.asked is not None, "membership": membership_of(found)}
     if by is not None:
-        entry = Failure(codes.step, 0, now, by, "reopened", "")
+        entry = for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False)
         try:
-            write = statements.reopen(recorded=True, **variant)
-            return statements.send(write, task_id, entry=for_row([entry], logged=False), **values)
+            # What has failed or was ignored has errors, unless it was created so: that takes the second try.
+            has_errors = found is None and shares_requests()
+            write = statements.reopen(recorded=True, has_errors=has_errors, **variant)
+            return statements.send(write, task_id, entry=entry, entry_map=entry[0][MAP], **values)
         except PynamoDBConnectionError as refused:
             if not is_invalid(refused):
                 raise

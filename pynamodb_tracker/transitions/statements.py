@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
-from pynamodb.constants import ALL_NEW, RETURN_VALUES
+from pynamodb.constants import ALL_NEW, MAP, RETURN_VALUES
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
@@ -193,6 +193,7 @@ class StepStatements(Generic[T]):
         *,
         kept: bool,
         recorded: bool,
+        has_errors: bool = False,
         parked: bool = False,
         ending: Ending | None = None,
         has_asked: bool = False,
@@ -200,11 +201,12 @@ class StepStatements(Generic[T]):
     ) -> PreparedWrite:
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
 
+        If it `has_errors`, the append needs no if_not_exists, which no statement of PartiQL can express.
         The next start may have another payload. A task that waits for others is `parked`: it goes on waiting.
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
         One that repeats has an ending, which says for which turn it is pending.
         """
-        shape = _shape("reopen", {}, ending, kept, recorded, parked, has_asked, membership)
+        shape = _shape("reopen", {}, ending, kept, recorded, has_errors, parked, has_asked, membership)
         if write := self._shapes.get(shape):
             return write
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
@@ -212,7 +214,10 @@ class StepStatements(Generic[T]):
         condition &= when.has_no_rule() if ending is None else when.asked_as_seen(is_there=has_asked)
         condition &= when.membership_seen(membership)
         parts = [action for part in ending.parts for action in PARTS[part]()[1]] if ending else []
-        return self._keep(shape, self._reopen(condition, *parts, kept=kept, recorded=recorded))
+        if has_errors:
+            condition &= TaskRow.errors.exists()
+        write = self._reopen(condition, *parts, kept=kept, recorded=recorded, has_errors=has_errors)
+        return self._keep(shape, write)
 
     def enter_again(self, *, kept: bool, recorded: bool, has_turn: bool, waits: bool) -> PreparedWrite:
         """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
@@ -229,12 +234,17 @@ class StepStatements(Generic[T]):
             entering += [fill(TaskRow.starts, "starts"), fill(TaskRow.waits, "waits")]
         return self._keep(shape, self._reopen(condition, *entering, kept=kept, recorded=recorded))
 
-    def _reopen(self, condition: Condition, *also: Action, kept: bool, recorded: bool) -> PreparedWrite:
+    def _reopen(
+        self, condition: Condition, *also: Action, kept: bool, recorded: bool, has_errors: bool = False
+    ) -> PreparedWrite:
         if not kept:
             condition &= when.has_no_time_to_live()
         condition &= when.known_format()
         actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
-        if recorded:
+        if recorded and has_errors:
+            added: Any = slot(TaskRow.errors, "entry_map", MAP)
+            actions.append(Path(TaskRow.errors)[_PAST_THE_END].set(added))
+        elif recorded:
             actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
         actions += [TaskRow.release_count.remove(), TaskRow.expire_time.remove(), self.payload.remove(), *also]
         return self._write(condition, *actions)

@@ -169,7 +169,8 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
     row: Item = {}
     for negated, name, operator, operand, there, path in COMPARED.findall(told["IF"]):
         if there:
-            row.setdefault(path, {"S": "there"} if there == "exists" else None)
+            is_list = f"{path}[" in told.get("SET", "")
+            row.setdefault(path, ({"L": []} if is_list else {"S": "there"}) if there == "exists" else None)
         elif negated:
             row[name] = {"N": "21"}
         elif operator == "IN":

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pynamodb_tracker import TaskNotStartableError
+from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
@@ -75,6 +76,25 @@ def test_a_reopen_is_1_request_and_an_ignore_is_2(order: Any, proxy: Proxy) -> N
     order.confirm.reopen("o")
 
     assert since(proxy, before) == ["GetItem", "UpdateItem", "UpdateItem"]
+
+
+def test_bulk_operations_send_25_writes_in_a_request(order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 0.5)  # a slow machine takes longer to gather the writes
+    ids = [f"o-{number}" for number in range(30)]
+    asked = {"by": "ada", "threads": 25}
+    operations: dict[str, Callable[[], list[str]]] = {
+        "create": lambda: order.create_many(ids, threads=25).succeeded,
+        "ignore": lambda: order.confirm.ignore_many(ids, reason="cancelled", **asked).ignored,
+        "reopen": lambda: order.confirm.reopen_many(ids, **asked).succeeded,
+        "delete": lambda: order.delete_use_case(threads=25).succeeded,
+    }
+
+    for name, operation in operations.items():
+        before = len(proxy.log)
+        assert sorted(operation()) == sorted(ids)
+        sent = since(proxy, before)
+        assert len(sent) <= 6, f"{name}: {sent}"  # the first one alone, what it proves, and what the threads gather
+        assert sent.count("BatchExecuteStatement") >= 2, name
 
 
 def test_the_10_oldest_of_200_tasks_in_5_shards_are_at_most_6_requests(

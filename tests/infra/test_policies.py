@@ -16,14 +16,16 @@ from moto import mock_aws
 
 from pynamodb_tracker import ExecutionContext, State, Task
 from pynamodb_tracker.cli import app
+from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.testing import local_table
+from tests.engine.dynamodb_local import Engine
 from tests.infra import operator_operations, reader_operations, worker_operations
 from tests.infra.operations import Act, Role, acts_of, rows_of
 from tests.infra.permissions import Permission, Record, allowed, listed
 from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
 from tests.infra.template import Template
-from tests.support.engines import Moto
+from tests.support.engines import DynamoDBLocal, Moto
 from tests.support.pages import ROOT, Page
 from tests.support.recorder import recorded
 from tests.support.through import Dispatch, through
@@ -141,6 +143,21 @@ def test_the_page_lists_what_each_call_needs(permissions: dict[Act, set[Permissi
     rows = takewhile(lambda cells: len(cells) == 5, ([*map(str.strip, line.split("|"))] for line in lines[first:]))
     told = {row: tuple(sorted(re.findall(r"\w+", cell)) for cell in cells) for _, row, *cells, _ in rows}
     assert told == expected
+
+
+@pytest.mark.engine
+def test_the_policies_allow_the_statements_of_batches(dynamodb_local: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 0.5)  # a slow machine takes longer to gather the writes
+    ids = [f"l-{number}" for number in range(4)]
+    with DynamoDBLocal.of([ShopTask], dynamodb_local.endpoint):
+        writes, deletes = (Record(ShopTask.Meta.table_name) for _ in range(2))
+        with writes:
+            Letter.create_many(ids, threads=4)
+            Letter.post.ignore_many(ids, reason="cancelled")  # for IAM, the same as a claim or a finish
+        with deletes:
+            Letter.delete_use_case(threads=4)
+    assert {each for each in writes.permissions if each.is_for_batches} == BATCHES["Worker"]
+    assert {each for each in deletes.permissions if each.is_for_batches} == BATCHES["Operator"] - BATCHES["Worker"]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.model.row import Membership
 from pynamodb_tracker.transitions import StepStatements, deletion, groups
+from pynamodb_tracker.transitions.creations import deletion_as_seen
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
@@ -76,6 +77,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "spend": writes.spend(),
         "spend abandoned": writes.spend_abandoned(),
         "reopen": writes.reopen(kept=False, recorded=False),
+        "reopen by name": writes.reopen(kept=False, recorded=True, has_errors=True),
         "reopen ended": writes.reopen(kept=True, recorded=False),
         "reopen waiting": writes.reopen(kept=False, recorded=False, parked=True),
         "reopen repeating": writes.reopen(kept=False, recorded=False, ending=next_turn, has_asked=True),
@@ -95,6 +97,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "ask once more": writes.merge("again", {**_SEEN, "again": {}}, {}),
         "begin anew": writes.merge("anew", _SEEN, {}),
         "delete": deletion(Order, held=False),
+        "delete as seen": deletion_as_seen(Order, has_lock=True),
         "delete abandoned": deletion(Order, held=True),
         "delete with turn": deletion(Order, held=False, membership=Membership.TURN),
         "delete in queue": deletion(Order, held=False, membership=Membership.QUEUE),
