@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import ExecutionContext, Report
+from tests.support.engines import only_dynamodb_local
 from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, fail
@@ -182,6 +183,7 @@ def test_16_threads_of_one_process_share_requests_where_the_engine_allows_it(
     assert "Connection pool is full" not in caplog.text
 
 
+@only_dynamodb_local
 def test_rows_that_seem_to_be_abandoned_are_read_once_however_often_workers_meet(clock: StoppedClock) -> None:
     Order.create_many(f"held-{number}" for number in range(5))
     held = [STEP.start(f"held-{number}") for number in range(5)]

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pynamodb_tracker import Step, UseCase
+from tests.support.engines import only_dynamodb_local
 from tests.support.rows import change, index_entries, item_bytes, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, fail
@@ -168,6 +169,7 @@ def test_the_traceback_includes_the_causes() -> None:
     assert "the first of all" in Order.get_task("o-1").errors[-1].traceback
 
 
+@only_dynamodb_local
 def test_errors_stay_bounded_however_often_a_task_fails_and_is_reopened() -> None:
     Tireless.create("t-1")
     for _ in range(3):

@@ -10,6 +10,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
 
 from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
+from tests.support.engines import only_dynamodb_local
 from tests.support.recorder import recorded
 from tests.support.rows import client
 from tests.support.shop import AppTask, Order
@@ -192,6 +193,7 @@ def test_a_use_case_with_any_name_works(name: str) -> None:
     assert Named.delete_use_case() == Report(succeeded=["x"])
 
 
+@only_dynamodb_local
 def test_a_use_case_with_as_many_steps_as_possible_works() -> None:
     steps = {f"step_{number}": Step(number) for number in range(1, 991, 10)}
     namespace = {"use_case_id": UseCase("many steps"), **steps}

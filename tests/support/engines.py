@@ -11,6 +11,7 @@ from unittest import mock
 
 import botocore.session
 import pynamodb.connection.base
+import pytest
 from botocore.loaders import Loader
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.models import dynamodb_backends
@@ -19,9 +20,14 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.support.rows import client, keys
 
-__all__ = ["DynamoDBLocal", "Engine", "Moto", "quick_session", "quick_sessions"]
+__all__ = ["DynamoDBLocal", "Engine", "Moto", "only_dynamodb_local", "quick_session", "quick_sessions"]
 
 _MOST_WRITES = 25
+
+only_dynamodb_local = pytest.mark.parametrize(
+    "engine", [pytest.param("dynamodb_local", marks=pytest.mark.engine)], indirect=True
+)
+"""For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
 
 
 @functools.cache
