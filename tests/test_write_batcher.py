@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, cast
 from unittest.mock import ANY
@@ -123,6 +124,20 @@ def test_the_26th_write_leaves_in_the_next_request(engine: Engine) -> None:
     answers = Threads(engine, 26).send(*(write(str(number)) for number in range(26)))
     assert len(answers) == 26
     assert engine.sent == [("BatchExecuteStatement", 1), ("BatchExecuteStatement", 25), ("UpdateItem", 0)]
+
+
+def test_a_write_with_little_time_left_shortens_the_timeouts_of_no_other(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurried = Engine()
+    monkeypatch.setattr(batch_execute, "connection_until", lambda *_: hurried)
+    threads = Threads(engine, 3)
+    with ThreadPoolExecutor(1) as pool:
+        table, soon = cast("TableConnection", engine), datetime.now(UTC)
+        urgent = pool.submit(threads.batcher.dispatch, table, "UpdateItem", write("c"), soon)
+        assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]
+        assert urgent.result(10) == {"Attributes": {"by": {"S": "UpdateItem"}}}
+    assert hurried.sent == [("UpdateItem", 0)]
 
 
 def test_two_writes_to_one_row_do_not_leave_together(engine: Engine) -> None:
@@ -244,6 +259,19 @@ def test_a_request_that_is_not_allowed_or_known_is_sent_once_with_one_line_in_th
     assert [record.levelname for record in caplog.records] == [level]
 
 
+def test_a_request_refused_for_what_is_wrong_with_single_ones_too_turns_nothing_off(engine: Engine) -> None:
+    def expired(*_: object) -> dict[str, Any]:
+        raise error("ExpiredTokenException")
+
+    engine.answer = expired
+    threads = Threads(engine, 2)
+    for _ in range(4):
+        answers = threads.send(write("a"), write("b"))
+        assert [each.response["Error"]["Code"] for each in answers] == ["ExpiredTokenException"] * 2
+    engine.answer = applied
+    assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]
+
+
 def test_a_throttled_request_is_throttled_for_each_and_turns_nothing_off(engine: Engine) -> None:
     engine.answer = refusing("ThrottlingException")
     threads = Threads(engine, 2)
@@ -289,6 +317,12 @@ def test_a_policy_without_one_kind_of_statement_leaves_the_others_on(
     assert ["PartiQLDelete" in record.getMessage() for record in caplog.records] == [True]
 
 
+def test_no_delete_is_tried_on_an_engine_that_ignores_the_conditions_of_updates(engine: Engine) -> None:
+    engine.answer = ignoring
+    Threads(engine, 2).send(write("a"), write("b"), operation="DeleteItem")
+    assert engine.sent == [("BatchExecuteStatement", 1), ("DeleteItem", 0), ("DeleteItem", 0)]
+
+
 @pytest.mark.parametrize(("answer", "probes"), [({"Item": ROW}, 1), ({}, 3)], ids=["deleted", "gone"])
 def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
     engine: Engine, answer: dict[str, Any], probes: int
@@ -296,6 +330,8 @@ def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
     probed = list[str]()
 
     def apply(_operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if request["Statements"][0]["Statement"].startswith("UPDATE"):
+            return {"Responses": [HELD]}
         probed.extend(each["Statement"] for each in request["Statements"])
         return {"Responses": [answer]}
 

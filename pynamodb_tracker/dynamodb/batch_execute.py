@@ -59,6 +59,7 @@ _VERBS = {"UpdateItem": "Update", "PutItem": "Insert", "DeleteItem": "Delete"}
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-iam.html"""
 
 _DENIED = {"AccessDenied", "AccessDeniedException"}
+_UNKNOWN = {"UnknownOperation", "UnknownOperationException"}
 _INVALID, _INVALID_STATEMENT = "ValidationException", "ValidationError"
 _UNHEARD = "InternalServerError"
 """Of a write that may have been applied: it is sent again, and settled by its conditions and its row."""
@@ -68,7 +69,7 @@ class BatchedWrite:
     """A write that may be sent together with others; its answer, or its error, is that of a single request."""
 
     __slots__ = (
-        "_until",
+        "_refused_with",
         "alone",
         "answer",
         "connection",
@@ -76,13 +77,15 @@ class BatchedWrite:
         "key",
         "operation",
         "request",
+        "shared",
         "statement",
-        "table",
     )
 
     def __init__(self, table: TableConnection, operation: str, request: dict[str, Any], until: datetime | None) -> None:
-        self.table = table
-        self.connection = table.connection
+        self.shared = table.connection
+        """The connection that all writes of the table share."""
+        self.connection = self.shared if until is None else connection_until(table, until)
+        """The one with timeouts that fit the time that is left."""
         self.operation = operation
         self.request = request
         self.statement = partiql.statement(operation, request)
@@ -92,12 +95,13 @@ class BatchedWrite:
         """Whether it is to be sent alone."""
         self.answer: dict[str, Any] | None = None
         self.error: Exception | None = None
-        self._until = until
+        self._refused_with: str | None = None
+        """The code with which a request that it was a part of was refused."""
 
     @property
     def can_be_batched(self) -> bool:
         """Whether it can be sent together with others, as far as is known."""
-        return self.statement is not None and not _support(self.connection).is_off_for(self.operation)
+        return self.statement is not None and not _support(self.shared).is_off_for(self.operation)
 
     @property
     def has_result(self) -> bool:
@@ -107,10 +111,10 @@ class BatchedWrite:
     def send_alone(self) -> dict[str, Any]:
         """Send it as a single request."""
         try:
-            return self.dispatch(self.operation, self.request)
+            return self.connection.dispatch(self.operation, self.request)
         except ClientError as error:
-            if code_of(error) == _INVALID:  # so a request that it was a part of was rightly refused
-                _support(self.connection).note_understood()
+            if code_of(error) == self._refused_with:  # so the request that it was a part of was rightly refused
+                _support(self.shared).note_understood()
             raise
 
     def result(self) -> dict[str, Any]:
@@ -140,16 +144,11 @@ class BatchedWrite:
 
     def _read(self) -> dict[str, Any] | None:
         read = {TABLE_NAME: self.request[TABLE_NAME], KEY: partiql.item_key(self.request), CONSISTENT_READ: True}
-        return self.dispatch("GetItem", read).get(ITEM)
+        return self.connection.dispatch("GetItem", read).get(ITEM)
 
-    def dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Send a request in the time that this write has."""
-        connection = self.connection if self._until is None else connection_until(self.table, self._until)
-        return connection.dispatch(operation, request)
-
-    def is_more_urgent_than(self, other: BatchedWrite) -> bool:
-        """Return whether the lock that it is about expires earlier."""
-        return self._until is not None and (other._until is None or self._until < other._until)
+    def go_alone(self, code: str) -> None:
+        """Let it be sent alone, because what it was a part of was refused with that code."""
+        self.alone, self._refused_with = True, code
 
     def take(self, response: Mapping[str, Any], repeats: int) -> None:
         """Take the answer for its statement, which was repeated that often by the SDK."""
@@ -159,10 +158,10 @@ class BatchedWrite:
             return
         code, message = error.get("Code", ""), error.get("Message", "")
         if code in _DENIED:
-            _support(self.connection).note_denied(self.operation, message)
-            self.alone = True
+            _support(self.shared).note_denied(self.operation, message)
+            self.go_alone(code)
         elif code == _INVALID_STATEMENT:  # the single request may be valid, and its message says more if it is not
-            self.alone = True
+            self.go_alone(_INVALID)
         else:
             self.error = _error(self.operation, _CODES.get(code, code), message, item=error.get(ITEM), repeats=repeats)
 
@@ -186,15 +185,15 @@ class _Support:
         """Return whether writes of that kind can be sent together with others."""
         return operation in self._trusted and operation not in self._off
 
-    def find_out(self, write: BatchedWrite, urgent: BatchedWrite) -> None:
-        """Find out whether writes like this one are covered, in the time that the urgent one has.
+    def find_out(self, write: BatchedWrite) -> None:
+        """Find out whether writes like this one are covered.
 
         While another thread does that, nothing is known yet: waiting for it may take longer than a lock lasts.
         """
         is_known = write.operation in self._trusted or write.operation in self._off
         if not is_known and self._guard.acquire(blocking=False):
             try:
-                self._probe(write, urgent)
+                self._probe(write)
             finally:
                 self._guard.release()
 
@@ -219,38 +218,46 @@ class _Support:
             self._off.update(operations)
             log.log(level, "writes are sent one by one, not up to %d in a request: %s", MOST, why)
 
-    def _probe(self, write: BatchedWrite, urgent: BatchedWrite) -> None:
+    def _probe(self, write: BatchedWrite) -> None:
         """Send a statement that has to be refused."""
-        probe = write.statement if write.operation == "PutItem" else partiql.impossible(write.operation, write.request)
         if write.operation == "PutItem":  # once the item is there, the statement has to be refused
             try:
-                write.answer = write.dispatch(write.operation, write.request)
+                write.answer = write.connection.dispatch(write.operation, write.request)
             except (BotoCoreError, ClientError) as error:
                 write.error = error
                 return
-        if probe is None:
+            self._ask(write, write.operation, write.statement)
+            return
+        # First what does no harm even if it is applied.
+        self._ask(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
+        if write.operation == "DeleteItem" and ("UpdateItem" in self._trusted or self._off == {"UpdateItem"}):
+            self._ask(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
+
+    def _ask(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
+        """Send the statement that has to be refused, and judge the answer."""
+        if probe is None or operation in self._trusted or operation in self._off:
             return
         try:
-            answer = urgent.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
+            answer = write.connection.dispatch("BatchExecuteStatement", {"Statements": [probe.as_entry()]})
         except (BotoCoreError, ClientError) as error:
-            self.note_refused(error, write.operation)
+            self.note_refused(error, operation)
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
             self.turn_off(f"{type(error).__name__}: {error}")
         else:
-            self._judge(write, answer["Responses"][0])
+            self._judge(operation, answer["Responses"][0])
 
-    def _judge(self, write: BatchedWrite, response: Mapping[str, Any]) -> None:
+    def _judge(self, operation: str, response: Mapping[str, Any]) -> None:
         error: Mapping[str, Any] | None = response.get("Error")
         code = None if error is None else error.get("Code")
-        if error is None and write.operation == "DeleteItem" and ITEM not in response:
+        if error is None and operation == "DeleteItem" and ITEM not in response:
             self.note_unclear("the item that was to be deleted is gone, which no statement is refused for")
         elif error is None:
             self.turn_off("the engine ignores the conditions of statements", logging.WARNING)
         elif code == "DuplicateItem" or (code == "ConditionalCheckFailed" and ITEM in error):
-            self._trusted.add(write.operation)
+            self._trusted.add(operation)
             self.note_understood()
         elif code in _DENIED:
-            self.note_denied(write.operation, error.get("Message", ""))
+            self.note_denied(operation, error.get("Message", ""))
         else:
             self.note_unclear(f"a statement that has to be refused is answered with {code}, without the item")
 
@@ -260,10 +267,10 @@ class _Support:
         if code in _DENIED:
             for operation in operations:
                 self.note_denied(operation, str(error))
-        elif code == _INVALID:
-            self.note_unclear(str(error))
+        elif code in _UNKNOWN:
+            self.turn_off(str(error))
         elif isinstance(error, ClientError) and not (is_retryable_answer(error) or is_missing_table(error)):
-            self.turn_off(f"{code}: {error}")
+            self.note_unclear(str(error))  # such as an invalid value, or credentials that have expired
 
 
 _known: WeakKeyDictionary[object, _Support] = WeakKeyDictionary()
@@ -288,15 +295,17 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 def execute(writes: Sequence[BatchedWrite]) -> None:
     """Send writes of one connection to different rows in one request, as far as that is possible.
 
+    They have about the same time left, because that decides about the connection: a lock that is about to expire
+    shortens the timeouts of no other write.
+
     After that, each has its answer or its error, or is to be sent alone. One that has nothing of these may have been
     applied.
     """
-    support = _support(writes[0].connection)
+    support = _support(writes[0].shared)
     together = list[BatchedWrite]()
     if len(writes) > 1:
-        urgent = _most_urgent(writes)
         for write in {write.operation: write for write in writes}.values():
-            support.find_out(write, urgent)
+            support.find_out(write)
         together = [write for write in writes if support.covers(write.operation) and not write.has_result]
     for write in writes:
         write.alone = write not in together and not write.has_result
@@ -307,7 +316,7 @@ def execute(writes: Sequence[BatchedWrite]) -> None:
 def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
     entries = [write.statement.as_entry() for write in writes if write.statement is not None]
     try:
-        answer = _most_urgent(writes).dispatch("BatchExecuteStatement", {"Statements": entries})
+        answer = writes[0].connection.dispatch("BatchExecuteStatement", {"Statements": entries})
     except ClientError as error:
         if is_retryable_answer(error):
             for write in writes:
@@ -315,7 +324,7 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
             return
         support.note_refused(error, *{write.operation for write in writes})
         for write in writes:
-            write.alone = True
+            write.go_alone(code_of(error))
     except BotoCoreError as error:
         for write in writes:
             write.error = copy(error)
@@ -329,13 +338,6 @@ def _send(writes: Sequence[BatchedWrite], support: _Support) -> None:
         repeats = answer.get("ResponseMetadata", {}).get("RetryAttempts", 0)
         for write, response in zip(writes, responses, strict=False):
             write.take(response, repeats)
-
-
-def _most_urgent(writes: Sequence[BatchedWrite]) -> BatchedWrite:
-    urgent = writes[0]
-    for write in writes[1:]:
-        urgent = write if write.is_more_urgent_than(urgent) else urgent
-    return urgent
 
 
 def _copied(error: ClientError, operation: str) -> ClientError:
