@@ -16,6 +16,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
 from pynamodb_tracker.batch.thread_pool import in_threads
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.answers import fingerprint
@@ -47,12 +48,16 @@ class RecordRunner(Generic[T]):
     then: Queue | None
     threads: int
 
-    def run(self, record: Record, trigger: Trigger, invocation: Invocation) -> InvocationAttempt:
+    def run(
+        self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None
+    ) -> InvocationAttempt:
         """Run the step for the task of a record; UnreadableEventError if the record cannot be read."""
         payload = triggers.call_on(record.content, "payload", self.payload or trigger.payload)
         task_id = triggers.read_task_id(self.task_id, payload)
         same = None if self.same is None else _read_same(self.same, payload)
-        attempt = InvocationAttempt(self.step, task_id, invocation, same=same, store_answer=self.store_answer)
+        attempt = InvocationAttempt(
+            self.step, task_id, invocation, same=same, store_answer=self.store_answer, batcher=batcher
+        )
         attempt.run(self.function, payload)
         if attempt.reason == "not_found" and self.create_if_missing:
             attempt.create_task(self._attributes_of(payload))
@@ -109,6 +114,7 @@ class Delivery:
         self._trigger = trigger
         self._invocation = invocation
         self._log = log
+        self._batcher = batcher_for(runner.threads)
         self._replies = runner.replies.over(trigger.replies)
         self._guard = threading.Lock()
         """Records may be run on several threads."""
@@ -198,7 +204,7 @@ class Delivery:
         """Run a record, log what became of it, and return whether it is done."""
         error: BaseException | None
         try:
-            attempt = self._runner.run(record, self._trigger, self._invocation)
+            attempt = self._runner.run(record, self._trigger, self._invocation, self._batcher)
         except UnreadableEventError as unreadable:
             error = unreadable
             with self._guard:

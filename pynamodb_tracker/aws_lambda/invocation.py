@@ -22,11 +22,12 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.changes import as_stored
-from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.bound import BoundStep, batched
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -139,10 +140,12 @@ class InvocationAttempt(TaskAttempt[Any]):
         *,
         same: object = None,
         store_answer: bool = False,
+        batcher: WriteBatcher | None = None,
     ) -> None:
         """Start the task with `same`; with `store_answer`, what the function returns is stored with the success."""
-        super().__init__(step._definition.codes, task_id)
+        super().__init__(step._definition.codes, task_id, batcher=batcher)
         self.step = step
+        self._started = batched(step, batcher)
         self.duration = timedelta(0)
         """How long it took, including the claim and recording the end."""
         self.unsent: Exception | None = None
@@ -162,7 +165,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             ctx.invocation = self._invocation.context
             return function(ctx, *arguments)
 
-        start = partial(self.step.start, lock_for=self._invocation.lock_for, same=self._same)
+        start = partial(self._started.start, lock_for=self._invocation.lock_for, same=self._same)
         with suppress(SystemExit):
             self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
         self.duration = clock.now() - self._begun

@@ -34,6 +34,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import ending_by
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step import BoundStep, States
@@ -255,15 +256,22 @@ class _RunTasks:
                     return
                 yield task
 
-        in_threads(partial(self._run, sweep, feeds), within_limit(), self.threads, rate=self.rate)
+        run = partial(self._run, sweep, feeds, batcher_for(self.threads))
+        in_threads(run, within_limit(), self.threads, rate=self.rate)
         if sweep.table_errors and len(sweep.table_errors) == sweep.counts.total():
             raise sweep.table_errors[0]
         if sweep.unsent:
             raise sweep.unsent[0]
 
-    def _run(self, sweep: _Sweep, feeds: Mapping[BoundStep[Any], Feed], task: tuple[BoundStep[Any], str]) -> None:
+    def _run(
+        self,
+        sweep: _Sweep,
+        feeds: Mapping[BoundStep[Any], Feed],
+        batcher: WriteBatcher | None,
+        task: tuple[BoundStep[Any], str],
+    ) -> None:
         step, task_id = task
-        attempt = InvocationAttempt(step, task_id, sweep.invocation)
+        attempt = InvocationAttempt(step, task_id, sweep.invocation, batcher=batcher)
         attempt.run(self.function or function_of(step, None))
         if self.queue is not None:
             attempt.hand_on(self.queue)

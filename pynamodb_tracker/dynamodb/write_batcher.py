@@ -32,6 +32,11 @@ _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
 """What a waiting thread is told: to send what has gathered, to wait no longer for others, or that it has an answer."""
 
 
+def batcher_for(threads: int) -> WriteBatcher | None:
+    """Return what sends the writes of that many threads; None for one, which has nobody to share requests with."""
+    return None if threads == 1 else WriteBatcher()
+
+
 class WriteBatcher:
     """Gathers the writes of the threads that work on the same tasks."""
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker.dynamodb.connection import Batcher
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -346,7 +347,7 @@ class BoundStep(Generic[T]):
         one thread for each running task.
         """
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
-        from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher  # noqa: PLC0415 - as above
+        from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
         if function is not None or not dry_run:
             function = function_of(self, function)
@@ -360,9 +361,8 @@ class BoundStep(Generic[T]):
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
             return Report(due=list(due))
         feed = self._definition.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
-        batcher = None if threads == 1 else WriteBatcher()
-        step = self if batcher is None else BoundStep(self._definition.batched(batcher))
-        start: Callable[[str], Any] = partial(step.start, heartbeat=heartbeat)
+        batcher = batcher_for(threads)
+        start: Callable[[str], Any] = partial(batched(self, batcher).start, heartbeat=heartbeat)
         batch = Batch(self._definition.codes, start, function, feed, progress, batcher)
         return batch.run(limit=limit, threads=threads, rate=rate)
 
@@ -465,6 +465,11 @@ class BoundStep(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
+
+
+def batched(step: BoundStep[T], batcher: Batcher | None) -> BoundStep[T]:
+    """Return the same step, whose runs send their writes together with those of other threads; itself without that."""
+    return step if batcher is None else BoundStep(step._definition.batched(batcher))
 
 
 def bound_functions(given: Sequence[object]) -> dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]]:

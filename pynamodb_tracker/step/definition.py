@@ -78,7 +78,7 @@ States = Sequence[State[Any] | DeclaredState]
 class StepDefinition(Generic[T]):
     """A step of a class of tasks, without what users do with it: `step._definition` of a bound step."""
 
-    __slots__ = ("also_from", "codes", "declared", "model", "statements", "states")
+    __slots__ = ("_batched", "also_from", "codes", "declared", "model", "statements", "states")
 
     def __init__(self, model: type[T], declared: DeclaredStep, codes: Codes, states: dict[int, State[T]]) -> None:
         self.model = model
@@ -88,13 +88,17 @@ class StepDefinition(Generic[T]):
         """The states of all steps of the class, by code."""
         self.also_from: frozenset[int] = frozenset()
         """Codes of further states from which the step may start, by its declaration."""
+        self._batched: StepDefinition[T] | None = None
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, _when_ignored(declared))
 
     def batched(self, batcher: Batcher) -> StepDefinition[T]:
         """Return the same step, of which writes of several threads leave together."""
-        definition = copy(self)
-        definition.statements = self.statements.batched(batcher)
-        return definition
+        known = self._batched  # kept, so that its writes are rendered once
+        if known is None or known.statements.batcher is not batcher:
+            known = copy(self)
+            known.statements = self.statements.batched(batcher)
+            self._batched = known
+        return known
 
     def due(
         self,

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Outcome, TaskAttempt
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.bound import BoundStep, batched
 from pynamodb_tracker.worker.poller import INDEX_LAG, StepPoller, Tally
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 from pynamodb_tracker.worker_name import this_worker
@@ -163,13 +163,12 @@ class WorkerAttempt(TaskAttempt[Any]):
         *,
         heartbeat: bool,
         stopped: threading.Event,
-        batched: tuple[BoundStep[Any], WriteBatcher] | None = None,
+        batcher: WriteBatcher | None = None,
     ) -> None:
-        """`batched` is the step whose writes the batcher sends together with those of other threads."""
-        self._step, batcher = batched or (poller.step, None)
         super().__init__(poller.step._definition.codes, task_id, stopped=stopped, batcher=batcher)
         self.began = clock.now()
         self._poller = poller
+        self._started = batched(poller.step, batcher)
         self._heartbeat = heartbeat
         self._run: Run[Any] | None = None
         self._guard = threading.Lock()
@@ -215,7 +214,7 @@ class WorkerAttempt(TaskAttempt[Any]):
             log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", self)
 
     def _start(self, task_id: str) -> Run[Any]:
-        self._run = cast("Run[Any]", self._step.start(task_id, heartbeat=self._heartbeat))
+        self._run = cast("Run[Any]", self._started.start(task_id, heartbeat=self._heartbeat))
         return self._run
 
     def _count(self, outcome: Outcome, error: BaseException | None) -> bool:
@@ -262,12 +261,7 @@ class ThreadTeam:
         self._functions = dict(settings.functions)
         self._dispatcher = Dispatcher(self._pollers, rate=settings.rate, until_idle=settings.until_idle)
         self._heartbeat = settings.heartbeat
-        batcher = WriteBatcher()
-        self._batched = {
-            step: (BoundStep(step._definition.batched(batcher)), batcher)
-            for step in self._functions
-            if settings.threads > 1
-        }
+        self._batcher = batcher_for(settings.threads)
         self._messages = messages
         self._running: dict[int, WorkerAttempt] = {}
         self._threads = [
@@ -337,9 +331,7 @@ class ThreadTeam:
 
     def _try(self, poller: StepPoller, task_id: str) -> None:
         thread, stopped = threading.get_ident(), self._dispatcher.stopped
-        attempt = WorkerAttempt(
-            poller, task_id, heartbeat=self._heartbeat, stopped=stopped, batched=self._batched.get(poller.step)
-        )
+        attempt = WorkerAttempt(poller, task_id, heartbeat=self._heartbeat, stopped=stopped, batcher=self._batcher)
         self._running[thread] = attempt
         try:
             attempt.run(self._functions[poller.step])

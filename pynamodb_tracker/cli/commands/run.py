@@ -192,7 +192,7 @@ class WatchedBatch:
             if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                 raise KeyboardInterrupt
             attempt: TaskAttempt[Any] = TaskAttempt(
-                self.selection.step._definition.codes, task_id, stopped=self.stop.event
+                self.selection.step._definition.codes, task_id, stopped=self.stop.event, batcher=tasks.batcher
             )
             attempt.execute(tasks.start, self._call)
             is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
