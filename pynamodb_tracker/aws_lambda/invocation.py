@@ -27,7 +27,7 @@ from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.changes import as_stored
-from pynamodb_tracker.step.bound import BoundStep, batched
+from pynamodb_tracker.step.bound import BoundStep
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -145,7 +145,6 @@ class InvocationAttempt(TaskAttempt[Any]):
         """Start the task with `same`; with `store_answer`, what the function returns is stored with the success."""
         super().__init__(step._definition.codes, task_id, batcher=batcher)
         self.step = step
-        self._started = batched(step, batcher)
         self.duration = timedelta(0)
         """How long it took, including the claim and recording the end."""
         self.unsent: Exception | None = None
@@ -165,7 +164,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             ctx.invocation = self._invocation.context
             return function(ctx, *arguments)
 
-        start = partial(self._started.start, lock_for=self._invocation.lock_for, same=self._same)
+        start = partial(self.step.start, lock_for=self._invocation.lock_for, same=self._same)
         with suppress(SystemExit):
             self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
         self.duration = clock.now() - self._begun

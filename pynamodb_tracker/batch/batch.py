@@ -23,6 +23,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 
@@ -106,7 +107,10 @@ class TaskAttempt(Generic[T]):
         sending = nullcontext() if self._batcher is None else self._batcher.sending()
         pausing = nullcontext() if self._batcher is None else self._batcher.pausing()
         try:
-            with sending, start(self.task_id) as self.ctx:
+            run = start(self.task_id)
+            if self._batcher is not None and isinstance(run, Run):
+                run.share_requests(self._batcher)
+            with sending, run as self.ctx:
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
                 with pausing:

@@ -11,9 +11,8 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.candidates import Feed
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.presentation.text import between, count
-from pynamodb_tracker.step.bound import BoundStep, batched
+from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -25,8 +24,6 @@ class Pass:
     ids: Iterable[str]
     start: Callable[[str], Any]
     note_taken: Callable[[], object] = bool
-    batcher: WriteBatcher | None = None
-    """What sends the writes of several threads together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +51,9 @@ class NamedTasks:
         """Return None: there is no limit."""
         return None
 
-    def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
+    def passes(self, _threads: int, *, heartbeat: bool) -> Iterator[Pass]:
         """Yield the tasks."""
-        batcher = batcher_for(threads)
-        yield Pass(self.ids, partial(batched(self.step, batcher).start, heartbeat=heartbeat), batcher=batcher)
+        yield Pass(self.ids, partial(self.step.start, heartbeat=heartbeat))
 
     def why_empty(self) -> str:
         """Return that no task is named."""
@@ -104,12 +100,12 @@ class Selection:
 
     def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
         """Yield the tasks that are due, and then the ignored ones."""
-        began, batcher = clock.now(), batcher_for(threads)
-        start, feed = partial(batched(self.step, batcher).start, heartbeat=heartbeat), self.feed(threads)
-        yield Pass(feed, start, feed.note_taken, batcher)
+        began, start = clock.now(), partial(self.step.start, heartbeat=heartbeat)
+        feed = self.feed(threads)
+        yield Pass(feed, start, feed.note_taken)
         if self.ignored:
             # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
-            yield Pass(self.ignored_ids(began), partial(start, also_from=(self.step.ignored,)), batcher=batcher)
+            yield Pass(self.ignored_ids(began), partial(start, also_from=(self.step.ignored,)))
 
     def feed(self, threads: int) -> Feed:
         """Return the ids of all tasks but the ignored ones, the oldest first."""

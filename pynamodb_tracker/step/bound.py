@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
 
 from pynamodb_tracker import arguments, transitions
-from pynamodb_tracker.dynamodb.connection import Batcher
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.execution.call import call, call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -361,9 +360,8 @@ class BoundStep(Generic[T]):
             due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
             return Report(due=list(due))
         feed = self._definition.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
-        batcher = batcher_for(threads)
-        start: Callable[[str], Any] = partial(batched(self, batcher).start, heartbeat=heartbeat)
-        batch = Batch(self._definition.codes, start, function, feed, progress, batcher)
+        start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
+        batch = Batch(self._definition.codes, start, function, feed, progress, batcher_for(threads))
         return batch.run(limit=limit, threads=threads, rate=rate)
 
     def answer(self, task: T | str) -> Any:
@@ -465,11 +463,6 @@ class BoundStep(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
-
-
-def batched(step: BoundStep[T], batcher: Batcher | None) -> BoundStep[T]:
-    """Return the same step, whose runs send their writes together with those of other threads; itself without that."""
-    return step if batcher is None else BoundStep(step._definition.batched(batcher))
 
 
 def bound_functions(given: Sequence[object]) -> dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]]:

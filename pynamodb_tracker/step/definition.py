@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 
 from pynamodb_tracker import arguments, clock, query, transitions
-from pynamodb_tracker.dynamodb.connection import Batcher
 from pynamodb_tracker.execution.run import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
@@ -78,7 +76,7 @@ States = Sequence[State[Any] | DeclaredState]
 class StepDefinition(Generic[T]):
     """A step of a class of tasks, without what users do with it: `step._definition` of a bound step."""
 
-    __slots__ = ("_batched", "also_from", "codes", "declared", "model", "statements", "states")
+    __slots__ = ("also_from", "codes", "declared", "model", "statements", "states")
 
     def __init__(self, model: type[T], declared: DeclaredStep, codes: Codes, states: dict[int, State[T]]) -> None:
         self.model = model
@@ -88,17 +86,7 @@ class StepDefinition(Generic[T]):
         """The states of all steps of the class, by code."""
         self.also_from: frozenset[int] = frozenset()
         """Codes of further states from which the step may start, by its declaration."""
-        self._batched: StepDefinition[T] | None = None
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, _when_ignored(declared))
-
-    def batched(self, batcher: Batcher) -> StepDefinition[T]:
-        """Return the same step, of which writes of several threads leave together."""
-        known = self._batched  # kept, so that its writes are rendered once
-        if known is None or known.statements.batcher is not batcher:
-            known = copy(self)
-            known.statements = self.statements.batched(batcher)
-            self._batched = known
-        return known
 
     def due(
         self,

@@ -58,13 +58,17 @@ class StepStatements(Generic[T]):
         """The fingerprint of the payload that the step was first started with."""
         self.batcher: Batcher | None = None
         """What sends these writes together with those of other threads; None if they are sent one by one."""
+        self._batched: StepStatements[T] | None = None
         self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
 
     def batched(self, batcher: Batcher) -> StepStatements[T]:
-        """Return the same writes; those of several threads leave together."""
-        statements = copy(self)
-        statements.batcher = batcher
-        return statements
+        """Return the same writes, which the batcher sends together with those of other threads."""
+        known = self._batched
+        if known is None or known.batcher is not batcher:
+            known = copy(self)
+            known.batcher = batcher
+            self._batched = known  # kept, so that its writes are rendered once
+        return known
 
     @cached_property
     def claim(self) -> PreparedWrite:

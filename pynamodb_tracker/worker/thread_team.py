@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.step.bound import BoundStep, batched
+from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.worker.poller import INDEX_LAG, StepPoller, Tally
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 from pynamodb_tracker.worker_name import this_worker
@@ -168,7 +168,6 @@ class WorkerAttempt(TaskAttempt[Any]):
         super().__init__(poller.step._definition.codes, task_id, stopped=stopped, batcher=batcher)
         self.began = clock.now()
         self._poller = poller
-        self._started = batched(poller.step, batcher)
         self._heartbeat = heartbeat
         self._run: Run[Any] | None = None
         self._guard = threading.Lock()
@@ -214,7 +213,7 @@ class WorkerAttempt(TaskAttempt[Any]):
             log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", self)
 
     def _start(self, task_id: str) -> Run[Any]:
-        self._run = cast("Run[Any]", self._started.start(task_id, heartbeat=self._heartbeat))
+        self._run = cast("Run[Any]", self._poller.step.start(task_id, heartbeat=self._heartbeat))
         return self._run
 
     def _count(self, outcome: Outcome, error: BaseException | None) -> bool:

@@ -25,6 +25,7 @@ from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, last_outp
 from pynamodb_tracker.cli.selection import NamedTasks, Pass, Selection
 from pynamodb_tracker.cli.terminal import say, warn
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.failure import message_of
@@ -178,9 +179,12 @@ class WatchedBatch:
     """Tasks that were claimed, and released because of the stop."""
     _began: float = field(default_factory=time.monotonic)
     _guard: threading.Lock = field(default_factory=threading.Lock)
+    _batcher: WriteBatcher | None = None
+    """What sends the writes of several threads together."""
 
     def run(self) -> None:
         """Run all of it; what the function prints goes to stderr, because stdout is for the report."""
+        self._batcher = batcher_for(self.threads)
         with redirect_stdout(sys.stderr):
             for each in self.selection.passes(self.threads, heartbeat=self.heartbeat):
                 self._run(each)
@@ -192,7 +196,7 @@ class WatchedBatch:
             if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                 raise KeyboardInterrupt
             attempt: TaskAttempt[Any] = TaskAttempt(
-                self.selection.step._definition.codes, task_id, stopped=self.stop.event, batcher=tasks.batcher
+                self.selection.step._definition.codes, task_id, stopped=self.stop.event, batcher=self._batcher
             )
             attempt.execute(tasks.start, self._call)
             is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
