@@ -10,8 +10,8 @@ BENCH := .venv/.ready-bench
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 ARGS ?=
-# Tests of one file share what it sets up, so a file stays in one process. Files start in their own order: files with few,
-# long tests would otherwise come last, and leave a core idle.
+# Tests of one file share what it sets up, so a file stays in one process. Files start in the order of tests/conftest.py:
+# files with few, long tests would otherwise come last, and leave a core idle.
 PARALLEL ?= --numprocesses auto --dist loadfile --no-loadscope-reorder
 SECONDS ?= 600
 

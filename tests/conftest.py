@@ -64,7 +64,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what asks for the engine, so that `-m "not engine"` and `--quick` leave all of it out."""
+    """Run files that take long first, and mark what asks for the engine.
+
+    If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
+    leave out all that needs the engine.
+    """
+    long = {item.path for item in items if any(item.iter_markers("race"))} | {TESTS / name for name in SLOW}
+    items.sort(key=lambda item: item.path not in long)
     for item in items:
         if isinstance(item, pytest.Function) and "dynamodb_local" in item.fixturenames:
             item.add_marker("engine")

@@ -376,7 +376,7 @@ class Order(StoreTask):
 
 def pay(ctx):
     print("paying " + ctx.task.task_id)
-    subprocess.run([sys.executable, "-c", "print('printed beside')"])
+    subprocess.run([sys.executable, "-I", "-S", "-c", "print('printed beside')"])
     ctx.task.data["pid"] = os.getpid()
     if "bad" in ctx.task.task_id:
         raise ConnectionError("no answer")
