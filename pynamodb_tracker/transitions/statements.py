@@ -65,9 +65,9 @@ class StepStatements(Generic[T]):
         """Return the same writes, which the batcher sends together with those of other threads."""
         known = self._batched
         if known is None or known.batcher is not batcher:
-            known = copy(self)
+            known = copy(known or self)
             known.batcher = batcher
-            self._batched = known  # kept, so that its writes are rendered once
+            self._batched = known  # kept, and the next one is made of it, so that its writes are rendered once
         return known
 
     @cached_property
