@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Iterator
 
 from pynamodb_tracker.doctor.sizing import NEW_TABLE_UNITS, PARTITION_UNITS, Load, shards_for, write_units
+from pynamodb_tracker.presentation.text import count
 from tests.benchmarks.tables import table
 
 __all__ = ["report"]
@@ -32,7 +33,7 @@ def report() -> Iterator[str]:
     yield "\nA warm index: the part of the load that it carries at once, median and worst of the layouts"
     rows = []
     for load in LOADS:
-        name = f"{load.rate:,g}/s, {load.steps} steps, {load.attempts:g} attempts"
+        name = f"{load.rate:,g}/s, {count(load.steps, 'step')}, {load.attempts:g} x"
         for times in TIMES_SHARDS:
             shards = times * shards_for(load)
             cells = (carried(load, shards, partitions(load, of_units)) for of_units in TIMES_UNITS)
