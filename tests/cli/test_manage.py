@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 import typer
 
-from pynamodb_tracker import Repeat, TaskNotFoundError
+from pynamodb_tracker import BoundStep, Repeat, TaskNotFoundError
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order
@@ -36,6 +37,31 @@ def test_a_task_that_waits_for_others_goes_on_waiting_when_it_is_reopened() -> N
     park(Order, "o-1", 3)
     run("ignore", "o-1", "--reason", "not now")
     assert run("reopen", "o-1").out == "o-1: pay.pending; it waits for 3 tasks\n"
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_tasks_are_changed_together_and_printed_in_their_order(
+    monkeypatch: pytest.MonkeyPatch, *, interrupted: bool
+) -> None:
+    ids = ["o-0", "o-1", "o-2"]
+    Order.create_many({"task_id": task_id, "state": Order.pay.failed} for task_id in ids)
+    reopen, last = BoundStep.reopen, threading.Event()
+
+    def first_waits_for_last(step: BoundStep[Order], task_id: str, **options: str) -> Order:
+        if task_id == "o-0":
+            assert last.wait(10)
+            if interrupted:
+                raise KeyboardInterrupt
+        try:
+            return reopen(step, task_id, **options)
+        finally:
+            if task_id == "o-2":
+                last.set()
+
+    monkeypatch.setattr(BoundStep, "reopen", first_waits_for_last)
+    ended = run("reopen", "pay", *ids)
+    assert ended.lines == [f"{task_id}: pay.pending" for task_id in (ids[1:] if interrupted else ids)]
+    assert ended.code == (130 if interrupted else 0)
 
 
 def test_ids_come_from_stdin_too() -> None:

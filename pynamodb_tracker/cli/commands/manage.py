@@ -1,6 +1,7 @@
 """`create`, `reopen`, `ignore`, `release` and `delete`: decisions about single tasks."""
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.batch.bulk import in_threads_together
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, use_case
 from pynamodb_tracker.cli.targets import Targets
@@ -19,6 +21,9 @@ from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
+
+_THREADS = 25
+"""Tasks that are changed at the same time: as many as one request has room for."""
 
 _NAMED = 5
 """Tasks that a question names."""
@@ -241,13 +246,54 @@ def _for_each_target(
 
 
 def _for_each(tasks: Sequence[str], change: Callable[[str], str]) -> None:
-    """Change each task and print the result; a task that is refused is reported, and the others go on."""
-    refused = 0
-    for task_id in ids_in(tasks):
+    """Change each task and print the result; a task that is refused is reported, and the others go on.
+
+    Several tasks are changed at the same time, and the results are printed in the order in which they were named.
+    """
+    results = _Results()
+
+    def change_one(numbered: tuple[int, str]) -> None:
+        number, task_id = numbered
         try:
-            say(f"{escaped(task_id)}: {change(task_id)}")
+            result: str | Exception = f"{escaped(task_id)}: {change(task_id)}"
         except (TrackerError, ValueError) as error:
-            warn(for_people(error))
-            refused += 1
-    if refused:
+            result = error
+        results.add(number, result)
+
+    is_one = len(tasks) == 1 and tasks[0] != "-"
+    try:
+        in_threads_together(change_one, enumerate(ids_in(tasks)), 1 if is_one else _THREADS)
+    finally:
+        results.print_rest()
+    if results.refused:
         raise typer.Exit(FOUND)
+
+
+class _Results:
+    """The results of tasks that are changed at the same time, printed in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self.refused = 0
+        self._waiting: dict[int, str | Exception] = {}
+        self._printed = 0
+        self._guard = threading.Lock()
+
+    def add(self, number: int, result: str | Exception) -> None:
+        """Print the result once those before it are printed."""
+        with self._guard:
+            self._waiting[number] = result
+            while self._printed in self._waiting:
+                self._printed += 1
+                self._print(self._waiting.pop(self._printed - 1))
+
+    def print_rest(self) -> None:
+        """Print the results of tasks that were changed although one before them was not, because of an interrupt."""
+        for number in sorted(self._waiting):
+            self._print(self._waiting.pop(number))
+
+    def _print(self, result: str | Exception) -> None:
+        if isinstance(result, str):
+            say(result)
+        else:
+            warn(for_people(result))
+            self.refused += 1

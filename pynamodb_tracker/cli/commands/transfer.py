@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import SimpleNamespace
@@ -12,6 +12,7 @@ import typer
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.batch.bulk import in_threads_together
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, completion
 from pynamodb_tracker.cli import options as opt
@@ -111,8 +112,11 @@ class _Load:
 
     def run(self) -> None:
         """Create the tasks."""
-        with _no_requests(self.reader.model) if self.dry_run else nullcontext():
-            in_threads(self._load, self._lines(), self.threads)
+        if self.dry_run:
+            with _no_requests(self.reader.model):
+                in_threads(self._load, self._lines(), self.threads)
+        else:
+            in_threads_together(self._load, self._lines(), self.threads)
 
     def numbers(self) -> str:
         """Return how many tasks were created, existed already, or had a bad line."""
