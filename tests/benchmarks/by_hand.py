@@ -14,7 +14,7 @@ import botocore.session
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
 from tests.benchmarks import by_hand_requests as requests
-from tests.benchmarks.orders import LOCK_FOR, MARGIN, claimed
+from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, add_entry, claimed
 from tests.benchmarks.usage import Operation
 
 __all__ = ["ByHand", "WithUserAgent", "WithValidation"]
@@ -49,12 +49,12 @@ class ByHand:
         item = {**key_of(task_id), **requests.NEW, **times, "data": text, **requests.moved(state)}
         self.client.put_item(Item=item, **requests.CREATE)
 
-    def run(self, task_id: str, *, change: bool) -> None:
+    def run(self, task_id: str, change: Change | None = None) -> None:
         key, token = key_of(task_id), {"S": new_token()}
-        self.finish(key, token, self.claim(key, token), change=change)
+        self.finish(key, token, self.claim(key, token), change)
 
     def finish(
-        self, key: Mapping[str, Any], token: Mapping[str, str], row: dict[str, Any], *, change: bool = False
+        self, key: Mapping[str, Any], token: Mapping[str, str], row: dict[str, Any], change: Change | None = None
     ) -> None:
         """Record a success."""
         values: dict[str, Any] = {
@@ -63,11 +63,11 @@ class ByHand:
             ":now": stored(datetime.now(UTC)),
             ":unfinished": {"L": row["unfinished"]["L"][:-1]},
         }
-        if not change:
+        if change is None:
             self.client.update_item(Key=key, ExpressionAttributeValues=values, **requests.FINISH)
             return
         data = json.loads(row["data"]["S"])
-        data["receipt"] = "r-1"
+        change(data)
         values[":data"] = {"S": json.dumps(data, separators=(",", ":"))}
         self.client.update_item(Key=key, ExpressionAttributeValues=values, **requests.FINISH_WITH_DATA)
 
@@ -89,9 +89,9 @@ class ByHand:
 
     def operations(self, data: dict[str, Any]) -> Iterator[Operation]:
         yield "create", lambda: self.create("o-1", data)
-        yield "run", lambda: self.run("o-1", change=False)
+        yield "run", lambda: self.run("o-1")
         self.create("o-2", data)
-        yield "run that adds to data", lambda: self.run("o-2", change=True)
+        yield "run that adds to data", lambda: self.run("o-2", add_entry)
         self.create("o-3", data)
         yield "failing run", lambda: self._fail("o-3")
         self.create("o-4", data)

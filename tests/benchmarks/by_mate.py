@@ -9,7 +9,7 @@ from typing import Any
 
 from pynamodb_mate.patterns.status_tracker import api as mate
 
-from tests.benchmarks.orders import LOCK_FOR
+from tests.benchmarks.orders import LOCK_FOR, Change, add_entry
 from tests.benchmarks.usage import Operation
 
 __all__ = ["ByMate", "MateOrder"]
@@ -60,10 +60,12 @@ class ByMate:
     def create(self, task_id: str, data: dict[str, Any]) -> None:
         MateOrder.make_and_save(task_id, data=data)
 
-    def run(self, task_id: str, *, change: bool) -> None:
+    def run(self, task_id: str, change: Change | None = None) -> None:
         with MateOrder.start(task_id) as ctx:
-            if change:
-                ctx.set_data({**ctx.task.data, "receipt": "r-1"})
+            if change is not None:
+                data = {**ctx.task.data}
+                change(data)
+                ctx.set_data(data)
 
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return a row as a claim returns it."""
@@ -72,9 +74,9 @@ class ByMate:
 
     def operations(self, data: dict[str, Any]) -> Iterator[Operation]:
         yield "create", lambda: self.create("o-1", data)
-        yield "run", lambda: self.run("o-1", change=False)
+        yield "run", lambda: self.run("o-1")
         self.create("o-2", data)
-        yield "run that adds to data", lambda: self.run("o-2", change=True)
+        yield "run that adds to data", lambda: self.run("o-2", add_entry)
         self.create("o-3", data)
         yield "failing run", lambda: self._fail("o-3")
         self.create("o-4", data)

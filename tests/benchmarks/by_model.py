@@ -11,7 +11,7 @@ from pynamodb.models import Model
 
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.worker_name import this_worker
-from tests.benchmarks.orders import LOCK_FOR, MARGIN, OrderTable, claimed
+from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, OrderTable, claimed
 
 __all__ = ["ByModel"]
 
@@ -54,7 +54,7 @@ class ByModel:
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
         return claimed(task_id, data)
 
-    def run(self, task_id: str, *, change: bool) -> None:
+    def run(self, task_id: str, change: Change | None = None) -> None:
         row, token = Row(task_id, "order"), new_token()
         self._claim(row, token)
         now = datetime.now(UTC)
@@ -68,8 +68,8 @@ class ByModel:
             Row.last_error.remove(),
             Row.release_count.remove(),
         ]
-        if change:
-            row.data["receipt"] = "r-1"
+        if change is not None:
+            change(row.data)
             actions.append(Row.data.set(row.data))
         row.update(actions, condition=(Row.lock == token) & (Row.status == 11))
 

@@ -14,7 +14,7 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
 
-from tests.benchmarks.orders import LOCK_FOR
+from tests.benchmarks.orders import LOCK_FOR, Change, add_entry
 from tests.benchmarks.usage import Operation
 
 __all__ = ["ByPowertools"]
@@ -54,8 +54,11 @@ class ByPowertools:
         """Keep the data for the run: nothing is stored before."""
         self._data[task_id] = data
 
-    def run(self, task_id: str, *, change: bool) -> None:
-        self._answer = {**self._data.get(task_id, {}), "receipt": "r-1"} if change else {}
+    def run(self, task_id: str, change: Change | None = None) -> None:
+        self._answer = {}
+        if change is not None:
+            self._answer = {**self._data.get(task_id, {})}
+            change(self._answer)
         self._call(order={"id": task_id})
 
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -64,9 +67,9 @@ class ByPowertools:
         return {}
 
     def operations(self, data: dict[str, Any]) -> Iterator[Operation]:
-        yield "run", lambda: self.run("o-1", change=False)
+        yield "run", lambda: self.run("o-1")
         self.create("o-2", data)
-        yield "run that adds to data", lambda: self.run("o-2", change=True)
+        yield "run that adds to data", lambda: self.run("o-2", add_entry)
         yield "failing run", lambda: self._fail("o-3")
         self._hold("o-4")
         yield "refused, with the reason", lambda: self._refused("o-4")
@@ -79,7 +82,7 @@ class ByPowertools:
         """Leave the row as a call in progress has it, and no call."""
         seen: list[dict[str, Any]] = []
         self._inside = lambda _: seen.extend(self.client.scan(TableName=self.table)["Items"])
-        self.run(task_id, change=False)
+        self.run(task_id)
         self._inside = nothing
         (held,) = [item for item in seen if item["status"]["S"] == "INPROGRESS"]
         self.client.put_item(TableName=self.table, Item=held)
@@ -87,12 +90,12 @@ class ByPowertools:
     def _fail(self, task_id: str) -> None:
         self._inside = fail
         with suppress(ConnectionError):
-            self.run(task_id, change=False)
+            self.run(task_id)
         self._inside = nothing
 
     def _refused(self, task_id: str) -> None:
         with suppress(IdempotencyAlreadyInProgressError):
-            self.run(task_id, change=False)
+            self.run(task_id)
             raise AssertionError("the call was to be refused")
 
 

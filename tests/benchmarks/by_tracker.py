@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
-from tests.benchmarks.orders import InRow, Order, OrderTable, claimed
+from tests.benchmarks.orders import Change, InRow, Order, OrderTable, add_entry, claimed
 from tests.benchmarks.usage import Operation
 
 __all__ = ["ByTracker", "ByTrackerInRow"]
@@ -39,16 +39,16 @@ class ByTracker:
     def create(self, task_id: str, data: dict[str, Any]) -> None:
         self.order.create(task_id, data=data)
 
-    def run(self, task_id: str, *, change: bool) -> None:
+    def run(self, task_id: str, change: Change | None = None) -> None:
         with self.order.ship.start(task_id) as ctx:
-            if change:
-                ctx.task.data["receipt"] = "r-1"
+            if change is not None:
+                change(ctx.task.data)
 
     def operations(self, data: dict[str, Any]) -> Iterator[Operation]:
         yield "create", lambda: self.create("o-1", data)
-        yield "run", lambda: self.run("o-1", change=False)
+        yield "run", lambda: self.run("o-1")
         self.create("o-2", data)
-        yield "run that adds to data", lambda: self.run("o-2", change=True)
+        yield "run that adds to data", lambda: self.run("o-2", add_entry)
         self.create("o-3", data)
         yield "failing run", lambda: self._fail("o-3")
         self.create("o-4", data)

@@ -13,7 +13,7 @@ from tests.benchmarks.by_hand import ByHand, WithUserAgent, WithValidation
 from tests.benchmarks.by_model import ByModel
 from tests.benchmarks.by_tracker import ByTrackerInRow
 from tests.benchmarks.cost import SIZES
-from tests.benchmarks.orders import data_of
+from tests.benchmarks.orders import Change, add_entry, change_entry, data_of
 from tests.benchmarks.stub import Stub
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import LIBRARY, missing, peers
@@ -26,8 +26,8 @@ class Way(Protocol):
 
     client: Any
 
-    def run(self, task_id: str, *, change: bool) -> None:
-        """Do it once, with a new entry in `data` where `change` is set."""
+    def run(self, task_id: str, change: Change | None = None) -> None:
+        """Do it once, and change its data."""
         ...
 
     def claimed(self, task_id: str, data: dict[str, Any]) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Way(Protocol):
         ...
 
 
-BLOCKS = {"changes nothing": False, "adds to data": True}
+BLOCKS = {"changes nothing": None, "adds to data": add_entry, "changes an entry": change_entry}
 SAME: dict[str, Callable[[], Way]] = {
     "by hand": ByHand,
     "one user agent": WithUserAgent,
@@ -56,7 +56,7 @@ def report() -> Iterator[str]:
     with all_apart(Stubbed, {**SAME, **peers()}) as every:
         for size, size_bytes in SIZES.items():
             for block, change in BLOCKS.items():
-                by_hand, *others = medians(every, size_bytes, change=change)
+                by_hand, *others = medians(every, size_bytes, change)
                 ratios = [f"{other / by_hand:.2f}" for other in others]
                 rows.append([size, block, "1.00", *ratios, f"{by_hand * 1000:.2f} ms"])
         header = ["data", "the block", *every, "1.00 is here"]
@@ -64,7 +64,7 @@ def report() -> Iterator[str]:
     yield "by hand: botocore without parameter validation; as botocore is: with it; data is in the row in all ways"
 
 
-def medians(every: dict[str, Apart], size_bytes: int, *, change: bool) -> list[float]:
+def medians(every: dict[str, Apart], size_bytes: int, change: Change | None) -> list[float]:
     """Return the median CPU time of a run by each way, in seconds."""
     check_same({name: way.call("prepare", size_bytes, change) for name, way in every.items() if name in SAME})
     for name in every.keys() - SAME.keys():
@@ -82,7 +82,7 @@ class Stubbed:
     def __init__(self, make: Callable[[], Way]) -> None:
         self._make = make
 
-    def prepare(self, size_bytes: int, change: bool) -> list[dict[str, Any]]:  # noqa: FBT001 - called by position
+    def prepare(self, size_bytes: int, change: Change | None) -> list[dict[str, Any]]:
         """Begin anew, with a row that has so much data, and return the requests of a run."""
         self._way = self._make()
         self._change = change
@@ -95,7 +95,7 @@ class Stubbed:
         taken, before = [], self._stub.count
         for _ in range(runs):
             began = time.process_time()
-            self._way.run("o-1", change=self._change)
+            self._way.run("o-1", self._change)
             taken.append(time.process_time() - began)
         if self._stub.count != before + 2 * runs:
             raise AssertionError("a run took other than two requests: the comparison is of different things")

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 
 from tests.benchmarks.apart import Apart, all_apart
-from tests.benchmarks.orders import data_of
+from tests.benchmarks.orders import Change, add_entry, data_of
 from tests.benchmarks.tables import table
 from tests.benchmarks.ways import LIBRARY, Way, engine, missing, ways
 
 __all__ = ["report"]
 
 SIZES = {"0.2 KB": 200, "20 KB": 20_000}
-BLOCKS = {"changes nothing": False, "adds to data": True}
+BLOCKS = {"changes nothing": None, "adds to data": add_entry}
 ROUNDS = 12
 RUNS = 20
 """In each round of each way; the ways take turns."""
@@ -34,7 +34,7 @@ def report() -> Iterator[str]:
         with all_apart(Live, ways()) as every:
             for size, size_bytes in SIZES.items():
                 for block, change in BLOCKS.items():
-                    taken = medians(every, size_bytes, change=change)
+                    taken = medians(every, size_bytes, change)
                     for kind, what in enumerate(("CPU", "time")):
                         one = taken[BY_HAND][kind]
                         ratios = [f"{both[kind] / one:.2f}" for both in taken.values()]
@@ -44,7 +44,7 @@ def report() -> Iterator[str]:
     yield f"{LIBRARY} as it comes, with large data beside the row; {BY_HAND} without parameter validation"
 
 
-def medians(every: dict[str, Apart], size_bytes: int, *, change: bool) -> dict[str, tuple[float, float]]:
+def medians(every: dict[str, Apart], size_bytes: int, change: Change | None) -> dict[str, tuple[float, float]]:
     """Return the median CPU time and the median time of a run by each way, in seconds."""
     times: dict[str, Times] = {name: [] for name in every}
     for way in every.values():
@@ -76,7 +76,7 @@ class Live:
         """Delete the table."""
         self._way.drop_table()
 
-    def times(self, runs: int, size_bytes: int, change: bool) -> Times:  # noqa: FBT001 - called by position
+    def times(self, runs: int, size_bytes: int, change: Change | None) -> Times:
         """Return the CPU time and the time of each of so many runs, of new tasks."""
         data, taken = data_of(size_bytes), []
         for _ in range(runs):
@@ -84,6 +84,6 @@ class Live:
             task_id = f"o-{self._created}"
             self._way.create(task_id, data)
             began, began_cpu = time.perf_counter(), time.process_time()
-            self._way.run(task_id, change=change)
+            self._way.run(task_id, change)
             taken.append((time.process_time() - began_cpu, time.perf_counter() - began))
         return taken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,15 +17,21 @@ __all__ = [
     "LOCK_FOR",
     "MARGIN",
     "SHARDS",
+    "Change",
     "InRow",
     "Kept",
     "Order",
     "OrderTable",
     "Sharded",
     "Wide",
+    "add_entry",
+    "change_entry",
     "claimed",
     "data_of",
 ]
+
+Change = Callable[[dict[str, Any]], object]
+"""What a block does to data."""
 
 LOCK_FOR = timedelta(hours=1)
 MARGIN = timedelta(seconds=2)
@@ -79,6 +86,15 @@ class Wide(OrderTable):
     use_case_id = UseCase("wide", status_shards=64)
 
     ship = Step(10, lock_for=LOCK_FOR)
+
+
+def add_entry(data: dict[str, Any]) -> None:
+    data["receipt"] = "r-1"
+
+
+def change_entry(data: dict[str, Any]) -> None:
+    """Change one of many entries, in place."""
+    data["item-00000"]["sku"] = "none"
 
 
 def data_of(size: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from unittest import mock
 
 from tests.benchmarks.by_hand import ByHand
 from tests.benchmarks.by_tracker import ByTracker
+from tests.benchmarks.orders import Change
 from tests.benchmarks.usage import Operation
 from tests.engine.dynamodb_local import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
 
@@ -45,8 +46,8 @@ class Way(Protocol):
         """Make what there must be before a run."""
         ...
 
-    def run(self, task_id: str, *, change: bool) -> None:
-        """Claim it and record a success, with a new entry in `data` where `change` is set."""
+    def run(self, task_id: str, change: Change | None = None) -> None:
+        """Claim it, change its data, and record a success."""
         ...
 
     def operations(self, data: dict[str, Any]) -> Iterator[Operation]:

@@ -144,7 +144,7 @@ def work(strategy: type[Strategy], make: Callable[[], Way], barrier: Barrier, re
     ready.way.client.meta.events.register("before-call.dynamodb", lambda model, **_: sent.append(model.name))
     task_id = f"warm-up-{os.getpid()}"  # what is built for the first request is built
     ready.way.create(task_id, {})
-    ready.way.run(task_id, change=False)
+    ready.way.run(task_id)
     sent.clear()
     barrier.wait(PATIENCE)
     results.put((*ready.work(), len(sent)))
