@@ -35,7 +35,8 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
-from pynamodb_tracker.transitions.statements import StepStatements, get, user_values
+from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.step_writes import user_values
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)

@@ -25,7 +25,8 @@ from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
-from pynamodb_tracker.transitions.statements import get, user_values
+from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.step_writes import user_values
 from pynamodb_tracker.transitions.success import read_row, settle_unknown_writes, unknown_outcome
 
 if TYPE_CHECKING:

@@ -2,73 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, reduce
 from operator import and_
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from pynamodb.attributes import Attribute, UnicodeAttribute
-from pynamodb.connection.table import TableConnection
-from pynamodb.constants import ALL_NEW, MAP, RETURN_VALUES
+from pynamodb.attributes import Attribute
+from pynamodb.constants import MAP
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
-from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Batcher, Item, send
-from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
+from pynamodb_tracker.dynamodb.connection import Item, send
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.status import END, Codes
+from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import OptionalCompanion
 from pynamodb_tracker.transitions.ending import PARTS, Ending
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.transitions.step_writes import StepWrites, rendered_once, user_actions
 
 T = TypeVar("T", bound=TaskRow)
 
 _PAST_THE_END = 9999
 """SET of an element beyond the end of a list appends it. A finish shortens the list; only dead claims extend it."""
 
-_MOST_SHAPES = 128
-"""How many rendered writes a step keeps; blocks change few different sets of attributes."""
 
-
-WhenIgnored = Callable[[T], OptionalCompanion]
-"""Returns what a task, as it will be, takes with it when it is ignored."""
-
-
-class StepStatements(Generic[T]):
+class StepStatements(StepWrites[T]):
     """The writes of one step of one use case."""
-
-    def __init__(
-        self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
-    ) -> None:
-        self.model = model
-        self.codes = codes
-        self.max_attempts = max_attempts
-        self.when_ignored = when_ignored
-        """What a task takes with it when it is ignored, by the declaration of the step; None for nothing."""
-        self.has_expiry = model.tracker.use_case.has_expiry
-        self.answer = UnicodeAttribute(attr_name=answer_attribute(codes.pending), null=True)
-        """The answer of the step's last success."""
-        self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
-        """The fingerprint of the payload that the step was first started with."""
-        self.batcher: Batcher | None = None
-        """What sends these writes together with those of other threads; None if they are sent one by one."""
-        self._batched: StepStatements[T] | None = None
-        self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
-
-    def batched(self, batcher: Batcher) -> StepStatements[T]:
-        """Return the same writes, which the batcher sends together with those of other threads."""
-        known = self._batched
-        if known is None or known.batcher is not batcher:
-            known = copy(known or self)
-            known.batcher = batcher
-            self._batched = known  # kept, and the next one is made of it, so that its writes are rendered once
-        return known
 
     @cached_property
     def claim(self) -> PreparedWrite:
@@ -80,38 +42,30 @@ class StepStatements(Generic[T]):
         """The same, if the payload is the one that the step was first started with."""
         return self._with_payload(self._startable(), *self._taking())
 
+    @rendered_once
     def shut_out(self, *, has_token: bool) -> PreparedWrite:
         """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
-        if write := self._shapes.get(("shut_out", has_token)):
-            return write
         condition = when.seen() & when.lock_seen(is_there=has_token)
-        write = PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.lock, "token")])
-        return self._keep(("shut_out", has_token), write)
+        return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.lock, "token")])
 
+    @rendered_once
     def claim_from(self, code: int, *, with_payload: bool = False) -> PreparedWrite:
         """Take a task from exactly that state, as the first attempt of this step."""
-        shape = ("claim_from", code, with_payload)
-        if write := self._shapes.get(shape):
-            return write
         condition = when.at(code) & when.due() & when.later_token() & when.known_format()
         taking = self._taking(TaskRow.attempt.set(1))
         if code == END:
             taking += [fill(TaskRow.round, "token"), TaskRow.waits.remove(), TaskRow.wait_until.remove()]
-        write = self._with_payload(condition, *taking) if with_payload else self._write(condition, *taking)
-        return self._keep(shape, write)
+        return self._with_payload(condition, *taking) if with_payload else self._write(condition, *taking)
 
+    @rendered_once
     def succeed(self, changes: Changes, ending: Ending | None = None) -> PreparedWrite:
         """Finish with success, together with what the block changed."""
-        shape = _shape("succeed", changes, ending)
-        return self._shapes.get(shape) or self._keep(shape, self._succeed(changes, ending))
+        return self._succeed(changes, ending)
 
+    @rendered_once
     def commit(self, changes: Changes, ending: Ending | None = None) -> PreparedWrite:
         """Finish with success as part of a transaction; after a `settle`, no late copy of it is applied."""
-        shape = _shape("commit", changes, ending)
-        if write := self._shapes.get(shape):
-            return write
-        write = self._succeed(changes, ending, fill(TaskRow.saves, "saves"), also=when.later_save())
-        return self._keep(shape, write)
+        return self._succeed(changes, ending, fill(TaskRow.saves, "saves"), also=when.later_save())
 
     @cached_property
     def check(self) -> PreparedWrite:
@@ -124,18 +78,16 @@ class StepStatements(Generic[T]):
         """Finish with a failure after which another attempt is allowed."""
         return self._finish(self.codes.failed, *_ERRORS)
 
+    @rendered_once
     def give_up(self, *, expires: bool = True, ending: Ending | None = None) -> PreparedWrite:
         """Finish with a failure after which the task is ignored, or with its ending, if it has one.
 
         It gets no time to live unless it `expires`.
         """
-        shape = _shape("give_up", {}, ending, expires)
-        if write := self._shapes.get(shape):
-            return write
         code, actions = self.codes.ignored, list(_ERRORS)
         if ending is not None:
             code, actions = ending.code, [*_ERRORS, *self._next_round(ending)]
-        return self._keep(shape, self._finish(code, *actions, expires=expires))
+        return self._finish(code, *actions, expires=expires)
 
     @cached_property
     def release(self) -> PreparedWrite:
@@ -148,14 +100,12 @@ class StepStatements(Generic[T]):
         expire = fill(TaskRow.lock_expire_time, "expire")
         return PreparedWrite(self.table, condition=when.mine(self.codes) & when.grows(), actions=[expire])
 
+    @rendered_once
     def save(self, changes: Changes) -> PreparedWrite:
         """Store what the block changed so far; writes no indexed attribute."""
-        shape = _shape("save", changes)
-        if write := self._shapes.get(shape):
-            return write
         condition = when.mine(self.codes) & when.later_save()
-        actions = [fill(TaskRow.saves, "saves"), *_user_actions(changes)]
-        return self._keep(shape, PreparedWrite(self.table, condition=condition, actions=actions))
+        actions = [fill(TaskRow.saves, "saves"), *user_actions(changes)]
+        return PreparedWrite(self.table, condition=condition, actions=actions)
 
     @cached_property
     def settle(self) -> PreparedWrite:
@@ -168,30 +118,30 @@ class StepStatements(Generic[T]):
         condition = when.mine(self.codes) & when.saves_seen()
         return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
 
+    @rendered_once
     def spend(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a waiting task that has no attempt left."""
-        shape = ("spend", expires)
-        return self._shapes.get(shape) or self._keep(shape, self._set_aside(when.seen(), expires=expires))
+        return self._set_aside(when.seen(), expires=expires)
 
+    @rendered_once
     def spend_abandoned(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore an abandoned task that has no attempt left; its fence stays in `unfinished`."""
-        shape, condition = ("spend_abandoned", expires), when.seen() & when.lock_expired()
-        return self._shapes.get(shape) or self._keep(shape, self._set_aside(condition, expires=expires))
+        condition = when.seen() & when.lock_expired()
+        return self._set_aside(condition, expires=expires)
 
+    @rendered_once
     def skip(self, ending: Ending, *, abandoned: bool, has_asked: bool) -> PreparedWrite:
         """Let a task that has no attempt left begin its next round, as its ending says; a fence stays in `unfinished`.
 
         Its turn depends on its rule, which a merge may change.
         """
-        shape = _shape("skip", {}, ending, abandoned, has_asked)
-        if write := self._shapes.get(shape):
-            return write
         condition = when.seen() & when.asked_as_seen(is_there=has_asked)
         if abandoned:
             condition &= when.lock_expired()
         actions = [*self._moves(ending.code), *_ERRORS, fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
-        return self._keep(shape, self._write(condition & when.known_format(), *actions, *self._next_round(ending)))
+        return self._write(condition & when.known_format(), *actions, *self._next_round(ending))
 
+    @rendered_once
     def reopen(
         self,
         *,
@@ -210,9 +160,6 @@ class StepStatements(Generic[T]):
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
         One that repeats has an ending, which says for which turn it is pending.
         """
-        shape = _shape("reopen", {}, ending, kept, recorded, has_errors, parked, has_asked, membership)
-        if write := self._shapes.get(shape):
-            return write
         condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
         condition &= when.waits_for_others() if parked else when.waits_for_none()
         condition &= when.has_no_rule() if ending is None else when.asked_as_seen(is_there=has_asked)
@@ -220,23 +167,20 @@ class StepStatements(Generic[T]):
         parts = [action for part in ending.parts for action in PARTS[part]()[1]] if ending else []
         if has_errors:
             condition &= TaskRow.errors.exists()
-        write = self._reopen(condition, *parts, kept=kept, recorded=recorded, has_errors=has_errors)
-        return self._keep(shape, write)
+        return self._reopen(condition, *parts, kept=kept, recorded=recorded, has_errors=has_errors)
 
+    @rendered_once
     def enter_again(self, *, kept: bool, recorded: bool, has_turn: bool, waits: bool) -> PreparedWrite:
         """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
 
         It goes on to wait for other tasks if it `waits`.
         """
-        shape = ("enter_again", kept, recorded, has_turn, waits)
-        if write := self._shapes.get(shape):
-            return write
         condition = when.at(self.codes.ignored) & when.later_token()
         condition &= when.waits_seen(is_there=waits) & when.membership_seen(Membership.ENDED)
         entering = [fill(TaskRow.group_number, "number")]
         if not has_turn:
             entering += [fill(TaskRow.starts, "starts"), fill(TaskRow.waits, "waits")]
-        return self._keep(shape, self._reopen(condition, *entering, kept=kept, recorded=recorded))
+        return self._reopen(condition, *entering, kept=kept, recorded=recorded)
 
     def _reopen(
         self, condition: Condition, *also: Action, kept: bool, recorded: bool, has_errors: bool = False
@@ -262,24 +206,20 @@ class StepStatements(Generic[T]):
         moves = [*self._moves(self.codes.pending), fill(TaskRow.errors, "errors"), fill(TaskRow.lock, "token")]
         return self._write(when.held_as_seen(self.codes) & when.known_format(), *moves)
 
+    @rendered_once
     def ignore(self, *, expires: bool = True, membership: Membership = Membership.NONE) -> PreparedWrite:
         """Ignore a task by command; one that waits for its turn in a group waits no longer."""
-        shape = ("ignore", expires, membership)
-        if write := self._shapes.get(shape):
-            return write
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
         condition, leaving = when.seen() & free & when.later_token() & when.membership_seen(membership), list[Action]()
         if membership in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
             waits = TaskRow.waits.remove() if membership is Membership.QUEUE else fill(TaskRow.waits, "others")
             leaving = [TaskRow.starts.remove(), waits]
-        return self._keep(shape, self._set_aside(condition, *leaving, expires=expires))
+        return self._set_aside(condition, *leaving, expires=expires)
 
+    @rendered_once
     def cancel(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a task that another worker holds; its fence stays in `unfinished`."""
-        shape = ("cancel", expires)
-        if write := self._shapes.get(shape):
-            return write
-        return self._keep(shape, self._set_aside(when.held_as_seen(self.codes), expires=expires))
+        return self._set_aside(when.held_as_seen(self.codes), expires=expires)
 
     def merge(self, how: str, stored: Item, changes: Changes, *, moves_due: bool = False) -> PreparedWrite:
         """Store what is asked for in the row as it was read: in its attributes, in `again`, or as a new round.
@@ -288,12 +228,22 @@ class StepStatements(Generic[T]):
         """
         before = [next(iter(stored.get(attribute.attr_name, ())), None) for attribute, _ in changes.values()]
         has = ("asked" in stored, "creation" in stored, "again" in stored)
-        shape = (*_shape("merge", changes), how, has, tuple(before), moves_due)
-        if write := self._shapes.get(shape):
-            return write
-        actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *_user_actions(changes)]
+        return self._merge(how, changes, tuple(before), has, moves_due=moves_due)
+
+    @rendered_once
+    def _merge(
+        self,
+        how: str,
+        changes: Changes,
+        before: tuple[str | None, ...],
+        has: tuple[bool, bool, bool],
+        *,
+        moves_due: bool,
+    ) -> PreparedWrite:
+        has_asked, has_creation, has_again = has
+        actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *user_actions(changes)]
         if how == "again":
-            condition = when.keeps_asked() if has[2] else when.cannot_take(self.codes)
+            condition = when.keeps_asked() if has_again else when.cannot_take(self.codes)
             actions += [fill(TaskRow.again, "again"), TaskRow.format_version.set(FORMAT)]
         elif how == "anew":
             condition = when.at(END) & when.later_token()
@@ -303,10 +253,10 @@ class StepStatements(Generic[T]):
         if moves_due:
             condition &= when.at(self.codes.pending) & when.due_as_seen()
             actions.append(fill(TaskRow.due_time, "due"))
-        condition &= when.asked_as_seen(is_there=has[0]) & when.same_creation(is_there=has[1])
+        condition &= when.asked_as_seen(is_there=has_asked) & when.same_creation(is_there=has_creation)
         for (name, (attribute, _)), kind in zip(changes.items(), before, strict=True):
             condition &= when.value_seen(attribute, name, kind)
-        return self._keep(shape, self._write(condition & when.known_format(), *actions))
+        return self._write(condition & when.known_format(), *actions)
 
     def _new_round(self) -> list[Action]:
         """Return what makes a task that has succeeded pending at this step, its first one."""
@@ -319,41 +269,6 @@ class StepStatements(Generic[T]):
             TaskRow.format_version.set(FORMAT),
             *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *self._payloads())),
         ]
-
-    def _payloads(self) -> list[Attribute[str]]:
-        """Return the fingerprints of all steps, which a new round forgets: it may be started with another payload."""
-        return [UnicodeAttribute(attr_name=payload_attribute(each.pending)) for each in self.model.tracker.steps]
-
-    def send(
-        self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
-    ) -> dict[str, Any]:
-        """Send one of these writes, and retry it until then; raise Refused, or PynamoDB's UpdateError."""
-        tracker = self.model.tracker
-        request = write.request(tracker.key(task_id), values)
-        return send(tracker.table.connection(), "UpdateItem", request, until=until, batcher=self.batcher)
-
-    def as_action(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
-        """Return one of these writes as an action of a transaction, which returns no row."""
-        request = write.request(self.model.tracker.key(task_id), values)
-        request.pop(RETURN_VALUES, None)
-        return {"Update": {"TableName": self.table.table_name, **request}}
-
-    def moved(self, code: int, task_id: str, now: datetime, due: datetime | None = None) -> dict[str, Any]:
-        """Return the values of every status change: its index keys and its times, from one reading of the clock."""
-        stamped = clock.stamp(now)
-        values = {
-            "status_key": self.model.tracker.use_case.status_key(code, task_id),
-            "now": stamped,
-            "due": stamped if due is None or due <= now else clock.stamp(due),
-        }
-        if self.has_expiry and (expiry := self.model.tracker.expiry_of(code, now)):
-            values["expiry"] = expiry
-        return values
-
-    @property
-    def table(self) -> TableConnection:
-        """The connection of the table, by which PynamoDB renders expressions."""
-        return self.model.tracker.connection()
 
     def _startable(self) -> Condition:
         startable = when.waiting(self.codes) | when.abandoned(self.codes)
@@ -390,7 +305,7 @@ class StepStatements(Generic[T]):
             own += [payload.remove() for payload in self._payloads()]
         also_guards = [*guards, *([] if also is None else [also])]
         expires = ending is None or ending.expires
-        return self._finish(code, *own, *_user_actions(changes), also=also_guards, expires=expires)
+        return self._finish(code, *own, *user_actions(changes), also=also_guards, expires=expires)
 
     def _next_round(self, ending: Ending) -> list[Action]:
         """Return what a task gets that begins its next round after a failure, beyond the move."""
@@ -413,52 +328,11 @@ class StepStatements(Generic[T]):
         moves = self._moves(self.codes.ignored, expires=expires)
         return self._write(condition & when.known_format(), *moves, *_ERRORS, token, *actions)
 
-    def _moves(self, code: int, *, expires: bool = True) -> list[Action]:
-        is_indexed = self.model.tracker.is_indexed(code)
-        actions: list[Action] = [
-            TaskRow.status.set(code),
-            fill(TaskRow.status_key, "status_key") if is_indexed else TaskRow.status_key.remove(),
-            fill(TaskRow.due_time, "due"),
-            fill(TaskRow.update_time, "now"),
-        ]
-        if expires and self.model.tracker.kept_for(code) is not None:
-            actions.append(fill(TaskRow.expire_time, "expiry"))
-        return actions
-
-    def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:
-        return PreparedWrite(self.table, condition=condition, actions=actions, return_values=ALL_NEW)
-
-    def _keep(self, shape: tuple[object, ...], write: PreparedWrite) -> PreparedWrite:
-        """Keep a rendered write for the next request of that shape."""
-        if len(self._shapes) >= _MOST_SHAPES:
-            self._shapes.clear()
-        self._shapes[shape] = write
-        return write
-
 
 _ERRORS = (
     fill(TaskRow.errors, "errors"),
     fill(TaskRow.last_error, "last_error"),
 )
-
-
-def _shape(name: str, changes: Changes, ending: Ending | None = None, *variant: object) -> tuple[object, ...]:
-    """Return which attributes change, and the type of each: writes of one shape are rendered once."""
-    parts = None if ending is None else (ending.code, ending.expires, *ending.parts)
-    return (name, parts, *variant, *[(name, value and next(iter(value))) for name, (_, value) in changes.items()])
-
-
-def _user_actions(changes: Changes) -> list[Action]:
-    """Return the actions that store what the block changed."""
-    return [
-        attribute.remove() if value is None else fill(attribute, f"own {name}", next(iter(value)))
-        for name, (attribute, value) in changes.items()
-    ]
-
-
-def user_values(changes: Changes) -> dict[str, Any]:
-    """Return the values of the slots of the block's changes."""
-    return {f"own {name}": next(iter(value.values())) for name, (_, value) in changes.items() if value is not None}
 
 
 def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:

@@ -45,7 +45,8 @@ from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess,
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
-from pynamodb_tracker.transitions.statements import get, user_values
+from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.step_writes import user_values
 
 T = TypeVar("T", bound=TaskRow)
 

@@ -17,7 +17,7 @@ from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.statements import user_values
+from pynamodb_tracker.transitions.step_writes import user_values
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import quick_session
 from tests.support.writes import Order, as_told, writes_of_deliver, writes_of_ship
