@@ -326,6 +326,31 @@ def test_no_delete_is_tried_on_an_engine_that_ignores_the_conditions_of_updates(
     assert engine.sent == [("BatchExecuteStatement", 1), ("DeleteItem", 0), ("DeleteItem", 0)]
 
 
+def put(task_id: str) -> dict[str, Any]:
+    return {
+        "TableName": "tasks",
+        "Item": {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}},
+        "ConditionExpression": "attribute_not_exists (#0)",
+        "ExpressionAttributeNames": {"#0": "task_id"},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+DUPLICATE = {"Error": {"Code": "DuplicateItem", "Message": "it exists"}}
+
+
+@pytest.mark.parametrize(("answer", "requests"), [(DUPLICATE, [0, 1, 2, 3]), ({}, [0, 1, 0, 0, 0, 0, 0])])
+def test_inserts_are_sent_together_once_the_first_put_was_refused_as_an_insert(
+    engine: Engine, answer: dict[str, Any], requests: list[int]
+) -> None:
+    engine.probed = lambda *_: {"Responses": [answer]}
+    threads = Threads(engine, 3)
+    threads.send(put("a"), put("b"), put("c"), operation="PutItem")
+    threads.send(put("d"), put("e"), put("f"), operation="PutItem")
+    assert [number for _, number in engine.sent] == requests
+    assert engine.sent[0] == ("PutItem", 0)
+
+
 @pytest.mark.parametrize(("answer", "probes"), [({"Item": ROW}, 1), ({}, 3)], ids=["deleted", "gone"])
 def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
     engine: Engine, answer: dict[str, Any], probes: int

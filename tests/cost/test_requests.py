@@ -97,6 +97,18 @@ def test_bulk_operations_send_25_writes_in_a_request(order: Any, proxy: Proxy, m
         assert sent.count("BatchExecuteStatement") >= 2, name
 
 
+def test_a_bulk_operation_of_a_single_task_is_a_plain_request_that_waits_for_nothing(
+    order: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_batcher, "_LONGEST_WAIT", 60)
+    order.create("o", state=order.confirm.ignored)
+    before = len(proxy.log)
+
+    assert order.confirm.reopen_many(["o"], by="ada").refused == {}
+
+    assert set(since(proxy, before)) == {"UpdateItem", "GetItem"}  # it was created ignored, so it has no errors yet
+
+
 def test_the_10_oldest_of_200_tasks_in_5_shards_are_at_most_6_requests(
     new_worker: Any, dynamodb_local: Engine, proxy: Proxy, stopped_clock: StoppedClock
 ) -> None:
