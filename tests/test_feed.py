@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,19 +14,20 @@ TASKS = [f"o-{number:04}" for number in range(2000)]
 
 
 class Index:
-    """What is due, as it is read; tasks that somebody took are gone."""
+    """What is due in each shard, as it is read; tasks that somebody took are gone."""
 
-    def __init__(self, tasks: list[str]) -> None:
-        self.tasks = tasks
+    def __init__(self, *shards: list[str]) -> None:
+        self.shards = shards
         self.taken: set[str] = set()
         self.reads: list[int] = []
 
-    def read(self) -> Iterator[str]:
+    def read(self, shard: int, _limit: int | None) -> Iterator[str]:
         """Read from the oldest on, lazily."""
         self.reads.append(0)
-        for task in self.tasks:
+        read = len(self.reads) - 1
+        for task in self.shards[shard]:
             if task not in self.taken:
-                self.reads[-1] += 1
+                self.reads[read] += 1
                 yield task
 
 
@@ -43,7 +46,7 @@ def test_who_meets_another_worker_reads_anew_and_begins_somewhere_among_the_olde
         feed = Feed(Index(TASKS).read)
         ids = iter(feed)
         next(ids)
-        feed.note_taken()
+        feed.note_answer(was_taken=True)
         begins.add(next(ids))
     assert len(begins) > 20
     assert begins <= set(TASKS[1:501])
@@ -55,9 +58,9 @@ def test_workers_with_many_threads_spread_over_more(threads: int, widest: int) -
     feed = Feed(index.read, threads=threads)
     ids = iter(feed)
     next(ids)
-    feed.note_taken()
+    feed.note_answer(was_taken=True)
     next(ids)
-    assert index.reads == [1, widest + 1]
+    assert index.reads[-1] == widest + 1
 
 
 def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
@@ -65,12 +68,15 @@ def test_from_there_it_goes_on_in_order_for_a_stretch_and_looks_again() -> None:
     feed = Feed(index.read)
     ids = iter(feed)
     next(ids)
-    feed.note_taken()
-    stretch = [next(ids) for _ in range(50)]
+    feed.note_answer(was_taken=True)
+    stretch = []
+    for _ in range(50):
+        stretch.append(next(ids))
+        feed.note_answer(was_taken=False)
     begin = TASKS.index(stretch[0])
     after = [TASKS[1 + (begin - 1 + number) % 500] for number in range(50)]
     assert stretch == after
-    assert index.reads == [1, 501]  # the one that was tried is read, and left out
+    assert index.reads == [2, 501]  # the one that was tried is read, and left out
     next(ids)
     assert len(index.reads) == 3
 
@@ -82,19 +88,18 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
     for number, task in enumerate(feed):
         tried.append(task)
         index.taken.add(task)
-        if number == 0:
-            feed.note_taken()
+        feed.note_answer(was_taken=number == 0)
     assert sorted(tried) == TASKS
     assert tried[-1000:] == sorted(tried[-1000:])
 
 
 def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> None:
-    index = Index(TASKS[:120])
-    feed = Feed(index.read)
+    index = Index(TASKS[:60], TASKS[60:120])
+    feed = Feed(index.read, shards=2)
     tried = []
     for task in feed:
         tried.append(task)
-        feed.note_taken()
+        feed.note_answer(was_taken=True)
     assert sorted(tried) == TASKS[:120]
 
 
@@ -102,3 +107,100 @@ def test_nothing_to_do_is_read_once() -> None:
     index = Index([])
     assert list(Feed(index.read)) == []
     assert index.reads == [0]
+
+
+def test_shards_take_turns_of_50_tasks_and_within_each_the_oldest_is_first() -> None:
+    index = Index(TASKS[:500], TASKS[500:1000], TASKS[1000:1010])
+    tried = list(Feed(index.read, shards=3))
+    assert sorted(tried) == TASKS[:1010]
+    for shard in index.shards:
+        assert [task for task in tried if task in shard] == shard
+    for begin in range(10, 910, 50):
+        assert len({task < TASKS[500] for task in tried[begin : begin + 101]}) == 2
+    assert sum(index.reads) == 1010  # none is read again for its next turn
+
+
+def test_workers_begin_with_different_shards_and_read_no_other_before() -> None:
+    begins = set()
+    for _ in range(60):
+        index = Index(*([task] for task in TASKS[:8]))
+        begins.add(next(iter(Feed(index.read, shards=8))))
+        assert index.reads == [1]
+    assert len(begins) > 4
+
+
+def test_who_meets_another_worker_in_a_shard_continues_in_another_one() -> None:
+    index = Index(TASKS[:500], TASKS[500:1000])
+    feed = Feed(index.read, shards=2)
+    ids = iter(feed)
+    first = next(ids)
+    feed.note_answer(was_taken=True)
+    after = next(ids)
+    assert (first < TASKS[500]) != (after < TASKS[500])
+    assert index.reads[-1] == 250  # both shards together have the oldest 500
+
+
+def test_claims_begin_one_by_one_and_one_more_is_sent_for_each_that_succeeds() -> None:
+    feed = Feed(Index(TASKS).read, threads=8)
+    widths = []
+    with ThreadPoolExecutor(1) as pool:
+        ids = iter(feed)
+        for _ in range(5):
+            given = 0
+            while feed._unanswered < feed._width:
+                next(ids)
+                given += 1
+            widths.append(given)
+            further = pool.submit(next, ids)
+            assert not further.done()
+            for _ in range(given):
+                feed.note_answer(was_taken=False)
+            further.result(10)
+            feed.note_answer(was_taken=False)
+    assert widths[:3] == [1, 3, 7]
+    assert max(widths) == 8
+
+
+def test_who_meets_another_worker_awaits_all_answers_and_begins_one_by_one_again() -> None:
+    feed = Feed(Index(TASKS).read, threads=8)
+    ids = iter(feed)
+    for _ in range(20):
+        next(ids)
+        feed.note_answer(was_taken=False)
+    for _ in range(3):
+        next(ids)
+    with ThreadPoolExecutor(1) as pool:
+        feed.note_answer(was_taken=True)
+        elsewhere = pool.submit(next, ids)
+        feed.note_answer(was_taken=True)
+        assert not elsewhere.done()
+        feed.note_answer(was_taken=True)
+        elsewhere.result(10)
+    assert (feed._unanswered, feed._width) == (1, 1)
+
+
+def test_ids_that_are_not_wanted_are_left_out_and_hold_up_no_others() -> None:
+    feed = Feed(Index(TASKS[:6]).read, threads=2, is_wanted=lambda task: task in TASKS[3:6])
+    tried = []
+    for task in feed:
+        tried.append(task)
+        feed.note_answer(was_taken=False)
+    assert tried == TASKS[3:6]
+
+
+def test_it_ends_after_some_shards_without_a_task_and_continues_behind_them() -> None:
+    index = Index(*[[]] * 6)
+    feed = Feed(index.read, shards=6, patience=4)
+    assert list(feed) == []
+    assert index.reads == [0] * 4
+    following = [feed.rotation.next() for _ in range(6)]
+    assert sorted(following) == list(range(6))
+
+
+def test_it_reads_no_further_shard_once_it_is_not_to_go_on() -> None:
+    index, stopped = Index(TASKS[:1], TASKS[1:2]), threading.Event()
+    ids = iter(Feed(index.read, shards=2, goes_on=lambda: not stopped.is_set()))
+    next(ids)
+    stopped.set()
+    assert list(ids) == []
+    assert len(index.reads) == 1

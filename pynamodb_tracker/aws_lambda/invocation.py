@@ -22,6 +22,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.call import call_for_answer
@@ -140,10 +141,11 @@ class InvocationAttempt(TaskAttempt[Any]):
         *,
         same: object = None,
         store_answer: bool = False,
+        feed: Feed | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
         """Start the task with `same`; with `store_answer`, what the function returns is stored with the success."""
-        super().__init__(step._definition.codes, task_id, batcher=batcher)
+        super().__init__(step._definition.codes, task_id, feed=feed, batcher=batcher)
         self.step = step
         self.duration = timedelta(0)
         """How long it took, including the claim and recording the end."""

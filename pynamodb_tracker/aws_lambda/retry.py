@@ -245,7 +245,7 @@ class _RunTasks:
         If succeeded tasks could not be sent to the next queue, the first error is raised once all others have run.
         """
         feeds = {
-            step: step._definition.feed(threads=self.threads, goes_on=sweep.has_time, **sweep.which)
+            step: step._definition.feed(threads=self.threads, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)
             for step in sweep.logs
         }
 
@@ -271,12 +271,10 @@ class _RunTasks:
         task: tuple[BoundStep[Any], str],
     ) -> None:
         step, task_id = task
-        attempt = InvocationAttempt(step, task_id, sweep.invocation, batcher=batcher)
+        attempt = InvocationAttempt(step, task_id, sweep.invocation, feed=feeds[step], batcher=batcher)
         attempt.run(self.function or function_of(step, None))
         if self.queue is not None:
             attempt.hand_on(self.queue)
-        if attempt.was_taken:
-            feeds[step].note_taken()
         with sweep.guard:
             sweep.logs[step].attempt_ended(attempt)
             sweep.counts[step, attempt.outcome] += 1
@@ -314,7 +312,7 @@ class _SendTasks:
         In a FIFO queue, what one invocation sends about one task within five minutes is one message.
         """
         [step] = sweep.logs
-        feed = step._definition.feed(threads=1, goes_on=sweep.has_time, **sweep.which)
+        feed = step._definition.feed(threads=1, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)
         ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
         sender = str(sweep.invocation.request_id)
         while batch := list(islice(ids, _BATCH_SIZE)):

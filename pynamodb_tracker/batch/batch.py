@@ -80,12 +80,14 @@ class TaskAttempt(Generic[T]):
         codes: Codes,
         task_id: str,
         *,
+        feed: Feed | None = None,
         stopped: threading.Event | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
         """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function.
 
-        A `batcher` is what sends the writes of this attempt together with those of others.
+        A `feed` that the task is from is told the answer to the claim. A `batcher` is what sends the writes of this
+        attempt together with those of others.
         """
         self.codes = codes
         self.task_id = task_id
@@ -95,6 +97,7 @@ class TaskAttempt(Generic[T]):
         """What the function returned."""
         self.error: BaseException | None = None
         """Why the task was not started, what the function raised, or why its end could not be recorded."""
+        self._feed = feed
         self._stopped = stopped
         self._batcher = batcher
 
@@ -111,6 +114,7 @@ class TaskAttempt(Generic[T]):
             if self._batcher is not None and isinstance(run, Run):
                 run.share_requests(self._batcher)
             with sending, run as self.ctx:
+                self._note_answer()
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
                 with pausing:
@@ -122,6 +126,18 @@ class TaskAttempt(Generic[T]):
             self.error = error
             if not isinstance(error, Exception):
                 raise
+        finally:
+            self._note_answer()
+
+    def skip(self) -> None:
+        """Do not start the task; the feed counts on every task that it gave."""
+        self._note_answer()
+
+    def _note_answer(self) -> None:
+        """Let the feed go on, once: the claim was answered, or is not sent."""
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            feed.note_answer(was_taken=self.was_taken)
 
     @property
     def is_stopped(self) -> bool:
@@ -183,12 +199,10 @@ class Batch(Generic[T]):
         return self.report
 
     def _run(self, task_id: str) -> None:
-        attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id, batcher=self.batcher)
+        attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id, feed=self.feed, batcher=self.batcher)
         attempt.execute(self.start, self.function)
         if (error := attempt.unexpected_error) is not None:
             raise error
-        if attempt.was_taken:
-            self.feed.note_taken()
         with self._guard:
             attempt.add_to(self.report)
             if self.progress is not None:

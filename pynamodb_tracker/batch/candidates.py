@@ -1,15 +1,24 @@
-"""Which task a batch tries next: the oldest first, and where other workers are active, away from them.
+"""Which task a batch or a worker tries next: from any shard, and where other workers are active, away from them.
 
-Workers that all begin with the oldest task try the same ones, and all but one of them are refused. So once a worker is
-refused a task that another worker has, it reads what is left, continues from a random place in it, and stays there
-until that happens again. This costs one refusal for a run of tasks, however many workers there are. While no task is
-taken by others, the place moves back to the oldest.
+The shards take turns, in an order that each worker draws; within a shard, the oldest task is first, whether it is
+pending, failed or abandoned. So the first task costs as many requests in 400 shards as in one, and neither a shard nor
+a state keeps others from being run. A step with one shard is run from the oldest task on.
+
+Workers that all begin with the oldest task try the same ones, and all but one of them are refused. Two things keep that
+rare:
+
+- Claims begin one by one. While they succeed, more and more are sent at the same time, up to one for each thread: 1,
+  2, 4, 8 and so on. So a worker that meets another one is refused few tasks, however many threads it has.
+- Once it is refused a task that another worker has, it reads what is left in the next shard, continues from a random
+  place in it, and stays there until that happens again. While it is not refused, the place moves back to the oldest.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 
 from pynamodb_tracker.backoff import RANDOM
@@ -24,44 +33,164 @@ _MOST_SHARES = 4
 """The range is never wider than this many times `_WIDEST`: reading it costs as many requests."""
 
 _RUN_LENGTH = 50
-"""How many tasks are tried from one place before the index is read again."""
+"""How many tasks are tried from one place before another shard has its turn, or the index is read again."""
+
+_NARROWEST = 1.0
+"""How many claims are unanswered at a time, at first: where others are active, the first one is refused."""
+
+_GROWTH = 1.0
+"""How many more for each claim that succeeds; so they double while all do."""
+
+_CAREFUL_GROWTH = 0.125
+"""The same near other workers: whoever meets one has at most an eighth as many claims refused as succeeded before."""
+
+Read = Callable[[int, int | None], Iterator[str]]
+"""Reads the ids of the due tasks of a shard, oldest first; the second argument is about how many are needed."""
+
+
+class Rotation:
+    """The order in which one worker visits the shards."""
+
+    def __init__(self, shards: int) -> None:
+        self._order = deque(RANDOM.sample(range(shards), shards))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def next(self) -> int:
+        """Return the shard whose turn it is."""
+        shard = self._order.popleft()
+        self._order.append(shard)
+        return shard
+
+    def put_first(self, shard: int) -> None:
+        """Give a shard its turn now."""
+        self._order.remove(shard)
+        self._order.appendleft(shard)
 
 
 class Feed:
     """The ids of the tasks that a batch tries, each once."""
 
-    def __init__(self, read: Callable[[], Iterator[str]], *, threads: int = 1) -> None:
-        """`read` reads the ids of the tasks that are due, oldest first; `threads` is how many threads try them."""
-        self._read = read
-        self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
-        self._seen: set[str] = set()
-        self._was_taken = threading.Event()
+    def __init__(
+        self,
+        read: Read,
+        *,
+        shards: int = 1,
+        threads: int = 1,
+        limit: int | None = None,
+        is_wanted: Callable[[str], bool] | None = None,
+        goes_on: Callable[[], bool] | None = None,
+        patience: int | None = None,
+    ) -> None:
+        """`threads` is how many threads try the tasks; if there are several, they note each answer.
 
-    def note_taken(self) -> None:
-        """Note that another worker had one of these tasks first."""
-        self._was_taken.set()
+        `limit` is about how many tasks are needed. Ids that are not wanted are left out. The feed ends when `goes_on`
+        returns False, and after `patience` shards in a row without a task.
+        """
+        self.rotation = Rotation(shards)
+        self._read = read
+        self._limit = limit
+        self._is_wanted = is_wanted
+        self._goes_on = goes_on
+        self._patience = math.inf if patience is None else patience
+        self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
+        self._most = math.inf if threads == 1 else threads
+        self._tried: set[str] = set()
+        self._open: set[int] = set()
+        """Shards that may have tasks which were not tried."""
+        self._begun: dict[int, Iterator[str]] = {}
+        """What is left of shards whose turn has ended."""
+        self._spread = 0
+        """How many of the oldest tasks the next place is drawn from; 0 to begin with the oldest."""
+        self._answered = threading.Condition()
+        self._unanswered = 0
+        self._width = min(self._most, _NARROWEST if threads > 1 else math.inf)
+        """How many claims may be unanswered."""
+        self._was_taken = False
+        """Whether another worker had a task first, since the last place was chosen."""
+
+    def note_answer(self, *, was_taken: bool) -> None:
+        """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
+        with self._answered:
+            self._unanswered -= 1
+            if was_taken:
+                self._was_taken = True
+            elif not self._was_taken:
+                self._width = min(self._width + (_CAREFUL_GROWTH if self._spread else _GROWTH), self._most)
+            self._answered.notify()
+
+    def beginning_with(self, shard: int) -> Iterator[str]:
+        """Yield ids as an iteration does, of that shard first."""
+        self.rotation.put_first(shard)
+        return iter(self)
 
     def __iter__(self) -> Iterator[str]:
         """Yield ids until every task that is due was tried."""
-        spread = 0
-        while True:
-            self._was_taken.clear()
-            any_left = False
-            for task_id in self._some(spread):
-                any_left = True
-                self._seen.add(task_id)
-                yield task_id
-                if self._was_taken.is_set():
-                    break
-            if not (any_left and (spread or self._was_taken.is_set())):
-                return
-            spread = self._widest if self._was_taken.is_set() else spread // 2
+        self._tried, self._open, self._begun = set(), set(range(len(self.rotation))), {}
+        empty = 0
+        while self._open and empty < self._patience and (self._goes_on is None or self._goes_on()):
+            shard = self.rotation.next()
+            if shard not in self._open:
+                continue
+            before = len(self._tried)
+            is_done = yield from self._turn(shard)
+            if is_done:
+                self._open.discard(shard)
+            empty = empty + 1 if is_done and len(self._tried) == before else 0
 
-    def _some(self, spread: int) -> Iterator[str]:
-        """Return all untried ids, oldest first, or a run of them that begins among the oldest `spread`."""
-        untried = (task_id for task_id in self._read() if task_id not in self._seen)
-        if not spread:
-            return untried
-        oldest = list(islice(untried, spread))
+    def _turn(self, shard: int) -> Generator[str, None, bool]:
+        """Yield tasks of one shard until its turn ends; return whether all that it has were tried."""
+        spread = self._next_spread()
+        ids = self._some(shard, spread) if spread else self._rest(shard)
+        most = _RUN_LENGTH if spread or len(self._open) > 1 else math.inf
+        number = 0
+        while number < most:
+            task_id = next(ids, None)
+            if task_id is None:
+                return not (spread and number)
+            if not self._may_be_sent(task_id):
+                return False
+            yield task_id
+            number += 1
+        return False
+
+    def _next_spread(self) -> int:
+        """Return how many of the oldest tasks to draw a place from, once the claims at a bad place are answered."""
+        with self._answered:
+            spread, self._spread = self._spread, self._spread // 2
+            if self._was_taken:
+                self._answered.wait_for(lambda: self._unanswered == 0)
+                self._was_taken, self._width = False, _NARROWEST
+                self._begun.clear()  # what was read is out of date
+                spread, self._spread = self._widest, self._widest // 2
+            return spread
+
+    def _may_be_sent(self, task_id: str) -> bool:
+        """Return True when few claims are unanswered; False if another worker has had one of the tasks here."""
+        with self._answered:
+            self._answered.wait_for(lambda: self._was_taken or self._unanswered < self._width)
+            if self._was_taken:
+                return False
+            self._unanswered += 1
+            self._tried.add(task_id)
+            return True
+
+    def _rest(self, shard: int) -> Iterator[str]:
+        """Return the untried ids of a shard, oldest first, behind those of its last turn."""
+        if shard not in self._begun:
+            page = self._limit if len(self._open) == 1 else min(_RUN_LENGTH, self._limit or _RUN_LENGTH)
+            self._begun[shard] = self._untried(shard, page)
+        return self._begun[shard]
+
+    def _some(self, shard: int, spread: int) -> Iterator[str]:
+        """Return untried ids of a shard, from a random one on; all shards together have the oldest `spread`."""
+        share = math.ceil(spread / len(self._open))
+        oldest = list(islice(self._untried(shard, share), share))
         begin = RANDOM.randrange(len(oldest)) if oldest else 0
-        return islice(iter(oldest[begin:] + oldest[:begin]), _RUN_LENGTH)
+        return iter(oldest[begin:] + oldest[:begin])
+
+    def _untried(self, shard: int, limit: int | None) -> Iterator[str]:
+        for task_id in self._read(shard, limit):
+            if task_id not in self._tried and (self._is_wanted is None or self._is_wanted(task_id)):
+                yield task_id

@@ -19,11 +19,15 @@ from pynamodb_tracker.task.task import Task
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """Some tasks of a batch, how each is started, and what is called if another worker has one."""
+    """Some tasks of a batch, and how each is started."""
 
     ids: Iterable[str]
     start: Callable[[str], Any]
-    note_taken: Callable[[], object] = bool
+
+    @property
+    def feed(self) -> Feed | None:
+        """What the ids are from if other workers may have these tasks, too."""
+        return self.ids if isinstance(self.ids, Feed) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +105,14 @@ class Selection:
     def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
         """Yield the tasks that are due, and then the ignored ones."""
         began, start = clock.now(), partial(self.step.start, heartbeat=heartbeat)
-        feed = self.feed(threads)
-        yield Pass(feed, start, feed.note_taken)
+        yield Pass(self.feed(threads), start)
         if self.ignored:
             # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
             yield Pass(self.ignored_ids(began), partial(start, also_from=(self.step.ignored,)))
 
     def feed(self, threads: int) -> Feed:
-        """Return the ids of all tasks but the ignored ones, the oldest first."""
-        return self.step._definition.feed(**self._options(), threads=threads)
+        """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
+        return self.step._definition.feed(**self._options(), limit=self.limit, threads=threads)
 
     def remaining(self, done: int) -> int | None:
         """Return how many more tasks the limit allows."""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.query.state_scan import Position, SeenIds, StateScan, Window, position
@@ -31,6 +32,7 @@ class DueTasks(Generic[T]):
         only: frozenset[int] = frozenset(),
         error_like: str = "",
         goes_on: Callable[[], bool] | None = None,
+        shard: int | None = None,
     ) -> None:
         self.model = model
         self.codes = codes
@@ -42,6 +44,9 @@ class DueTasks(Generic[T]):
         """Text that the last error, on one line, must contain; case is ignored."""
         self.goes_on = goes_on
         """Called for each entry that is read: it may take long to find one that matches. False ends the ids."""
+        self.shard = shard
+        """The only shard that is read; None for all of them, merged."""
+        self._parts: dict[int, DueTasks[T]] = {}
         self._abandoned_rows: Iterator[T] | None = None
         self._abandoned_positions: list[Position] = []
 
@@ -56,13 +61,36 @@ class DueTasks(Generic[T]):
             limit,
         )
 
-    def ids(self) -> Iterator[str]:
-        """Yield ids only: those of waiting tasks are from the index, so a claim may find that one has changed."""
-        waiting = [self._waiting_positions(scan) for scan in self._waiting()]
+    def in_shard(self, shard: int) -> DueTasks[T]:
+        """Return the part of these tasks that is in one shard."""
+        return DueTasks(
+            self.model,
+            self.codes,
+            self.now,
+            self.window,
+            only=self.only,
+            error_like=self.error_like,
+            goes_on=self.goes_on,
+            shard=shard,
+        )
+
+    def ids(self, limit: int | None = None) -> Iterator[str]:
+        """Yield ids only: those of waiting tasks are from the index, so a claim may find that one has changed.
+
+        `limit` is about how many are needed: further ones cost more requests.
+        """
+        most = None if self.error_like else limit  # few may match
+        waiting = [self._waiting_positions(scan.entries(most)) for scan in self._waiting()]
         seen = SeenIds()
         for _, task_id in heapq.merge(*waiting, self._positions_of_abandoned()):
             if seen.is_new(task_id):
                 yield task_id
+
+    def ids_in(self, shard: int, limit: int | None = None) -> Iterator[str]:
+        """Yield the ids that are in one shard."""
+        if shard not in self._parts:
+            self._parts[shard] = self.in_shard(shard)  # it remembers the rows of abandoned tasks
+        return self._parts[shard].ids(limit)
 
     def first(self) -> dict[int, datetime]:
         """Return by code when its first task can start, now or later; reads one entry of each shard.
@@ -72,7 +100,7 @@ class DueTasks(Generic[T]):
         """
         found = {}
         for code in filter(self._is_wanted, (self.codes.pending, self.codes.failed, self.codes.in_progress)):
-            entry = next(StateScan(self.model, code, self.window).entries(limit=1), None)
+            entry = next(StateScan(self.model, code, self.window, shard=self.shard).entries(limit=1), None)
             if entry is None:
                 continue
             due_time = clock.read(entry["due_time"]["S"]) or self.now  # an unreadable time comes first
@@ -83,13 +111,13 @@ class DueTasks(Generic[T]):
     def _waiting(self, *, with_data: bool = True) -> list[StateScan[T]]:
         latest = self.now + self.model.tracker.margin
         return [
-            StateScan(self.model, code, self.window, latest=latest, with_data=with_data)
+            StateScan(self.model, code, self.window, latest=latest, with_data=with_data, shard=self.shard)
             for code in (self.codes.pending, self.codes.failed)
             if self._is_wanted(code)
         ]
 
-    def _waiting_positions(self, scan: StateScan[T]) -> Iterator[Position]:
-        for entry in self._while_it_goes_on(scan.entries()):
+    def _waiting_positions(self, entries: Iterator[Item]) -> Iterator[Position]:
+        for entry in self._while_it_goes_on(entries):
             if self._matches(entry.get("last_error", {}).get("S")):
                 yield position(entry)
 
@@ -98,7 +126,9 @@ class DueTasks(Generic[T]):
         if not self._is_wanted(self.codes.in_progress):
             return
         expired = self.now - self.model.tracker.margin
-        scan = StateScan(self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data)
+        scan = StateScan(
+            self.model, self.codes.in_progress, self.window, latest=expired, with_data=with_data, shard=self.shard
+        )
         for row in self._while_it_goes_on(scan.rows()):
             expire_time: datetime | None = readable_value(row, "lock_expire_time")
             if expire_time is not None and expire_time < expired:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
-from itertools import islice
+from itertools import chain, islice, repeat
+from math import ceil, sqrt
 from typing import Any, Generic, TypeVar
 
 from pynamodb.expressions.condition import Condition
@@ -96,6 +97,7 @@ class StateScan(Generic[T]):
         latest_first: bool = False,
         latest: datetime | None = None,
         with_data: bool = True,
+        shard: int | None = None,
     ) -> None:
         """Raise a TrackerError for a state that the index does not have."""
         if not model.tracker.is_indexed(code):
@@ -111,6 +113,8 @@ class StateScan(Generic[T]):
         """The last due time that is of interest."""
         self.with_data = with_data
         """Whether the data of the rows is read, too."""
+        self.shard = shard
+        """The only shard that is read; None for all of them."""
         self.positions: dict[str, Position] = {}
         """By index key, the last entry that was consumed; a scan starts after it, and updates it."""
         self._entries: Iterator[Item] = iter(())
@@ -154,26 +158,42 @@ class StateScan(Generic[T]):
         return next(self._entries, None) is not None
 
     def entries(self, limit: int | None = None) -> Iterator[Item]:
-        """Yield the index entries of all shards, merged; each shard is read page by page, as needed."""
-        shards = [self._shard(key, limit) for key in self.model.tracker.use_case.status_keys(self.code)]
-        return heapq.merge(*shards, key=position, reverse=self.latest_first)
+        """Yield the index entries of all shards, merged.
 
-    def _shard(self, status_key: str, limit: int | None) -> Iterator[Item]:
+        The first pages of the shards are requested at the same time, further ones when they are needed. With a limit, a
+        shard is first asked for little more than its share of it.
+        """
+        keys = self.model.tracker.use_case.status_keys(self.code)
+        if self.shard is not None:
+            keys = [keys[self.shard]]
+        first, page = _share(limit, len(keys)), min(max(limit or _PAGE, _ENTRIES_PER_UNIT), _PAGE)
+        shards = [self._pages(key, first, page) for key in keys]
+        found = side_by_side(next, shards)
+        merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
+        yield from heapq.merge(*merged, key=position, reverse=self.latest_first)
+
+    def _pages(self, status_key: str, first: int, further: int) -> Iterator[list[Item]]:
+        """Yield the pages of a shard: one at least, and the others each when it is needed."""
         at = self.positions.get(status_key)
+        start = None if at is None else self._start_key(status_key, at)
         table = self.model.tracker.connection()
-        found = pages(
-            table,
-            table.query,
-            status_key,
-            range_key_condition=self.window.on_due_time(self._last_due()),
-            filter_condition=self.window.on_update_time(),
-            index_name=INDEX,
-            scan_index_forward=not self.latest_first,
-            limit=min(limit or _PAGE, _PAGE),
-            start=None if at is None else self._start_key(status_key, at),
-        )
-        for page in found:
-            yield from page["Items"]
+        for limit in chain([first], repeat(further)):
+            found = pages(
+                table,
+                table.query,
+                status_key,
+                start=start,
+                range_key_condition=self.window.on_due_time(self._last_due()),
+                filter_condition=self.window.on_update_time(),
+                index_name=INDEX,
+                scan_index_forward=not self.latest_first,
+                limit=limit,
+            )
+            page = next(found)
+            yield page["Items"]
+            start = page.get("LastEvaluatedKey")
+            if not start:
+                return
 
     def count(self, most: int | None = None) -> int:
         """Return how many tasks the index has, at most `most`; eventually consistent, all shards are asked at once.
@@ -223,6 +243,14 @@ class StateScan(Generic[T]):
         due_time, task_id = at
         key = {"status_key": {"S": status_key}, "due_time": {"S": due_time}}
         return {**key, **self.model.tracker.key(task_id)}
+
+
+def _share(limit: int | None, shards: int) -> int:
+    """Return how many entries to ask each shard for first, so that few are asked again, as ids spread by chance."""
+    if limit is None or shards == 1:
+        return min(limit or _PAGE, _PAGE)
+    mean = limit / shards
+    return min(limit, max(ceil(mean + 2 * sqrt(mean)), _ENTRIES_PER_UNIT), _PAGE)
 
 
 class SeenIds:

@@ -269,6 +269,7 @@ class BoundStep(Generic[T]):
     ) -> Iterator[T]:
         """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
 
+        All shards are read, and merged: this is for people and reports, `run_all` for work.
         `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
         contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
         """
@@ -282,7 +283,7 @@ class BoundStep(Generic[T]):
 
         That time may have passed. Tasks that only the end of others makes due are left out. A task in progress can be
         taken over once its lock, as it was claimed, has expired; if the lock was extended since, that is later. Read
-        from the index, with one request per state and shard.
+        from the index, with one request per state and shard; the shards are asked at the same time.
         """
         of = self._definition
         return {of.states[code]: time for code, time in of.due().first().items()}
@@ -299,7 +300,7 @@ class BoundStep(Generic[T]):
         """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
         arguments.check_limit("limit", limit)
         due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
-        return islice(due.ids(), limit)
+        return islice(due.ids(limit), limit)
 
     if TYPE_CHECKING:
 
@@ -338,12 +339,14 @@ class BoundStep(Generic[T]):
     ) -> Report:
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
+        The oldest task is first; with several shards, these take turns, from any of them on, and it is the oldest of a
+        shard. Workers that compete for tasks spread over the shards and the oldest tasks in them.
+
         The function is that of `run`, and may be left out if one is bound.
         Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
-        starts, and KeyboardInterrupt propagates when the running ones have ended. Workers that compete for tasks
-        spread over the oldest ones. `rate` limits the starts per second. `dry_run` runs nothing, and reports what is
-        due. `progress` is called with the report after each task, one call at a time. `heartbeat` is that of `start`:
-        one thread for each running task.
+        starts, and KeyboardInterrupt propagates when the running ones have ended. `rate` limits the starts per second.
+        `dry_run` runs nothing, and reports what is due. `progress` is called with the report after each task, one call
+        at a time. `heartbeat` is that of `start`: one thread for each running task.
         """
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
@@ -356,10 +359,10 @@ class BoundStep(Generic[T]):
         if not (progress is None or callable(progress)):
             raise TypeError(f"progress must be a function of the report, not {progress!r}")
         rate = arguments.check_rate("rate", rate)
+        which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
         if dry_run or function is None:
-            due = self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like)
-            return Report(due=list(due))
-        feed = self._definition.feed(threads=threads, since=since, until=until, only=only, error_like=error_like)
+            return Report(due=list(self.due_ids(**which)))
+        feed = self._definition.feed(threads=threads, **which)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
         batch = Batch(self._definition.codes, start, function, feed, progress, batcher_for(threads))
         return batch.run(limit=limit, threads=threads, rate=rate)

@@ -105,12 +105,22 @@ class StepDefinition(Generic[T]):
         like = arguments.check_text("error_like", error_like)
         return query.DueTasks(self.model, self.codes, clock.now(), within, only=codes, error_like=like, goes_on=goes_on)
 
+    def due_in(self, shard: int, *, only: States = ()) -> query.DueTasks[T]:
+        """Return what is due now in one shard."""
+        return self.due(only=only).in_shard(shard)
+
+    @property
+    def shards(self) -> int:
+        """How many shards each state is read from."""
+        return self.model.tracker.use_case.read_shards
+
     def feed(
         self,
         *,
         threads: int,
         since: datetime | None = None,
         until: datetime | None = None,
+        limit: int | None = None,
         only: States = (),
         error_like: str | None = None,
         goes_on: Callable[[], bool] | None = None,
@@ -119,7 +129,11 @@ class StepDefinition(Generic[T]):
         from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
         due = self.due(since=since, until=until, only=only, error_like=error_like, goes_on=goes_on)
-        return Feed(due.ids, threads=threads)
+        return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on)
+
+    def check_index(self) -> None:
+        """Send one request to the index, which raises what would make all others fail, such as a missing table."""
+        next(self.due_in(0, only=(self.states[self.codes.pending],)).ids(limit=1), None)
 
     def codes_to_do(self, only: States) -> frozenset[int]:
         """Return the codes of `only`; ValueError for a state in which this step has nothing to do."""

@@ -1,8 +1,9 @@
 """What one step has to do: the next task to try, and when to poll again if there is none.
 
-A poll reads the first index entry of each state and shard: whether it is due, or when it will be. If something is due,
-a scan of the due tasks begins, oldest first, as in a batch. Tasks that are not due yet cost nothing until then. While
-requests fail, the pauses between polls grow.
+A poll reads the first index entry of each state of a shard: whether it is due, or when it will be. It goes from shard
+to shard, a few of them at most, and stops at the first one that has something due. Then a scan of the due tasks begins
+there and goes on with other shards, as in a batch. Tasks that are not due yet cost nothing until then: the poller
+remembers for each shard when its first task will be due. While requests fail, the pauses between polls grow.
 """
 
 import logging
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -33,6 +34,10 @@ _COOLDOWN = timedelta(seconds=10)
 """About how long a refused task is left alone; doubled each time if a request about the task itself fails."""
 
 _LONGEST_COOLDOWN = timedelta(hours=1)
+
+_SHARDS_PER_POLL = 8
+"""A poll of more would take long before its first task. Pauses are shorter instead, so that every shard has its turn
+within the longest pause."""
 
 _MOST_PER_SCAN = 1000
 """Tasks that a scan tries at most: after more, its order would be out of date."""
@@ -188,6 +193,14 @@ def _drawn(time: timedelta) -> timedelta:
     return time * RANDOM.uniform(0.5, 1.5)
 
 
+class DueIds(Protocol):
+    """What is due in one shard."""
+
+    def ids(self, limit: int | None = None) -> Iterator[str]:
+        """Yield the ids, oldest first; `limit` is about how many are needed."""
+        ...
+
+
 class StepPoller:
     """The due tasks of one step; one thread at a time takes from it."""
 
@@ -201,14 +214,22 @@ class StepPoller:
         self.turn: datetime | None = None
         """If a rate is set: until when it keeps other steps from starting a task."""
         self.next_poll = _EARLIEST
+        self._of = step._definition
         self._longest = longest
-        self._threads = threads
         self._eager = eager
-        self._backoff = Backoff(longest)
+        self._shards_per_poll = self._of.shards if eager else min(self._of.shards, _SHARDS_PER_POLL)
+        self._backoff = Backoff(longest * self._shards_per_poll / self._of.shards)
         self._outage = Outage(self.name, longest)
         self._cooldown = Cooldown(eager=eager)
         self._guard = threading.Lock()
-        self._feed: Feed | None = None
+        self.feed = Feed(
+            self._ids_in,
+            shards=self._of.shards,
+            threads=threads,
+            is_wanted=self._cooldown.is_over,
+            patience=self._shards_per_poll,
+        )
+        """Gives the tasks of a scan, and is told which claims were answered."""
         self._scan: Iterator[str] | None = None
         """The ids of due tasks that are left to try."""
         self._scan_ends = _EARLIEST
@@ -218,8 +239,12 @@ class StepPoller:
         """Tasks that the scan has found."""
         self._failures = 0
         """Failed claims since the last poll that was answered."""
-        self._next_due = _LATEST
-        self._next_takeover = _EARLIEST
+        self._due: dict[int, DueIds] = {}
+        """What the scan reads, by shard."""
+        self._next_due: dict[int, datetime] = {}
+        """When the first task of a shard is due, if that was later than its last poll."""
+        self._next_takeover: dict[int, datetime] = {}
+        """When the tasks of a shard that seem to be abandoned are read again."""
 
     @property
     def is_idle(self) -> bool:
@@ -241,11 +266,8 @@ class StepPoller:
             self._cut(self._outage.note_failure(error))
             return None
 
-    def note_end(self, task_id: str, outcome: Outcome, error: Exception | None, *, was_taken: bool) -> None:
-        """Note what became of a task, and whether another worker had it first."""
-        feed = self._feed
-        if was_taken and feed is not None:
-            feed.note_taken()
+    def note_end(self, task_id: str, outcome: Outcome, error: Exception | None) -> None:
+        """Note what became of a task."""
         with self._guard:
             self.tally += Tally(**{outcome: 1})
         if outcome != "refused":
@@ -283,39 +305,64 @@ class StepPoller:
         return None
 
     def _poll(self, now: datetime) -> None:
-        """Read when each state has its first task, and begin to scan those that have due tasks."""
+        """Look for a shard that has something due, and begin to scan there."""
         self._is_cut = False
-        first = self.step.next_due()
-        self._failures = 0
-        self._next_due = min((time for time in first.values() if time > now), default=_LATEST)
-        due = [state for state, time in first.items() if time <= now and self._is_to_be_scanned(state, now)]
-        self._found = 0
+        self._scan, self._due, self._found = None, {}, 0
         self._scan_ends = now + _SCAN_LIFETIME
         self._cooldown.forget(now)
-        self._feed = self.step._definition.feed(only=due, threads=self._threads) if due else None
-        self._scan = None if self._feed is None else islice(filter(self._cooldown.is_over, self._feed), _MOST_PER_SCAN)
+        for shard in self._shards_to_poll(now):
+            if states := self._due_states(shard, now):
+                self._due[shard] = self._of.due_in(shard, only=states)
+                self._scan = islice(self.feed.beginning_with(shard), _MOST_PER_SCAN)
+                break
+        self._failures = 0
 
-    def _is_to_be_scanned(self, state: State[Any], now: datetime) -> bool:
-        """Return whether to scan a state: in_progress only once in 30 seconds, because that reads whole rows."""
-        if state != self.step.in_progress:
-            return True
-        if now < self._next_takeover <= now + _SCAN_LIFETIME:
+    def _shards_to_poll(self, now: datetime) -> Iterator[int]:
+        """Yield the shards whose next task is due by now, and then a few whose turn it is."""
+        yield from sorted(shard for shard, due in self._next_due.items() if due <= now)
+        for _ in range(self._shards_per_poll):
+            yield self.feed.rotation.next()
+
+    def _due_states(self, shard: int, now: datetime) -> list[State[Any]]:
+        """Return the states of a shard that have something to do; keep when it has something else."""
+        first = {self._of.states[code]: time for code, time in self._of.due_in(shard).first().items()}
+        self._next_due.pop(shard, None)
+        if later := [time for time in first.values() if time > now]:
+            self._next_due[shard] = min(later)
+        due = [state for state, time in first.items() if time <= now]
+        if self.step.in_progress in due and not self._may_take_over(shard, now):
+            due.remove(self.step.in_progress)
+        return due
+
+    def _may_take_over(self, shard: int, now: datetime) -> bool:
+        """Return whether to scan in_progress: only once in 30 seconds, because that reads whole rows."""
+        if now < self._next_takeover.get(shard, now) <= now + _SCAN_LIFETIME:
             return False
-        self._next_takeover = now + _SCAN_LIFETIME
+        self._next_takeover[shard] = now + _SCAN_LIFETIME
         return True
+
+    def _ids_in(self, shard: int, limit: int | None) -> Iterator[str]:
+        """Yield what is due in a shard; what a scan has read of abandoned tasks is not read again."""
+        if shard not in self._due:
+            states = [self.step.pending, self.step.failed]
+            if self._may_take_over(shard, clock.now()):
+                states.append(self.step.in_progress)
+            self._due[shard] = self._of.due_in(shard, only=states)
+        return self._due[shard].ids(limit)
 
     def _end_scan(self, now: datetime) -> None:
         """End a scan, and set when to poll again."""
         self._scan = None
         if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
-            self.next_poll, self._next_takeover = now, _EARLIEST
+            self.next_poll = now
+            self._next_takeover.clear()
             return
         if self._found:
             self._backoff.reset()
         pause = self._backoff.draw()
-        if self._next_due < _LATEST:  # with jitter, because all workers wait for that time
-            until_due = self._next_due - now + _SHORTEST * RANDOM.random()
-            pause = min(pause, until_due)
+        if self._next_due:  # with jitter, because all workers wait for that time
+            until_due = min(self._next_due.values()) - now + _SHORTEST * RANDOM.random()
+            pause = min(pause, max(until_due, timedelta(0)))
         self.next_poll = now + pause
 
     def _cut(self, pause: timedelta) -> None:

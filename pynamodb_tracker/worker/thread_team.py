@@ -165,7 +165,7 @@ class WorkerAttempt(TaskAttempt[Any]):
         stopped: threading.Event,
         batcher: WriteBatcher | None = None,
     ) -> None:
-        super().__init__(poller.step._definition.codes, task_id, stopped=stopped, batcher=batcher)
+        super().__init__(poller.step._definition.codes, task_id, feed=poller.feed, stopped=stopped, batcher=batcher)
         self.began = clock.now()
         self._poller = poller
         self._heartbeat = heartbeat
@@ -178,6 +178,7 @@ class WorkerAttempt(TaskAttempt[Any]):
     def run(self, function: Function) -> None:
         """Run the function on the task and count the outcome; only KeyboardInterrupt and SystemExit are raised."""
         if self.is_stopped:
+            self.skip()
             self._has_ended.set()
             return
         try:
@@ -223,7 +224,7 @@ class WorkerAttempt(TaskAttempt[Any]):
                 return False
             self._is_counted = True
         kept = error if isinstance(error, Exception) else None
-        self._poller.note_end(self.task_id, outcome, kept, was_taken=self.was_taken)
+        self._poller.note_end(self.task_id, outcome, kept)
         return True
 
     def _log_end(self) -> None:

@@ -30,9 +30,10 @@ class Worker:
     turns: each in turn gives one task, however many it has. They run on `threads` threads in each of `processes`
     processes. With more than one process, these are spawned, and import the
     functions and the use cases by their names. `heartbeat` is as of `start`; `rate` limits the starts per second.
-    When the worker stops, what runs has the time `grace` to end. `longest_pause` is the longest wait between polls, and
-    so the longest delay until a task is found that has become due without the worker's doing. It also bounds what an
-    idle worker costs: 1.5 read units per poll, step and shard.
+    When the worker stops, what runs has the time `grace` to end. `longest_pause` is the longest wait between two polls
+    of a shard, and so the longest delay until a task is found that has become due without the worker's doing. It also
+    bounds what an idle worker costs: 1.5 read units per `longest_pause`, step and shard. A poll asks up to 8 shards and
+    stops at the first that has something due; the shards take turns, the oldest task of each first.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Worker:
         """Raise what would make every poll fail, such as a table that does not exist."""
         for step in self._functions:
             try:
-                step.next_due()
+                step._definition.check_index()
             except PynamoDBException as error:
                 if not is_temporary(error):
                     raise

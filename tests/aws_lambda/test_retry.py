@@ -14,6 +14,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext
 from pynamodb_tracker.aws_lambda import retry_handler
+from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.query import DueTasks, StateScan
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
@@ -204,7 +205,7 @@ def test_a_rate_spreads_the_starts_and_the_wait_is_a_part_of_the_time(clock: Sto
 def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     held = Order.ship.start("o-1")
-    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda _: iter(["o-1", "o-2"]))  # the index lags
+    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda *_: iter(["o-1", "o-2"]))  # the index lags
     with held:
         assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
@@ -261,7 +262,7 @@ def test_an_odd_error_ends_the_schedule_at_once(clock: StoppedClock, monkeypatch
 
 def test_what_cannot_be_started_does_not_use_up_the_limit(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2", "o-3", "o-4")
-    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda _: iter(["o-1", "o-2", "o-3", "o-4"]))  # it lags
+    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda *_: iter(["o-1", "o-2", "o-3", "o-4"]))  # it lags
     with Order.ship.start("o-1"), Order.ship.start("o-2"):
         done = retry_handler(Order.ship, label, limit=1)(SCHEDULE, Context(clock))
 
@@ -325,9 +326,15 @@ def test_the_time_is_looked_at_while_locks_are_only_extended(
 def test_where_workers_meet_they_spread(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     ready("o-1", "o-2")
     met = []
-    monkeypatch.setattr("pynamodb_tracker.batch.candidates.Feed.note_taken", lambda _: met.append(True))
-    monkeypatch.setattr("pynamodb_tracker.query.DueTasks.ids", lambda _: iter(["o-1", "o-2"]))  # it lags
+    note_answer = Feed.note_answer
+
+    def noted(feed: Feed, *, was_taken: bool) -> None:
+        met.append(was_taken)
+        note_answer(feed, was_taken=was_taken)
+
+    monkeypatch.setattr(Feed, "note_answer", noted)
+    monkeypatch.setattr(DueTasks, "ids", lambda *_: iter(["o-1", "o-2"]))  # it lags
     with Order.ship.start("o-1"):
         retry_handler(Order.ship, label)(SCHEDULE, Context(clock))
 
-    assert met == [True]
+    assert met == [True, False]

@@ -384,7 +384,7 @@ def test_a_function_that_ends_the_program_fails_its_task_alone() -> None:
 def test_a_batch_that_breaks_off_tells_what_was_done_before(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create_many(["o-1", "o-2"])
 
-    def broken() -> Iterator[str]:
+    def broken(_shard: int, _limit: int | None) -> Iterator[str]:
         yield "o-1"
         raise QueryError("throttled", None)
 

@@ -289,13 +289,13 @@ def test_run_all_on_one_thread_runs_in_this_one() -> None:
     assert seen == [threading.current_thread()]
 
 
-def test_run_all_begins_with_the_oldest(clock: StoppedClock) -> None:
+def test_run_all_of_one_shard_begins_with_the_oldest(clock: StoppedClock) -> None:
     ran: list[str] = []
     for number in range(5):
-        Parcel.create(f"p-{number}")
+        Order.create(f"o-{number}")
         clock.advance(timedelta(minutes=1))
-    Parcel.sort.run_all(lambda ctx: ran.append(ctx.task.task_id))
-    assert ran == [f"p-{number}" for number in range(5)]
+    Order.confirm_payment.run_all(lambda ctx: ran.append(ctx.task.task_id))
+    assert ran == [f"o-{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize("threads", THREADS)

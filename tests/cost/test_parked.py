@@ -44,7 +44,7 @@ def polled() -> Requests:
     with recorded() as requests:
         while task_id := poller.take():
             succeed(Order.confirm_payment, task_id)
-            poller.note_end(task_id, "succeeded", None, was_taken=False)
+            poller.note_end(task_id, "succeeded", None)
         assert poller.take() is None
     return requests
 

@@ -53,10 +53,10 @@ def test_tasks_that_cannot_be_started_do_not_keep_those_behind_them_from_being_r
             continue
         elif task_id.startswith("good"):
             step.tasks.remove(task_id)
-            poller.note_end(task_id, "succeeded", None, was_taken=False)
+            poller.note_end(task_id, "succeeded", None)
         else:
             tries += 1
-            poller.note_end(task_id, "refused", error, was_taken=False)
+            poller.note_end(task_id, "refused", error)
     assert len(step.tasks) == 10
     assert tries < 120
     assert "Fake.step of 'bad-7' cannot be started, and is left alone for a while" in caplog.text
@@ -70,7 +70,7 @@ def test_rows_that_cannot_be_claimed_cost_those_behind_them_no_time(stopped_cloc
     error = failed("ValidationException", UpdateError)
     while (task_id := poller.take()) != "good":
         assert task_id is not None
-        poller.note_end(task_id, "refused", error, was_taken=False)
+        poller.note_end(task_id, "refused", error)
     assert stopped_clock.now() == began
 
 
@@ -131,5 +131,5 @@ def test_a_failure_of_the_table_is_not_counted_against_a_task(stopped_clock: Sto
     step.tasks = ["o-1"]
     poller = StepPoller(step, LONGEST)  # type: ignore[arg-type]
     assert poller.take() == "o-1"
-    poller.note_end("o-1", "refused", TaskLockedError("held"), was_taken=True)
+    poller.note_end("o-1", "refused", TaskLockedError("held"))
     assert not poller._cooldown._failures

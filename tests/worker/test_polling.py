@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.backoff import RANDOM
-from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.poller import StepPoller
 from pynamodb_tracker.worker.thread_team import Dispatcher
@@ -46,23 +46,33 @@ class FakeStep:
         self.error: Exception | None = None
         self.looks: list[datetime] = []
         self.rounds: list[list[str]] = []
-        self.reads = 0
+        self.shards = 1
+        self.states = {state: state for state in (self.pending, self.failed, self.in_progress)}
         self._clock = clock
         self._definition = self
 
-    def next_due(self) -> dict[str, datetime]:
-        self.looks.append(self._clock.now())
-        if self.error is not None:
-            raise self.error
-        return {"pending": self._clock.now(), **self.due} if self.tasks else self.due
+    def due_in(self, shard: int, *, only: Sequence[str] = ()) -> FakeDue:
+        return FakeDue(self, shard, list(only))
 
-    def feed(self, *, only: list[str], threads: int) -> Feed:
-        self.rounds.append(only)
-        return Feed(self._read, threads=threads)
 
-    def _read(self) -> Iterator[str]:
-        self.reads += 1
-        yield from list(self.tasks)
+class FakeDue:
+    """What is due in a shard of that step."""
+
+    def __init__(self, step: FakeStep, shard: int, only: list[str]) -> None:
+        self._step = step
+        self._shard = shard
+        self._only = only
+
+    def first(self) -> dict[str, datetime]:
+        self._step.looks.append(self._step._clock.now())
+        if self._step.error is not None:
+            raise self._step.error
+        due = self._step.due
+        return {"pending": self._step._clock.now(), **due} if self._step.tasks else due
+
+    def ids(self, _limit: int | None = None) -> Iterator[str]:
+        self._step.rounds.append(self._only)
+        yield from list(self._step.tasks)
 
 
 @pytest.fixture
@@ -166,7 +176,7 @@ def test_a_task_that_was_refused_is_left_alone_for_some_seconds(
 ) -> None:
     step.tasks = ["o-1"]
     assert poller.take() == "o-1"
-    poller.note_end("o-1", "refused", TaskLockedError("held"), was_taken=True)
+    poller.note_end("o-1", "refused", TaskLockedError("held"))
     for _ in range(4):
         assert poller.take() is None
         stopped_clock.advance(SECOND)
@@ -213,10 +223,10 @@ def test_setting_the_clock_back_does_not_lengthen_the_pause(
 def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = [f"o-{number:03}" for number in range(400)]
     assert poller.take() == "o-000"
-    poller.note_end("o-000", "refused", TaskLockedError("held"), was_taken=True)
+    poller.feed.note_answer(was_taken=True)
     after = poller.take()
     assert after is not None
-    assert step.reads == 2
+    assert len(step.rounds) == 2
 
 
 @pytest.mark.usefixtures("always_longest")
@@ -255,7 +265,7 @@ def test_any_error_of_a_poll_is_survived_and_logged_with_its_traceback(
 def test_a_claim_that_is_throttled_ends_the_scan(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = ["o-1", "o-2"]
     assert poller.take() == "o-1"
-    poller.note_end("o-1", "refused", failed("ThrottlingException", UpdateError), was_taken=False)
+    poller.note_end("o-1", "refused", failed("ThrottlingException", UpdateError))
     assert not poller.is_ready(step._clock.now())
 
 
@@ -264,10 +274,10 @@ def test_a_claim_that_is_denied_ends_the_scan_only_if_several_are(poller: StepPo
     denied = failed("AccessDeniedException", UpdateError)
     for number in range(3):
         assert poller.take() == f"o-{number}"
-        poller.note_end(f"o-{number}", "refused", denied, was_taken=False)
+        poller.note_end(f"o-{number}", "refused", denied)
         assert poller.is_ready(step._clock.now())
     assert poller.take() == "o-3"
-    poller.note_end("o-3", "refused", denied, was_taken=False)
+    poller.note_end("o-3", "refused", denied)
     assert not poller.is_ready(step._clock.now())
 
 
@@ -323,14 +333,14 @@ def test_a_table_that_does_not_answer_yet_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = iter([failed("ThrottlingException")])
-    next_due = type(Order.confirm).next_due
+    check_index = StepDefinition.check_index
 
-    def at_first_throttled(step: Any) -> Any:
+    def at_first_throttled(step: StepDefinition[Any]) -> None:
         for error in answers:
             raise error
-        return next_due(step)
+        check_index(step)
 
-    monkeypatch.setattr(type(Order.confirm), "next_due", at_first_throttled)
+    monkeypatch.setattr(StepDefinition, "check_index", at_first_throttled)
     ran: list[str] = []
     Order.create("o-1")
     Worker({Order.confirm: lambda ctx: ran.append(ctx.task.task_id)}).run(until_idle=True)

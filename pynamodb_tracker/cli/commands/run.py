@@ -193,17 +193,20 @@ class WatchedBatch:
 
     def _run(self, tasks: Pass) -> None:
         def run_one(task_id: str) -> None:
-            if self.stop:  # a task that is claimed and released would be pending, whatever it was before
-                raise KeyboardInterrupt
             attempt: TaskAttempt[Any] = TaskAttempt(
-                self.selection.step._definition.codes, task_id, stopped=self.stop.event, batcher=self._batcher
+                self.selection.step._definition.codes,
+                task_id,
+                feed=tasks.feed,
+                stopped=self.stop.event,
+                batcher=self._batcher,
             )
+            if self.stop:  # a task that is claimed and released would be pending, whatever it was before
+                attempt.skip()
+                raise KeyboardInterrupt
             attempt.execute(tasks.start, self._call)
             is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
             if attempt.unexpected_error is not None and not is_no_id:
                 raise attempt.unexpected_error
-            if attempt.was_taken:
-                tasks.note_taken()
             self._note(attempt)
 
         in_threads(

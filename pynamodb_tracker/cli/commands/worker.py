@@ -105,7 +105,7 @@ def worker(
         except ValueError as error:
             raise CannotRunError(str(error)) from None
         try:  # an error that will not pass, such as a missing table, is reported before the worker says that it runs
-            next(iter(functions)).next_due()
+            next(iter(functions))._definition.check_index()
         except PynamoDBException as error:
             if not is_temporary(error):
                 raise
