@@ -12,7 +12,7 @@ from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.row import load
 
-LINES = [{"sku": f"4711-{number}", "is_packed": False} for number in range(100)]
+LINES = [{"sku": f"4711-{number}", "count": 1.0, "is_packed": False} for number in range(100)]
 TEXT = json.dumps({"lines": LINES, "carrier": "post"}, separators=(",", ":"))
 
 
@@ -36,11 +36,15 @@ def change_inside(data: dict[str, Any]) -> None:
     data["lines"][50]["is_packed"] = True
 
 
+def count(data: dict[str, Any]) -> None:
+    data["lines"][50]["count"] += 1
+
+
 def replace(data: dict[str, Any]) -> None:
-    data["carrier"] = "courier"
+    data["carrier"] = "9 couriers"
 
 
-@pytest.mark.parametrize(("change", "times"), [(add, 1), (change_inside, 2), (replace, 2)])
+@pytest.mark.parametrize(("change", "times"), [(add, 1), (change_inside, 2), (count, 2), (replace, 2)])
 def test_data_is_parsed_once_and_once_more_if_more_than_entries_at_its_end_has_changed(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], None], times: int
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +17,11 @@ from pynamodb_tracker.model.serialization import reads_back, refuse_json
 _TRIES = 20
 """How often serializing a dictionary is tried while another thread changes it."""
 
-_FORMAT = frozenset(("", *" \t\r\n\\0123456789+-.eE"))
-"""Characters in which two texts of the same JSON value may differ; the empty one is beyond the end of a text."""
-
 _ESCAPE = len(r"\u00e9") - 1
 """How far before a difference the escape may begin that it is in."""
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?")
+_OF_NUMBERS = "-+.0123456789eE"
 
 
 class LazyData:
@@ -192,6 +193,19 @@ def _differ_in_content(text: str, other: str) -> bool:
 
     Formats differ in blanks, in escapes, and in how they write a number. A key that occurs twice counts as content.
     """
+    at = _first_difference(text, other)
+    one, two = text[at : at + 1], other[at : at + 1]
+    if not one.strip() or not two.strip() or "\\" in text[max(at - _ESCAPE, 0) : at] + one + two:
+        return False
+    if one not in _OF_NUMBERS and two not in _OF_NUMBERS:
+        return True
+    begin = len(text[:at].rstrip(_OF_NUMBERS))
+    number, other_number = _NUMBER.match(text, begin), _NUMBER.match(other, begin)
+    return number is None or other_number is None or float(number[0]) != float(other_number[0])
+
+
+def _first_difference(text: str, other: str) -> int:
+    """Return where two texts first differ, or where the shorter one ends."""
     at, end = 0, min(len(text), len(other))  # by halves: comparing one character after the other takes far longer
     while at < end:
         middle = (at + end + 1) // 2
@@ -199,8 +213,7 @@ def _differ_in_content(text: str, other: str) -> bool:
             at = middle
         else:
             end = middle - 1
-    in_escape = "\\" in text[max(at - _ESCAPE, 0) : at]
-    return not in_escape and _FORMAT.isdisjoint((text[at : at + 1], other[at : at + 1]))
+    return at
 
 
 def _dumped(value: object) -> str:
