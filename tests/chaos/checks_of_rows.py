@@ -100,10 +100,11 @@ def losses_are_true(history: History, final: Final) -> Iterator[str]:
 def locks_of_nobody_are_announced(history: History, final: Final) -> Iterator[str]:
     """Expect that a claim that nobody had is one of those whose error said so, or whose worker died meanwhile.
 
-    A claim that was refused may be applied later, if a copy of it is still on its way.
+    A claim that was refused may be applied later, if a copy of it is still on its way, and one that was taken and lost
+    before its block began is nobody's.
     """
     by_task = history.of_tasks()
-    possible = Counter(run.task for run in history.runs if run.outcome == "refused")
+    possible = Counter(run.task for run in history.runs if run.outcome in {"refused", "lost"})
     possible += Counter(run.task for run in history.runs if run.outcome == "unknown" and run.announced)
     for task, row in final.rows.items():
         nobodys = set(row.unfinished) - {run.fence for run in by_task.get(task, [])}
