@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
+import typer.main
+import typer.testing
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.shop import BoundTask, OtherTask, StoreTask
@@ -21,6 +25,13 @@ def hangup() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def commands() -> Iterator[None]:
+    """Build the tree of commands and options once, which takes typer as long as many a command does."""
+    with mock.patch.object(typer.testing, "_get_command", functools.cache(typer.main.get_command)):
+        yield
 
 
 @pytest.fixture(scope="package")
