@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from math import ceil, sqrt
 from typing import Any, Generic, TypeVar
 
@@ -173,11 +173,15 @@ class StateScan(Generic[T]):
         yield from heapq.merge(*merged, key=position, reverse=self.latest_first)
 
     def _pages(self, status_key: str, first: int, further: int) -> Iterator[list[Item]]:
-        """Yield the pages of a shard: one at least, and the others each when it is needed."""
+        """Yield the pages of a shard: one at least, and the others each when it is needed.
+
+        Where the window drops entries, each further page is larger: there may be many before the next one within it.
+        """
         at = self.positions.get(status_key)
         start = None if at is None else self._start_key(status_key, at)
         table = self.model.tracker.connection()
-        for limit in chain([first], repeat(further)):
+        limit = first
+        while True:
             found = pages(
                 table,
                 table.query,
@@ -194,6 +198,9 @@ class StateScan(Generic[T]):
             start = page.get("LastEvaluatedKey")
             if not start:
                 return
+            if len(page["Items"]) < limit:
+                further = min(2 * further, _PAGE)
+            limit = further
 
     def count(self, most: int | None = None) -> int:
         """Return how many tasks the index has, at most `most`; eventually consistent, all shards are asked at once.

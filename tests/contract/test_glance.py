@@ -86,6 +86,25 @@ def test_a_glance_takes_a_window(clock: StoppedClock) -> None:
     assert (ids_of(first), ids_of(second), second.cursor) == (["t-02", "t-03"], ["t-04"], None)
 
 
+def test_a_glance_asks_for_more_at_a_time_where_its_window_drops_what_it_reads(clock: StoppedClock) -> None:
+    begin = clock.now()
+    Order.create("old", due_time=timedelta(days=1))
+    clock.advance(MINUTE)
+    Order.create_many((f"new-{number}" for number in range(40)), threads=4)
+    with recorded() as requests:
+        assert ids_of(Order.confirm_payment.pending.glance(limit=1, until=begin + MINUTE)) == ["old"]
+    assert len(requests) == 3  # of 2, 20 and 40 entries
+
+
+def test_a_glance_asks_each_shard_for_little_more_than_its_share() -> None:
+    Parcel.create_many(
+        ({"task_id": f"p-{number:02}", "due_time": timedelta(seconds=number)} for number in range(70)), threads=4
+    )
+    with recorded() as requests:
+        assert ids_of(Parcel.sort.pending.glance(limit=25)) == [f"p-{number:02}" for number in range(25)]
+    assert (len(requests), requests.entries_read) == (5, 5 * 10)
+
+
 def test_a_page_goes_on_where_a_glance_ended(clock: StoppedClock) -> None:
     create_in_turn(clock, 4)
     page = Parcel.sort.pending.page(cursor=Parcel.sort.pending.glance(limit=2).cursor)
