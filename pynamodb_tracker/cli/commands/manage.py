@@ -2,14 +2,14 @@
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from pynamodb_tracker.arguments import check_task_id
-from pynamodb_tracker.batch.bulk import in_threads_together
+from pynamodb_tracker.batch.bulk import in_threads_together, with_rows
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, use_case
 from pynamodb_tracker.cli.targets import Targets
@@ -21,6 +21,8 @@ from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import count, escaped
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
+
+A = TypeVar("A")
 
 _THREADS = 25
 """Tasks that are changed at the same time: as many as one request has room for."""
@@ -205,11 +207,12 @@ def delete(
         if not yes:
             _confirm(model.__name__, tasks)
 
-        def delete_one(task_id: str) -> str:
+        def delete_one(task_id: str, _found: None) -> str:
             model.delete_task(task_id)
             return "deleted"
 
-        _for_each(tasks, delete_one)
+        threads = _THREADS if "-" in tasks else min(len(tasks), _THREADS)
+        _for_each(((task_id, None) for task_id in ids_in(tasks)), delete_one, threads)
 
 
 def _confirm(what: str, tasks: Sequence[str]) -> None:
@@ -238,31 +241,33 @@ def _for_each_target(
     """Change each task at its step, or at the step that is named; without one, a task that is missing is refused."""
     targets = Targets.named(model, words)
 
-    def change_one(task_id: str) -> str:
-        task = targets.task(check_task_id(task_id))
+    def change_one(task_id: str, found: Task | None) -> str:
+        task = targets.task(check_task_id(task_id)) if found is None else found
         return change(targets.step_of(task, task_id), task, task_id)
 
-    _for_each(targets.ids, change_one)
+    if "-" in targets.ids:  # whoever writes them may take their time
+        _for_each(((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS)
+    else:
+        _for_each(with_rows(model, iter(targets.ids)), change_one, min(len(targets.ids), _THREADS))
 
 
-def _for_each(tasks: Sequence[str], change: Callable[[str], str]) -> None:
-    """Change each task and print the result; a task that is refused is reported, and the others go on.
+def _for_each(tasks: Iterable[tuple[str, A]], change: Callable[[str, A], str], threads: int) -> None:
+    """Change each task, given with its id, and print the result; one that is refused is reported, and the others go on.
 
     Several tasks are changed at the same time, and the results are printed in the order in which they were named.
     """
     results = _Results()
 
-    def change_one(numbered: tuple[int, str]) -> None:
-        number, task_id = numbered
+    def change_one(numbered: tuple[int, tuple[str, A]]) -> None:
+        number, (task_id, given) = numbered
         try:
-            result: str | Exception = f"{escaped(task_id)}: {change(task_id)}"
+            result: str | Exception = f"{escaped(task_id)}: {change(task_id, given)}"
         except (TrackerError, ValueError) as error:
             result = error
         results.add(number, result)
 
-    is_one = len(tasks) == 1 and tasks[0] != "-"
     try:
-        in_threads_together(change_one, enumerate(ids_in(tasks)), 1 if is_one else _THREADS)
+        in_threads_together(change_one, enumerate(tasks), threads)
     finally:
         results.print_rest()
     if results.refused:
