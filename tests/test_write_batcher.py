@@ -351,6 +351,19 @@ def test_inserts_are_sent_together_once_the_first_put_was_refused_as_an_insert(
     assert engine.sent[0] == ("PutItem", 0)
 
 
+def test_an_insert_is_refused_although_the_row_that_it_met_cannot_be_read(engine: Engine) -> None:
+    def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "GetItem":
+            raise error("AccessDeniedException")
+        return {"Responses": [DUPLICATE for _ in request.get("Statements", [])]}
+
+    engine.probed = engine.answer = answer
+    told = Threads(engine, 3).send(put("a"), put("b"), put("c"), operation="PutItem")
+    refused = [each.response for each in told if isinstance(each, ClientError)]
+    assert [each["Error"]["Code"] for each in refused] == ["ConditionalCheckFailedException"] * 2
+    assert not any("Item" in each for each in refused)
+
+
 @pytest.mark.parametrize(("answer", "probes"), [({"Item": ROW}, 1), ({}, 3)], ids=["deleted", "gone"])
 def test_deletes_are_sent_alone_unless_an_impossible_one_is_refused(
     engine: Engine, answer: dict[str, Any], probes: int
