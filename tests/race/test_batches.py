@@ -152,3 +152,22 @@ def test_after_a_request_without_an_answer_no_task_is_lost_or_has_two_owners(
 
     assert max(counted.statements) > 1
     work.check(once=False)
+
+
+def test_a_late_copy_of_a_whole_request_changes_nothing(network: Network, order: Any, work: Work) -> None:
+    sent: list[Callable[[], Answer]] = []
+
+    def noted(operation: str, _request: dict[str, Any], send: Callable[[], Answer]) -> Answer:
+        if operation == BATCH:
+            sent.append(send)
+        return send()
+
+    network.rule = noted
+    work.do()
+    before = [task.to_dynamodb_dict() for task in order.get_many(TASKS)]
+
+    for send in sent:
+        assert all("Error" in response for response in send()["Responses"])
+
+    assert len(sent) > 2
+    assert [task.to_dynamodb_dict() for task in order.get_many(TASKS)] == before
