@@ -171,3 +171,30 @@ def test_a_late_copy_of_a_whole_request_changes_nothing(network: Network, order:
 
     assert len(sent) > 2
     assert [task.to_dynamodb_dict() for task in order.get_many(TASKS)] == before
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(lambda: of_batches(for_some("InternalServerError", applied=True), times=2), id="applied"),
+        pytest.param(lambda: of_batches(repeated), id="sent twice"),
+        pytest.param(lambda: of_batches(ignores_conditions, probes=True), id="conditions ignored"),
+    ],
+)
+def test_operations_on_many_tasks_report_what_became_of_each_whatever_becomes_of_their_requests(
+    network: Network, order: Any, fault: Callable[[], Rule]
+) -> None:
+    held, new = TASKS[0], [f"new-{number}" for number in range(6)]
+    with order.confirm.start(held):
+        network.rule = fault()
+        created = order.create_many([*new, held], threads=4)
+        network.rule = fault()
+        ignored = order.confirm.ignore_many([*new, held], reason="a test", threads=4)
+        network.rule = fault()
+        reopened = order.confirm.reopen_many([*new, held], threads=4)
+        network.rule = fault()
+        deleted = order.delete_use_case(threads=4)
+
+        assert set(created.succeeded) == set(ignored.ignored) == set(reopened.succeeded) == set(new)
+        assert set(deleted.succeeded) == {*new, *TASKS[1:]}
+        assert [set(each.refused) for each in (created, ignored, reopened, deleted)] == [{held}] * 4
