@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -179,15 +178,6 @@ def test_a_row_that_was_never_read_can_be_updated() -> None:
 def test_a_plain_value_under_a_name_of_the_model_is_refused(name: str) -> None:
     with pytest.raises(DefinitionError, match=f"Parcel.{name} clashes"):
         TaskMeta("Parcel", (AppTask,), {"use_case_id": UseCase("parcel"), "pack": Step(10), name: 1})
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_process_has_a_connection_of_its_own() -> None:
-    table = AppTask.tracker.table
-    before = table.connection()
-    table._pid = -1  # as the child of a fork finds it
-    assert table.connection() is not before
-    assert table.connection() is table.connection()
 
 
 def test_a_context_of_any_task_serves_a_function_of_any_task() -> None:

@@ -326,9 +326,13 @@ class SharedConnection(Connection):
             return self._rungs
 
     def forget_client(self) -> None:
-        """Build another client when it is needed: a forked process must not use the sockets of its parent."""
-        self.building = threading.RLock()  # a thread of the parent may have held the other one
-        self._client = self._rungs = None
+        """Build another client when it is needed, in a process that was forked.
+
+        On a socket of its parent it could read the answer to another request, and a lock that a thread of its parent
+        held, here or in the SDK's session, would never be released.
+        """
+        self.building, self._local = threading.RLock(), threading.local()
+        self._client = self._rungs = self._session = None
 
     def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}

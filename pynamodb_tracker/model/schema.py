@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -145,9 +143,7 @@ class Table:
     def __init__(self, owner: type[Model]) -> None:
         self.owner = owner
         self.use_cases: weakref.WeakValueDictionary[str, type[Model]] = weakref.WeakValueDictionary()
-        self._connection: TableConnection | None = None
-        self._pid = os.getpid()
-        self._guard = threading.RLock()
+        self._connections: dict[str, TableConnection] = {}
         self._connect: Callable[..., Connection] = SharedConnection
 
     def claim(self, name: str, model: type[Model]) -> None:
@@ -165,20 +161,11 @@ class Table:
         self.use_cases[name] = model
 
     def connection(self) -> TableConnection:
-        """Return the connection that all use cases share; it is built again when Meta names another table.
-
-        A forked process builds its own: on a socket of its parent it could read the answer to another request, and a
-        lock that a thread of its parent held would never be released.
-        """
+        """Return the connection that all use cases share; Meta may come to name another table, which has its own."""
         table_name = self.owner.Meta.table_name
-        if os.getpid() != self._pid:
-            self._guard, self._connection, self._pid = threading.RLock(), None, os.getpid()
-        connection = self._connection
-        if connection is None or connection.table_name != table_name:
-            with self._guard:
-                connection = self._connection
-                if connection is None or connection.table_name != table_name:
-                    connection = self._connection = self._connected(table_name)
+        connection = self._connections.get(table_name)
+        if connection is None:  # of two threads that build one, which is cheap, both use the first
+            connection = self._connections.setdefault(table_name, self._connected(table_name))
         return connection
 
     def connect(self) -> None:
@@ -189,9 +176,8 @@ class Table:
 
     def reconnect(self, connect: Callable[..., Connection] = SharedConnection) -> Callable[..., Connection]:
         """Drop the connection and its client, and build the next one with `connect`; return what built it before."""
-        with self._guard:
-            before, self._connect, self._connection = self._connect, connect, None
-            return before
+        before, self._connect, self._connections = self._connect, connect, {}
+        return before
 
     def _connected(self, table_name: str) -> TableConnection:
         settings = {name: getattr(self.owner.Meta, name, None) for name in _CONNECTION_SETTINGS}

@@ -57,7 +57,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     is_known = any(each is failure for each in known)  # if an interrupt followed the finish
     failures = known if is_known else [*known, failure]
     logged, last_error = has_log(task) or not fits_row(failures), failure.one_line
-    ending = ending_after_last_failure(_newest(lock), failure.time) if final else None
+    ending = ending_after_last_failure(_row_with_its_rule(lock), failure.time) if final else None
     write, code, values = _move_after(lock, failure, delay, ending, final=final)
     values |= {"now": failure.time, "last_error": last_error}
     optional, entries = None, for_row(failures, logged=logged)
@@ -84,7 +84,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         raise optional.interrupt
 
 
-def _newest(lock: Lock[T]) -> T:
+def _row_with_its_rule(lock: Lock[T]) -> T:
     """Return the row as it is now if the task repeats: it may have been asked for again meanwhile, for sooner."""
     if readable_value(lock.task, "repeat") is None:
         return lock.task

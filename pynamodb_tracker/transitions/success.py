@@ -229,7 +229,7 @@ def _succeed_alone(lock: Lock[T], changes: Changes, sent: Changes) -> SentSucces
         try:
             row = send_until_landed(lock, write, code, attempt=0, due=due, **user_values(all_sent), **values)
         except AskedMeanwhile as asked:
-            ending, retries = ending_of_success(lock, _newest(lock, asked.row, retries)), retries + 1
+            ending, retries = ending_of_success(lock, _row_to_take_in(lock, asked.row, retries)), retries + 1
         except PynamoDBConnectionError as error:
             raise_if_invalid(lock.task, sent, error)
             raise
@@ -255,7 +255,7 @@ def _succeed_together(
         elif unapplied.refused or unapplied.unheard:
             found = _found_after(lock, pending, unapplied)
             if found is not None:
-                found = _newest(lock, found, retries)
+                found = _row_to_take_in(lock, found, retries)
             elif not pending.recorded:
                 raise unapplied.error
         else:
@@ -293,7 +293,7 @@ def _found_after(lock: Lock[T], pending: PendingSuccess, unapplied: Unapplied) -
     return row if changed else None
 
 
-def _newest(lock: Lock[T], row: TaskRow, retries: int) -> T | None:
+def _row_to_take_in(lock: Lock[T], row: TaskRow, retries: int) -> T | None:
     """Return the row that a success takes into account: the one that was found, or a newer one after a pause.
 
     While others keep asking, a row that was read before the pause is an old one. None if another worker or command has

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -120,11 +121,23 @@ def test_a_transaction_of_the_parent_cannot_be_committed_in_a_child() -> None:
 def test_a_process_that_was_forked_before_the_claim_runs_tasks_with_a_client_of_its_own() -> None:
     Order.create("o-1")
     connection: Any = Order.tracker.connection().connection
-    client, (answer, told) = connection.client, os.pipe()
+    client, session, (answer, told) = connection.client, connection.session, os.pipe()
+    begun, ended = threading.Event(), threading.Event()
+
+    def build() -> None:
+        with connection.building:
+            begun.set()
+            ended.wait()
+
+    builder = threading.Thread(target=build)
+    builder.start()
+    begun.wait()
     if os.fork() == 0:
-        own = connection.client is not client
+        own = connection.client is not client and connection.session is not session
         os.write(told, f"{own} {STEP.run('o-1', lambda ctx: ctx.attempt)}".encode())
         os._exit(0)
+    ended.set()
+    builder.join()
     os.close(told)
     with os.fdopen(answer) as lines:
         assert lines.read() == "True 1"
