@@ -5,28 +5,27 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.connection import Batcher
 from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
-    RetryLater,
     TaskError,
     TrackerError,
     ValueNotStorableError,
 )
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import Heartbeat
+from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
 from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.row import TaskRow
@@ -35,13 +34,6 @@ from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
-
-
-class RetryPolicy(Protocol):
-    """What a step declares about failures."""
-
-    retry_delay: timedelta | Callable[[int], timedelta] | None
-    give_up_on: Sequence[type[BaseException]]
 
 
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
@@ -330,32 +322,6 @@ def _leave_fork(lock: Lock[T], error: BaseException | None) -> bool:
     if error is None:
         log.warning("%s: its end is not recorded here", lock.describe_foreign(), extra=lock.log_fields)
     return False
-
-
-def delay_after(policy: RetryPolicy, attempt: int, error: BaseException, step: str) -> timedelta:
-    """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
-    if issubclass(type(error), RetryLater):
-        return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
-    retry_delay = policy.retry_delay
-    if not callable(retry_delay):
-        return retry_delay or timedelta(0)
-    try:
-        delay: object = retry_delay(attempt)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as raised:
-        add_note(error, f"retry_delay({attempt}) raised {raised!r}: the next attempt may start at once")
-        log.exception("retry_delay(%s) of step %s failed: the next attempt may start at once", attempt, step)
-        return timedelta(0)
-    return _checked_delay(delay, error, f"retry_delay({attempt}) returned")
-
-
-def _checked_delay(delay: object, error: BaseException, source: str) -> timedelta:
-    """Return the delay if it is valid; otherwise return zero, and add a note to the error."""
-    if isinstance(delay, timedelta) and delay >= timedelta(0):
-        return delay
-    add_note(error, f"{source} {shown(delay)}, no timedelta of zero or more: the next attempt may start at once")
-    return timedelta(0)
 
 
 def _has_pending_success(lock: Lock[T]) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 
 from pynamodb_tracker import arguments, clock, query, transitions
-from pynamodb_tracker.execution.run import RetryPolicy
+from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
 from pynamodb_tracker.step.state import State, window

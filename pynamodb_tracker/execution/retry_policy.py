@@ -1,0 +1,47 @@
+"""What a step declares about failures, and the pause before the next attempt that follows from it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.exceptions import RetryLater
+from pynamodb_tracker.failure import add_note
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+class RetryPolicy(Protocol):
+    """What a step declares about failures."""
+
+    retry_delay: timedelta | Callable[[int], timedelta] | None
+    give_up_on: Sequence[type[BaseException]]
+
+
+def delay_after(policy: RetryPolicy, attempt: int, error: BaseException, step: str) -> timedelta:
+    """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
+    if issubclass(type(error), RetryLater):
+        return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
+    retry_delay = policy.retry_delay
+    if not callable(retry_delay):
+        return retry_delay or timedelta(0)
+    try:
+        delay: object = retry_delay(attempt)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        add_note(error, f"retry_delay({attempt}) raised {raised!r}: the next attempt may start at once")
+        log.exception("retry_delay(%s) of step %s failed: the next attempt may start at once", attempt, step)
+        return timedelta(0)
+    return _checked_delay(delay, error, f"retry_delay({attempt}) returned")
+
+
+def _checked_delay(delay: object, error: BaseException, source: str) -> timedelta:
+    """Return the delay if it is valid; otherwise return zero, and add a note to the error."""
+    if isinstance(delay, timedelta) and delay >= timedelta(0):
+        return delay
+    add_note(error, f"{source} {shown(delay)}, no timedelta of zero or more: the next attempt may start at once")
+    return timedelta(0)
