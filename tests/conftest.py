@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.dynamodb_local import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
-from tests.support.untraced import leave_botocore_out
+from tests.support.untraced import leave_requests_out
 
 NO_ENGINE = "no DynamoDB Local: "
 ENGINE = pytest.StashKey[Engine]()
@@ -53,7 +53,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_configure() -> None:
     """Replace the developer's AWS settings, before any test module can read them, and trace the library alone."""
-    leave_botocore_out()
+    leave_requests_out()
     # A run in the background may have been started with Ctrl-C ignored, and so would all processes that tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

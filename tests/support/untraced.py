@@ -1,4 +1,4 @@
-"""What coverage leaves out because it takes long and shows nothing: botocore, and processes that races start."""
+"""What coverage leaves out because it takes long and shows nothing: requests, and processes that races start."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from unittest import mock
 
 import botocore.client
 import botocore.session
 
-__all__ = ["leave_botocore_out", "unmeasured"]
+__all__ = ["leave_requests_out", "unmeasured"]
 
 
-def leave_botocore_out() -> None:
-    """Have coverage pause in this process while botocore, and moto below it, are at work.
+def leave_requests_out() -> None:
+    """Have coverage pause in this process while botocore, moto below it, or a server of the tests is at work.
 
     Coverage by a trace function, which is the only way before Python 3.14, is asked about each line that is run, also
-    where it keeps nothing. No module of the library is called by botocore.
+    where it keeps nothing. None of these calls the library, but for the rule of a proxy that lets a rival act.
     """
     if "coverage" not in sys.modules:
         return
-    for owner, name in ((botocore.client.BaseClient, "_make_api_call"), (botocore.session.Session, "create_client")):
+    for owner, name in (
+        (botocore.client.BaseClient, "_make_api_call"),
+        (botocore.session.Session, "create_client"),
+        (BaseHTTPRequestHandler, "handle"),
+    ):
         setattr(owner, name, _untraced(getattr(owner, name)))
 
 
