@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -12,6 +13,7 @@ import pytest
 from pynamodb.connection.base import Connection
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker import TaskNotStartableError
 from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.dynamodb_local import Engine
@@ -72,12 +74,12 @@ class Work:
         while set(self.order.confirm.due_ids()) and self.batches < PATIENCE:
             self.batches += 1
             try:
-                self.order.confirm.run_all(self._block, threads=threads)
+                self.order.confirm.run_all(self.block, threads=threads)
             except PynamoDBException:
                 self.errors += 1
             self.clock.advance(timedelta(minutes=6))
 
-    def _block(self, ctx: Any) -> None:
+    def block(self, ctx: Any) -> None:
         self.fences[ctx.task.task_id].append(ctx.fence)
         ctx.task.note = f"by {ctx.fence}"
 
@@ -140,6 +142,28 @@ def test_whatever_becomes_of_a_request_that_is_answered_each_task_is_run_once(
     assert work.errors == 0
     assert counted.statements
     work.check(once=True)
+
+
+def test_an_engine_that_ignores_conditions_takes_no_task_away_from_its_worker(
+    network: Network, order: Any, rival: Any, work: Work
+) -> None:
+    ignoring, held, taken = of_batches(ignores_conditions, probes=True), ExitStack(), set[str]()
+
+    def rule(operation: str, request: dict[str, Any], send: Callable[[], Answer]) -> Answer:
+        if operation != BATCH:
+            return send()
+        network.rule = ignoring
+        for task_id in TASKS:  # after the look at what is due; a first one may have left alone
+            with suppress(TaskNotStartableError):
+                taken.add(held.enter_context(rival.confirm.start(task_id)).task.task_id)
+        return ignoring(operation, request, send)
+
+    network.rule = rule
+    with held:
+        order.confirm.run_all(work.block, threads=8)
+        assert len(taken) > 1
+        assert not taken & set(work.fences)
+    assert order.confirm.succeeded.count() == len(TASKS)
 
 
 @pytest.mark.parametrize("fault", [lost, loses])

@@ -106,6 +106,6 @@ def ignores_conditions(request: Request, send: Send) -> Answer:
     for statement in request["Statements"]:
         text, _, rest = statement["Statement"].partition(" AND (")
         _, returning, what = rest.rpartition(" RETURNING ")
-        statement["Statement"] = text + returning + what
+        statement["Statement"] = text + (returning + what if returning else "")
         statement["Parameters"] = statement["Parameters"][: text.count("?")]
     return send()
