@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
+from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.testing import StoppedClock
 
 TASKS = [f"o-{number:04}" for number in range(2000)]
 
@@ -93,6 +96,7 @@ def test_it_returns_to_the_oldest_while_it_meets_no_other_worker() -> None:
     assert tried[-1000:] == sorted(tried[-1000:])
 
 
+@pytest.mark.usefixtures("stopped_clock")
 def test_each_is_tried_once_though_it_is_still_there_when_it_looks_again() -> None:
     index = Index(TASKS[:60], TASKS[60:120])
     feed = Feed(index.read, shards=2)
@@ -177,6 +181,20 @@ def test_who_meets_another_worker_awaits_all_answers_and_begins_one_by_one_again
         feed.note_answer(was_taken=True)
         elsewhere.result(10)
     assert (feed._unanswered, feed._width) == (1, 1)
+
+
+def test_who_meets_others_again_and_again_waits_longer_and_longer_and_is_quick_after_a_success(
+    stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RANDOM, "uniform", lambda _low, high: high)
+    feed, pauses = Feed(Index(TASKS).read), list[int]()
+    ids, before = iter(feed), stopped_clock.now()
+    for was_taken in [*[True] * 7, False, True, False]:
+        next(ids)
+        pauses.append(round((stopped_clock.now() - before) / timedelta(milliseconds=1)))
+        before = stopped_clock.now()
+        feed.note_answer(was_taken=was_taken)
+    assert pauses == [0, 0, 20, 40, 80, 160, 200, 200, 0, 0]
 
 
 def test_ids_that_are_not_wanted_are_left_out_and_hold_up_no_others() -> None:

@@ -21,7 +21,8 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 
-from pynamodb_tracker.backoff import RANDOM
+from pynamodb_tracker import clock
+from pynamodb_tracker.backoff import RANDOM, jittered_pause
 
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one request to the index reads."""
@@ -40,6 +41,10 @@ _NARROWEST = 1.0
 
 _GROWTH = 1.0
 """How many more for each claim that succeeds; so they double while all do."""
+
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.2
+"""Seconds between two places in a row where no claim succeeds: few tasks are left, or the index is behind."""
 
 _CAREFUL_GROWTH = 0.125
 """The same near other workers: whoever meets one has at most an eighth as many claims refused as succeeded before."""
@@ -109,6 +114,8 @@ class Feed:
         """How many claims may be unanswered."""
         self._was_taken = False
         """Whether another worker had a task first, since the last place was chosen."""
+        self._misses = 0
+        """Places in a row where no claim has succeeded."""
 
     def note_answer(self, *, was_taken: bool) -> None:
         """Note that a claim was answered, or is not sent any more, and whether another worker had the task first."""
@@ -117,6 +124,7 @@ class Feed:
             if was_taken:
                 self._was_taken = True
             elif not self._was_taken:
+                self._misses = 0
                 self._width = min(self._width + (_CAREFUL_GROWTH if self._spread else _GROWTH), self._most)
             self._answered.notify()
 
@@ -159,12 +167,16 @@ class Feed:
         """Return how many of the oldest tasks to draw a place from, once the claims at a bad place are answered."""
         with self._answered:
             spread, self._spread = self._spread, self._spread // 2
-            if self._was_taken:
-                self._answered.wait_for(lambda: self._unanswered == 0)
-                self._was_taken, self._width = False, _NARROWEST
-                self._begun.clear()  # what was read is out of date
-                spread, self._spread = self._widest, self._widest // 2
-            return spread
+            if not self._was_taken:
+                return spread
+            self._answered.wait_for(lambda: self._unanswered == 0)
+            self._was_taken, self._width = False, _NARROWEST
+            self._begun.clear()  # what was read is out of date
+            self._spread = self._widest // 2
+            misses, self._misses = self._misses, self._misses + 1
+        if misses:
+            clock.sleep(jittered_pause(misses, base=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
+        return self._widest
 
     def _may_be_sent(self, task_id: str) -> bool:
         """Return True when few claims are unanswered; False if another worker has had one of the tasks here."""

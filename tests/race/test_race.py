@@ -83,15 +83,17 @@ def test_16_processes_that_run_all_run_each_of_400_tasks_exactly_once_and_rarely
     assert sum(report["refused"] for report in reports) <= 0.3 * 400
 
 
-def test_16_processes_with_4_threads_each_run_each_of_400_tasks_exactly_once(order: Any, patient: Crew) -> None:
+def test_16_processes_with_25_threads_each_run_each_of_400_tasks_exactly_once_and_rarely_meet(
+    order: Any, patient: Crew
+) -> None:
     ids = [f"o-{number}" for number in range(400)]
     order.create_many(ids, threads=4)
 
-    reports = patient.race([["run_all", "4"]] * 16)
+    reports = patient.race([["run_all", "25"]] * 16)
 
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
     assert order.confirm.succeeded.count() == 400
-    assert sum(report["refused"] for report in reports) <= 400  # most are met at the end, by 64 threads
+    assert sum(report["refused"] for report in reports) <= 0.4 * 400  # 0.2 to 0.3, as chance will have it
 
 
 def test_16_threads_that_want_one_task_make_one_winner_in_every_round(order: Any) -> None:
