@@ -1,6 +1,7 @@
 """A step as it is declared, and bound to its class of tasks; its states."""
 
-from pynamodb_tracker.step.bound import BoundStep, Step
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import States
 from pynamodb_tracker.step.state import Page, State
 

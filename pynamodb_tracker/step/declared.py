@@ -1,0 +1,83 @@
+"""A step as a class body declares it; the class that is made of it has a bound one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.definition import DeclaredState, States
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class Step:
+    """A step of a use case; steps run in the order of their numbers, and a success is pending of the next one.
+
+    `number` is stored: a whole number from 1 to 990, at least 10 apart from the others. You can rename a step freely,
+    but not renumber it. `max_attempts` also counts attempts whose worker died; after the last one the task is ignored.
+    `lock_for` is how long a worker may hold a task, and so how long a dead worker blocks it. `retry_delay`, a timedelta
+    or a function of the attempt's number, is the pause after a failure; a pause below the clock margin (2 seconds) has
+    no effect. `give_up_on` lists exceptions that make the task ignored at once. `also_from` lists further states
+    from which the step may start.
+
+    `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
+    a claimer that finds no attempt left, or by a person. What it creates by `create(Alert, task_id, ...)`, which takes
+    what `ctx.create` takes, is created together with that. It may be called more than once, so it has no other effects.
+    If it raises, or an id is another task's, that is logged, and the task is ignored without it.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        max_attempts: int = 3,
+        lock_for: timedelta = timedelta(minutes=5),
+        retry_delay: timedelta | Callable[[int], timedelta] | None = None,
+        give_up_on: Sequence[type[BaseException]] = (),
+        also_from: States = (),
+        when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
+    ) -> None:
+        self.name = ""
+        self.number = number
+        self.max_attempts = max_attempts
+        self.lock_for = lock_for
+        self.retry_delay = retry_delay
+        self.give_up_on = give_up_on
+        self.also_from = also_from
+        self.when_ignored = when_ignored
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class
+
+    @property
+    def pending(self) -> DeclaredState:
+        """Pending of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.PENDING)
+
+    @property
+    def in_progress(self) -> DeclaredState:
+        """In progress at this step; no other step may start from it."""
+        return DeclaredState(self, Status.IN_PROGRESS)
+
+    @property
+    def failed(self) -> DeclaredState:
+        """Failed of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.FAILED)
+
+    @property
+    def succeeded(self) -> DeclaredState:
+        """Succeeded of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.SUCCEEDED)
+
+    @property
+    def ignored(self) -> DeclaredState:
+        """Ignored of this step, for `also_from` of another one."""
+        return DeclaredState(self, Status.IGNORED)
+
+    if TYPE_CHECKING:  # the metaclass replaces each step of a use case by a bound one
+
+        def __get__(self, instance: T | None, owner: type[T]) -> BoundStep[T]: ...
