@@ -14,7 +14,7 @@ __all__ = ["Rates", "Settings"]
 
 @dataclass(frozen=True)
 class Rates:
-    """Of how many writes in one something becomes, of a third as many reads, of twice as many transactions."""
+    """Of how many writes in one something becomes, of a third as many reads, of more transactions and batches."""
 
     dropped_request: float = 0.02
     dropped_answer: float = 0.03
