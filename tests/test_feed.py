@@ -222,3 +222,15 @@ def test_it_reads_no_further_shard_once_it_is_not_to_go_on() -> None:
     stopped.set()
     assert list(ids) == []
     assert len(index.reads) == 1
+
+
+def test_after_its_patience_it_goes_on_with_a_shard_that_has_more() -> None:
+    index = Index(TASKS[:1000], *[list[str]() for _ in range(63)])
+    assert list(Feed(index.read, shards=64, patience=8).beginning_with(0)) == TASKS[:1000]
+    assert len(index.reads) == 64
+
+
+def test_after_its_patience_it_ends_if_no_shard_is_known_to_have_more() -> None:
+    index = Index(TASKS[:3], *[list[str]() for _ in range(63)])
+    assert list(Feed(index.read, shards=64, patience=8).beginning_with(0)) == TASKS[:3]
+    assert len(index.reads) == 9

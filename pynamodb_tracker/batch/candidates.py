@@ -62,6 +62,11 @@ class Rotation:
     def __len__(self) -> int:
         return len(self._order)
 
+    @property
+    def current(self) -> int:
+        """The shard whose turn it was last."""
+        return self._order[-1]
+
     def next(self) -> int:
         """Return the shard whose turn it is."""
         shard = self._order.popleft()
@@ -91,7 +96,8 @@ class Feed:
         """`threads` is how many threads try the tasks; if there are several, they note each answer.
 
         `limit` is about how many tasks are needed. Ids that are not wanted are left out. The feed ends when `goes_on`
-        returns False, and after `patience` shards in a row without a task.
+        returns False. After `patience` shards in a row without a task, it goes on with one that is known to have some,
+        and ends if there is none.
         """
         self.rotation = Rotation(shards)
         self._read = read
@@ -136,15 +142,23 @@ class Feed:
     def __iter__(self) -> Iterator[str]:
         """Yield ids until every task that is due was tried."""
         self._tried, self._open, self._begun = set(), set(range(len(self.rotation))), {}
-        empty = 0
-        while self._open and empty < self._patience and (self._goes_on is None or self._goes_on()):
+        empty, with_more = 0, deque[int]()  # shards whose turn has ended before their tasks
+        while self._open and (self._goes_on is None or self._goes_on()):
+            if empty >= self._patience:
+                if not with_more:
+                    return
+                self.rotation.put_first(with_more[0])
             shard = self.rotation.next()
             if shard not in self._open:
                 continue
             before = len(self._tried)
             is_done = yield from self._turn(shard)
+            if shard in with_more:
+                with_more.remove(shard)
             if is_done:
                 self._open.discard(shard)
+            else:
+                with_more.append(shard)
             empty = empty + 1 if is_done and len(self._tried) == before else 0
 
     def _turn(self, shard: int) -> Generator[str, None, bool]:

@@ -8,10 +8,10 @@ remembers for each shard when its first task will be due. While requests fail, t
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from pynamodb.exceptions import PynamoDBException
@@ -237,6 +237,8 @@ class StepPoller:
         """Whether the scan was ended early because requests fail."""
         self._found = 0
         """Tasks that the scan has found."""
+        self._drained: set[int] = set()
+        """Shards in which the scan has found some: they may have others that are due a little later."""
         self._failures = 0
         """Failed claims since the last poll that was answered."""
         self._due: dict[int, DueIds] = {}
@@ -297,6 +299,7 @@ class StepPoller:
             self._poll(now)
         for task_id in self._scan or ():
             self._found += 1
+            self._drained.add(self.feed.rotation.current)
             self._cooldown.begin_run(task_id)
             return task_id
         self._end_scan(now)
@@ -306,11 +309,12 @@ class StepPoller:
 
     def _poll(self, now: datetime) -> None:
         """Look for a shard that has something due, and begin to scan there."""
+        shards = self._shards_to_poll(now)
         self._is_cut = False
-        self._scan, self._due, self._found = None, {}, 0
+        self._scan, self._due, self._found, self._drained = None, {}, 0, set()
         self._scan_ends = now + _SCAN_LIFETIME
         self._cooldown.forget(now)
-        for shard in self._shards_to_poll(now):
+        for shard in shards:
             if states := self._due_states(shard, now):
                 self._due[shard] = self._of.due_in(shard, only=states)
                 self._scan = islice(self.feed.beginning_with(shard), _MOST_PER_SCAN)
@@ -318,10 +322,20 @@ class StepPoller:
         self._failures = 0
 
     def _shards_to_poll(self, now: datetime) -> Iterator[int]:
-        """Yield the shards whose next task is due by now, and then a few whose turn it is."""
-        yield from sorted(shard for shard, due in self._next_due.items() if due <= now)
+        """Return the shards whose next task is due by now, or may be known by now; and then a few whose turn it is.
+
+        The first ones are in an order that each worker draws: many may have seen that tasks are due at this moment.
+        """
+        known = {shard for shard, due in self._next_due.items() if due <= now}
+        if self._scan is None:  # it has come to its end: others have not had their turn yet
+            known |= self._drained
+        return chain(RANDOM.sample(sorted(known), len(known)), self._some_in_turn(known))
+
+    def _some_in_turn(self, polled: Collection[int]) -> Iterator[int]:
+        """Yield a few shards whose turn it is, except those that were polled just now."""
         for _ in range(self._shards_per_poll):
-            yield self.feed.rotation.next()
+            if (shard := self.feed.rotation.next()) not in polled:
+                yield shard
 
     def _due_states(self, shard: int, now: datetime) -> list[State[Any]]:
         """Return the states of a shard that have something to do; keep when it has something else."""
@@ -356,6 +370,7 @@ class StepPoller:
         if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
             self.next_poll = now
             self._next_takeover.clear()
+            self._drained.clear()
             return
         if self._found:
             self._backoff.reset()

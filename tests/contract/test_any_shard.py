@@ -11,8 +11,10 @@ import pytest
 from pynamodb_tracker import Step, UseCase, Worker
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.backoff import RANDOM
+from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.recorder import recorded
+from tests.support.rows import change
 from tests.support.shop import AppTask, Parcel
 from tests.support.workers import die, fail
 
@@ -132,6 +134,21 @@ def test_a_task_whose_due_time_was_seen_is_found_within_half_a_second_wherever_t
     while poller.take() is None:
         clock.advance(poller.next_poll - clock.now())
     assert timedelta(0) <= clock.now() - due <= timedelta(seconds=0.5)
+
+
+@pytest.mark.usefixtures("in_order")
+def test_a_task_that_fails_is_found_as_soon_as_it_is_due_again_wherever_the_rotation_is(clock: StoppedClock) -> None:
+    [task_id] = in_shard(Leaflet, 3)
+    Leaflet.create(task_id)
+    poller = StepPoller(Leaflet.fold, LONGEST)
+    assert poller.take() == task_id
+    later = clock.now() + timedelta(seconds=2)
+    fail(Leaflet.fold, task_id)
+    change(Leaflet, task_id, due_time={"S": stamp(later)})
+    poller.note_end(task_id, "failed", None)
+    while poller.take() is None:
+        clock.advance(poller.next_poll - clock.now())
+    assert timedelta(0) <= clock.now() - later <= timedelta(seconds=0.5)
 
 
 def test_an_extended_lock_is_read_once_in_30_seconds_and_keeps_no_other_shard_from_being_run(

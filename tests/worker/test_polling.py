@@ -115,6 +115,18 @@ def test_pauses_double_up_to_the_longest_while_nothing_is_found(
     assert pauses(poller, stopped_clock, 8) == [0.5, 1, 2, 4, 8, 16, 30, 30]
 
 
+def test_workers_that_wait_for_the_same_moment_begin_at_different_shards(
+    step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.shards, now = 64, stopped_clock.now()
+    begins = set()
+    for _ in range(20):
+        poller = StepPoller(step, LONGEST)  # type: ignore[arg-type]
+        poller._next_due = dict.fromkeys(range(64), now)
+        begins.add(next(poller._shards_to_poll(now)))
+    assert len(begins) > 5
+
+
 def test_pauses_are_between_50_and_100_percent(step: FakeStep, stopped_clock: StoppedClock) -> None:
     found = [pauses(StepPoller(step, LONGEST), stopped_clock, 8)[-1] for _ in range(50)]  # type: ignore[arg-type]
     assert 15 <= min(found) < 20
