@@ -12,6 +12,8 @@ from pynamodb_tracker import Step, UseCase, Worker
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.query import state_scan
+from pynamodb_tracker.query.side_by_side import side_by_side
 from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.recorder import recorded
 from tests.support.rows import change
@@ -19,7 +21,7 @@ from tests.support.shop import AppTask, Parcel
 from tests.support.workers import die, fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pynamodb_tracker.clock import StoppedClock
 
@@ -167,9 +169,16 @@ def test_an_extended_lock_is_read_once_in_30_seconds_and_keeps_no_other_shard_fr
     assert requests.operations.count("BatchGetItem") == 1
 
 
-def test_a_query_asks_each_shard_for_little_more_than_its_share() -> None:
+def test_a_query_asks_all_shards_at_once_each_for_little_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    def noted(ask: Any, questions: Sequence[Any]) -> list[Any]:
+        asked.append(len(questions))
+        return side_by_side(ask, questions)
+
+    asked: list[int] = []
+    monkeypatch.setattr(state_scan, "side_by_side", noted)
     ids = [task_id for shard in range(5) for task_id in in_shard(Parcel, shard, 8)]
     Parcel.create_many(ids, threads=4)
     with recorded() as requests:
         assert len(list(Parcel.sort.pending.query(limit=40, with_data=False))) == 40
     assert [request.body["Limit"] for request in requests if request.operation == "Query"] == [14] * 5
+    assert asked == [5]

@@ -18,7 +18,7 @@ from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.poller import StepPoller
-from pynamodb_tracker.worker.thread_team import Dispatcher
+from pynamodb_tracker.worker.thread_team import Dispatcher, WorkerAttempt
 from tests.support.engines import DynamoDBLocal
 from tests.support.recorder import recorded
 from tests.support.workers import die
@@ -47,6 +47,7 @@ class FakeStep:
         self.looks: list[datetime] = []
         self.rounds: list[list[str]] = []
         self.shards = 1
+        self.codes = None
         self.states = {state: state for state in (self.pending, self.failed, self.in_progress)}
         self._clock = clock
         self._definition = self
@@ -239,6 +240,16 @@ def test_a_task_that_was_taken_by_another_worker_makes_it_read_again(poller: Ste
     after = poller.take()
     assert after is not None
     assert len(step.rounds) == 2
+
+
+def test_a_task_that_is_not_started_because_the_worker_stops_holds_up_no_other_thread(step: FakeStep) -> None:
+    step.tasks = ["o-1", "o-2"]
+    poller, stopped = StepPoller(step, LONGEST, threads=4), threading.Event()  # type: ignore[arg-type]
+    stopped.set()
+    assert poller.take() == "o-1"
+    WorkerAttempt(poller, "o-1", heartbeat=False, stopped=stopped).run(print)
+    assert poller.feed._unanswered == 0
+    assert poller.take() == "o-2"
 
 
 @pytest.mark.usefixtures("always_longest")
