@@ -230,7 +230,7 @@ class _Support:
             return
         # First what does no harm even if it is applied.
         self._ask(write, "UpdateItem", partiql.impossible("UpdateItem", write.request))
-        if write.operation == "DeleteItem" and ("UpdateItem" in self._trusted or self._off == {"UpdateItem"}):
+        if write.operation == "DeleteItem" and "UpdateItem" in self._trusted | self._off:
             self._ask(write, "DeleteItem", partiql.impossible("DeleteItem", write.request))
 
     def _ask(self, write: BatchedWrite, operation: str, probe: partiql.Statement | None) -> None:
