@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextvars import ContextVar
+from queue import Queue
 
 import pytest
 
@@ -54,3 +55,18 @@ def test_where_no_thread_can_be_started_this_one_asks_everything(monkeypatch: py
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert side_by_side(lambda question: question * 2, range(20)) == list(range(0, 40, 2))
+
+
+def test_ctrl_c_is_raised_even_if_another_question_has_failed_before() -> None:
+    together, others = threading.Barrier(2), Queue[threading.Thread]()
+
+    def ask(_: int) -> None:
+        together.wait(timeout=10)
+        if threading.current_thread() is not threading.main_thread():
+            others.put(threading.current_thread())
+            raise ZeroDivisionError
+        others.get(timeout=10).join(timeout=10)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side(ask, range(2))

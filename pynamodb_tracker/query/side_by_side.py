@@ -38,8 +38,8 @@ def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:
             thread.join()
     finally:
         asked.left.clear()  # Ctrl-C waits for nothing
-    for error in asked.errors:
-        raise error
+    for error in sorted(asked.errors, key=lambda error: isinstance(error, Exception)):
+        raise error  # Ctrl-C first, whatever else has failed
     return [asked.answers[number] for number in range(len(asked.answers))]
 
 
