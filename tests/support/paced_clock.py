@@ -13,6 +13,9 @@ from pynamodb_tracker.clock import StoppedClock
 
 __all__ = ["PATIENCE", "PacedClock", "heart", "paced"]
 
+GLANCE = 0.002
+"""Seconds between two looks at the clock."""
+
 PATIENCE = 30.0
 """Seconds after which a thread that does nothing fails the test."""
 
@@ -27,9 +30,11 @@ class PacedClock(StoppedClock):
         self._thawed.set()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Tell for how long, and wait."""
+        """Tell for how long, and wait from the moment before: whoever hears of it may move the clock at once."""
+        end = self.now() + timedelta(seconds=seconds)
         self._pauses.put(seconds)
-        super().wait(event, seconds)
+        while self.now() < end and not event.wait(GLANCE):
+            pass
         self._thawed.wait()
         return event.is_set()
 
