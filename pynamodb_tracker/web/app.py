@@ -1,0 +1,143 @@
+"""`dashboard`: the page as an ASGI app, its addresses, and what it says when something cannot be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, cast
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from pynamodb_tracker.arguments import check_duration, check_flags, shown
+from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
+from pynamodb_tracker.model.schema import UseCase
+from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web.decisions import Decisions
+from pynamodb_tracker.web.guard import Guard, User
+from pynamodb_tracker.web.page import HERE, May, Page, Settings
+from pynamodb_tracker.web.views import Views
+from pynamodb_tracker.web.words import visible
+
+_TITLES = {403: "This is not allowed", 404: "There is no such page"}
+
+_CODES: dict[type[Exception], int] = {
+    TaskNotFoundError: 404,
+    TrackerError: 409,
+    ValueError: 400,
+    OverflowError: 400,
+    PynamoDBException: 502,
+    BotoCoreError: 502,
+    ClientError: 502,
+}
+"""What the page answers for the errors of the library: its refusals, wrong arguments, and failures of DynamoDB."""
+
+
+def dashboard(
+    *models: type[Task],
+    user: User | None = None,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    actions: bool = False,
+    may: May | None = None,
+    hide: Collection[str] = (),
+    refresh: timedelta = timedelta(seconds=10),
+    late_after: timedelta = timedelta(minutes=15),
+) -> Guard:
+    """Return a page for operators about these use cases, or about all of these tables, as an ASGI app.
+
+    Mount it in your own app, behind your own login: `user`, a function of the request, returns the name of who asks, or
+    None for somebody who may not see the page. Or give it a `token`, which the first address must have as `?token=`; a
+    cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the page is served; None
+    leaves that check to your app.
+
+    The page is read-only unless `actions` is true: people can then reopen and ignore tasks. `may`, a function of
+    (name, verb, use_case), allows each of these; the verbs are `reopen` and `ignore`. `hide` names attributes, and
+    parts of `data`, whose values nobody sees.
+
+    It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
+    view. Tasks that are due for longer than `late_after` are marked.
+    """
+    if user is None and not token:
+        raise TypeError("a dashboard needs user, a function that says who asks, or a token: without, all could see it")
+    for name, function in {"user": user, "may": may}.items():
+        if not (function is None or callable(function)):
+            raise TypeError(f"{name} must be a function, not {shown(function)}")
+    for name, names in {"hosts": hosts, "hide": hide}.items():
+        if isinstance(names, str):
+            raise TypeError(f"{name} must be a collection of names, not {shown(names)}: write [{names!r}]")
+    check_flags(actions=actions)
+    settings = Settings(
+        _use_cases(models),
+        actions=actions,
+        may=may,
+        hide=frozenset(hide),
+        refresh=check_duration("refresh", refresh),
+        late_after=check_duration("late_after", late_after),
+    )
+    allowed = None if hosts is None else frozenset(hosts)
+    return Guard(_app(Page(settings)), user=user, token=token, hosts=allowed, anonymous="web")
+
+
+def _use_cases(given: Collection[object]) -> dict[str, type[Task]]:
+    """Return the use cases by the names of their classes, which stand in the addresses."""
+    found: dict[str, type[Task]] = {}
+    for each in given:
+        if not (isinstance(each, type) and issubclass(each, Task) and each.tracker.has_table):
+            raise TypeError(f"{shown(each)} is neither a table nor a use case: write dashboard(AppTask, ...)")
+        is_one = isinstance(vars(each).get("use_case_id"), UseCase)
+        of_table = cast("dict[str, type[Task]]", each.tracker.table.use_cases)
+        for model in [each] if is_one else [model for _, model in sorted(of_table.items())]:
+            if found.setdefault(model.__name__, model) is not model:
+                raise TypeError(f"two use cases are classes of the name {model.__name__}: rename one of them")
+    if not found:
+        raise TypeError(
+            "no use case is given: write dashboard(Order, ...), or import the use cases of the table before"
+        )
+    return found
+
+
+def _app(page: Page) -> Starlette:
+    views, decisions = Views(page), Decisions(page)
+
+    def show_refusal(request: Request, error: HTTPException) -> Response:
+        """Say in a sentence why something cannot be shown."""
+        title = _TITLES.get(error.status_code, "This does not work")
+        is_own = error.detail != HTTPStatus(error.status_code).phrase
+        said = error.detail if is_own else f"Nothing is at {request.method} {visible(request.url.path)}."
+        return page.show(request, "message.html", code=error.status_code, title=title, said=said)
+
+    def show_error(request: Request, error: Exception) -> Response:
+        """Say in the library's words what went wrong."""
+        code = next(code for kind, code in _CODES.items() if isinstance(error, kind))
+        titles = {404: "There is no such task", 502: "DynamoDB refuses this"}
+        model = page.settings.models.get(request.path_params.get("use_case", ""))
+        title = titles.get(code, "This does not work")
+        return page.show(request, "message.html", model=model, code=code, title=title, said=for_people(error))
+
+    handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_CODES, show_error)}
+    return Starlette(
+        routes=[
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+            Route("/", views.home),
+            Route("/find", views.find),
+            Route("/table", views.table),
+            Route("/{use_case}/", views.overview),
+            Route("/{use_case}/tasks", views.tasks),
+            Route("/{use_case}/errors", views.errors),
+            Route("/{use_case}/task", views.task),
+            Route("/{use_case}/bulk", decisions.plan, methods=["GET"]),
+            Route("/{use_case}/bulk", decisions.bulk, methods=["POST"]),
+            Route("/{use_case}/decide", decisions.decide, methods=["POST"]),
+            Route("/{use_case}/count", decisions.count, methods=["POST"]),
+        ],
+        exception_handlers=handlers,
+    )

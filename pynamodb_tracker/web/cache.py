@@ -1,0 +1,87 @@
+"""Answers that are kept for a moment: many viewers cost what one costs, and the page says how old an answer is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web.metering import Spent, metered
+
+V_co = TypeVar("V_co", covariant=True)
+V = TypeVar("V")
+
+_RATE = 20.0
+"""Read units a second that a view may cost on average, however often it is asked for."""
+_SOONEST = timedelta(seconds=1)
+"""How soon an answer is asked for again, even if somebody wants a fresh one."""
+_MOST = 200
+"""Answers that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[V_co]):
+    """What was found, when, and what that cost."""
+
+    value: V_co
+    spent: Spent
+    time: datetime
+    kept_for: timedelta
+
+    @property
+    def age(self) -> timedelta:
+        """How long ago it was asked for."""
+        return clock.now() - self.time
+
+
+class Cache:
+    """Answers by key; while one is asked for, others who want it wait for it."""
+
+    def __init__(self, least: timedelta) -> None:
+        self._least = least
+        """How long an answer is kept at least."""
+        self._answers: dict[Hashable, Answer[Any]] = {}
+        self._asking: dict[Hashable, threading.Lock] = {}
+        self._gate = threading.Lock()
+        self._round = 0
+        self.total = Spent()
+        """What all views have spent."""
+        self.since = clock.now()
+
+    def get(self, key: Hashable, model: type[Task], ask: Callable[[], V], *, fresh: bool = False) -> Answer[V]:
+        """Return the answer that is kept under the key; otherwise ask, and keep the answer if nothing changed since."""
+        with self._gate:
+            asking = self._asking.setdefault(key, threading.Lock())
+        with asking:
+            known = self._answers.get(key)
+            if known is not None and known.age < (_SOONEST if fresh else known.kept_for):
+                return known
+            before, time = self._round, clock.now()
+            with metered(model) as spent:
+                try:
+                    value = ask()
+                finally:
+                    self.total.add(spent)
+            answer = Answer(value, spent, time, max(self._least, timedelta(seconds=spent.reads / _RATE)))
+            with self._gate:
+                if self._round == before:
+                    self._keep(key, answer)
+            return answer
+
+    def forget(self) -> None:
+        """Drop all answers, after something was changed; one that is asked for meanwhile is not kept."""
+        with self._gate:
+            self._round += 1
+            self._answers.clear()
+
+    def _keep(self, key: Hashable, answer: Answer[Any]) -> None:
+        self._answers.pop(key, None)  # the newest comes last
+        self._answers[key] = answer
+        for old in list(self._answers)[:-_MOST]:
+            del self._answers[old]
+        for unused in [each for each, lock in self._asking.items() if each not in self._answers and not lock.locked()]:
+            del self._asking[unused]

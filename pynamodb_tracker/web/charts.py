@@ -1,0 +1,57 @@
+"""Charts as SVG without a script, a style attribute or a class of its own: numbers are attributes, text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+_WIDTH, _HEIGHT, _TOP = 480, 88, 6
+"""Units of the drawing, which is stretched to the width of the page; room above the highest column."""
+_SLIGHTEST = 0.8
+"""Percent of the width that a part of a bar takes at least, so that one task among thousands is seen."""
+
+_AXIS = Markup('<line class="axis" x1="0" x2="{width}" y1="{y}" y2="{y}"/>')
+_COLUMN = Markup(
+    '<g class="column"><rect class="room" x="{left}" y="0" width="{room}" height="{height}"/>'
+    '<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}" rx="1.5"/><title>{title}</title></g>'
+)
+_COLUMNS = Markup(
+    '<svg class="columns" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" '
+    'aria-label="{label}">{content}</svg>'
+)
+_PART = Markup('<rect class="fill-{name}" x="{x}%" y="0" width="{width}%" height="100%"/>')
+_BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>')
+
+
+def columns(values: Sequence[int], titles: Sequence[str], label: str) -> Markup:
+    """Return a chart of columns, each with its title; `label` says all of it for people who cannot see it."""
+    most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
+    content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
+    for at, (value, title) in enumerate(zip(values, titles, strict=True)):
+        tall = max((_HEIGHT - _TOP) * value / most, 2) if value else 0
+        content.append(
+            _COLUMN.format(
+                left=round(at * room, 1),
+                room=round(room, 1),
+                height=_HEIGHT,
+                x=round(at * room + 1, 1),
+                y=round(_HEIGHT - tall, 1),
+                width=round(room - 2, 1),
+                tall=round(tall, 1),
+                title=title,
+            )
+        )
+    return _COLUMNS.format(width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))
+
+
+def bar(parts: Sequence[tuple[str, int]], label: str) -> Markup:
+    """Return a bar of parts, each with the name of its colour; `label` gets the numbers appended."""
+    whole, at, content = sum(number for _, number in parts) or 1, 0.0, []
+    for name, number in parts:
+        if number:
+            width = max(100 * number / whole, _SLIGHTEST)
+            content.append(_PART.format(name=name, x=round(at, 2), width=round(width, 2)))
+            at += width
+    numbers = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in parts if number) or "none"
+    return _BAR.format(label=f"{label}: {numbers}", content=Markup("").join(content))

@@ -1,0 +1,207 @@
+"""What people decide about tasks: some that they have selected, or all that match a filter, after a dry run.
+
+All that match are changed in slices, one for each POST. What is left travels in the form: nothing is kept here, so it
+goes on after a restart and in Lambda, and the first POST after the last slice is never sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web import listing
+from pynamodb_tracker.web.forms import Form, read_form
+from pynamodb_tracker.web.guard import who
+from pynamodb_tracker.web.listing import Filter
+from pynamodb_tracker.web.metering import side_by_side
+from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, time_of, whole_number
+from pynamodb_tracker.web.words import log_line
+
+log = logging.getLogger("pynamodb_tracker.web")
+
+SLICE = 100
+"""Tasks that are found at a time."""
+SLICE_SECONDS = 8.0
+"""How long a POST goes on with further tasks; API Gateway gives up after 30 seconds."""
+
+_MOST_IN_DRY_RUN = 5000
+_EXAMPLES = 5
+_MOST_DONE = 10**9
+_UNITS = 3
+"""Write units of a reopen or an ignore: the row, and its entry in the index that moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is done with tasks, by whom, and why."""
+
+    verb: str
+    step: BoundStep[Any]
+    reason: str
+    by: str
+
+    def carry_out(self, task_ids: Sequence[str]) -> dict[str, str]:
+        """Change the tasks, side by side, and return those that were refused, and why."""
+        results = side_by_side([partial(self._change, task_id) for task_id in task_ids])
+        return {task_id: why for task_id, why in zip(task_ids, results, strict=True) if why is not None}
+
+    def _change(self, task_id: str) -> str | None:
+        why = None
+        try:
+            if self.verb == "reopen":
+                self.step.reopen(task_id, by=self.by)
+            else:
+                self.step.ignore(task_id, reason=self.reason, by=self.by)
+        except (TrackerError, ValueError, PynamoDBException, BotoCoreError, ClientError) as error:
+            why = for_people(error)
+        self._log(task_id, why)
+        return why
+
+    def _log(self, task_id: str, refused: str | None) -> None:
+        about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}
+        more = {"reason": self.reason} if self.reason else {}
+        log.info(log_line(who=self.by, did=self.verb, **about, **more, **({"refused": refused} if refused else {})))
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """How far the tasks that match a filter are changed."""
+
+    done: int = 0
+    refused: int = 0
+    examples: Mapping[str, str] = field(default_factory=dict)
+    """The first ones that the last slice was refused."""
+    cursor: str | None = None
+
+
+class Decisions:
+    """The forms of a page."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    async def decide(self, request: Request) -> Response:
+        """Change the tasks that are selected."""
+        return await run_in_threadpool(self._decide, request, await read_form(request))
+
+    def _decide(self, request: Request, form: Form) -> Response:
+        page, model = self._page, self._page.model(request)
+        decision = self._decision(request, model, form, step_named(model, form.get("step")))
+        task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.all("task")))
+        if not task_ids:
+            raise HTTPException(400, "No task is selected.")
+        with page.metered(model) as spent:
+            refused = decision.carry_out(task_ids)
+        page.cache.forget()
+        if len(task_ids) == 1 and not refused:
+            return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
+        return page.show(
+            request,
+            "decided.html",
+            model=model,
+            spent=spent,
+            task_ids=task_ids,
+            refused=refused,
+            said=VERBS[decision.verb],
+            back={name: form.get(name, "") for name in ("step", "state", "since", "until", "error", "newest")},
+        )
+
+    def plan(self, request: Request) -> Response:
+        """Show what a decision about all tasks that match would change; this is a GET, and changes nothing."""
+        page, model, query = self._page, self._page.model(request), request.query_params
+        verb = query.get("verb", "reopen")
+        page.check_may(request, verb, model)
+        asked = filter_of(model, query)
+        # What comes into the state after this look is left alone, however long the slices take.
+        what = Filter(asked.state, asked.since, asked.until or clock.now(), asked.error)
+        with page.metered(model) as spent:
+            found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
+        return page.show(
+            request,
+            "bulk.html",
+            model=model,
+            spent=spent,
+            verb=verb,
+            what=what,
+            found=found,
+            units=len(found.entries) * _UNITS,
+            slices=None,
+            reason="",
+        )
+
+    async def bulk(self, request: Request) -> Response:
+        """Change the next slice of the tasks that match."""
+        return await run_in_threadpool(self._bulk, request, await read_form(request))
+
+    def _bulk(self, request: Request, form: Form) -> Response:
+        page, model = self._page, self._page.model(request)
+        what = filter_of(model, form)
+        if time_of(form.get("until")) is None:
+            raise HTTPException(400, "Begin with the dry run.")
+        decision = self._decision(request, model, form, step_named(model, form["step"]))
+        with page.metered(model) as spent:
+            slices = _next_slice(decision, what, form)
+        page.cache.forget()
+        return page.show(
+            request,
+            "bulk.html",
+            model=model,
+            spent=spent,
+            verb=decision.verb,
+            what=what,
+            found=None,
+            slices=slices,
+            reason=decision.reason,
+        )
+
+    def _decision(self, request: Request, model: type[Task], form: Form, step: BoundStep[Any]) -> Decision:
+        verb, reason = form.get("verb", ""), form.get("reason", "").strip()
+        self._page.check_may(request, verb, model)
+        if verb == "ignore" and not reason:
+            raise HTTPException(400, "Write a reason, for people who look at the task later.")
+        return Decision(verb, step, reason, who(request))
+
+    async def count(self, request: Request) -> Response:
+        """Count all tasks of a use case; this is a POST because it reads the whole index, which no link should do."""
+        return await run_in_threadpool(self._count, request)
+
+    def _count(self, request: Request) -> Response:
+        page, model = self._page, self._page.model(request)
+        began = clock.now()
+        with page.metered(model) as spent:
+            counts = model.counts()
+        return page.show(request, "count.html", model=model, counts=counts, spent=spent, took=clock.now() - began)
+
+
+def _next_slice(decision: Decision, what: Filter, form: Form) -> Slices:
+    """Change tasks from the cursor on, for some seconds."""
+    cursor = form.get("cursor") or None
+    done, refused = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused"))
+    examples: dict[str, str] = {}
+    ends = time.monotonic() + SLICE_SECONDS
+    while True:
+        found = listing.find(what, cursor, limit=SLICE)
+        problems = decision.carry_out([entry.task_id for entry in found.entries])
+        done += len(found.entries) - len(problems)
+        refused += len(problems)
+        examples |= dict(list(problems.items())[: _EXAMPLES - len(examples)])
+        cursor = found.cursor
+        if cursor is None or time.monotonic() > ends:
+            return Slices(done, refused, examples, cursor)

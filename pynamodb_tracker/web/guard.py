@@ -1,0 +1,157 @@
+"""Who may ask: known hosts, the login, requests that this page's own forms send; and the headers of every answer.
+
+Every refusal is plain text. Only `/healthz` is answered without a login, and it says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+User = Callable[[Request], str | None]
+"""Returns the name of who sent a request, None for nobody who may see the page."""
+
+_WHO = "pynamodb_tracker.who"
+_SAFE = ("GET", "HEAD")
+
+_CONTENT_POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        *(f"{kind}-src 'self'" for kind in ("script", "style", "img", "connect")),
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
+"""No inline script, no inline style, nothing from another host, no frame (https://www.w3.org/TR/CSP3/)."""
+
+HEADERS = {
+    "Content-Security-Policy": _CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+"""Of every answer, refusals included."""
+
+
+def who(request: Request) -> str:
+    """Return the name of who sent a request that the guard has let through."""
+    name: str = request.scope[_WHO]
+    return name
+
+
+class Guard:
+    """The page as an ASGI app, behind its checks."""
+
+    def __init__(
+        self, app: ASGIApp, *, user: User | None, token: str | None, hosts: frozenset[str] | None, anonymous: str
+    ) -> None:
+        self._app = app
+        self._user = user
+        self._token = token
+        self._hosts = hosts
+        self._anonymous = anonymous
+        """The name of who has logged in by the token, where no function returns a better one."""
+        # The cookie proves the token without containing it. Pages of several ports share cookies: hence the name.
+        self._session = _digest(token or "", "session")
+        self._cookie = f"pynamodb_tracker_{_digest(token or '', 'name')[:8]}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        answer = await self._answer(Request(scope))
+        await (answer or self._app)(scope, receive, send_with_headers)
+
+    async def _answer(self, request: Request) -> Response | None:
+        """Return the answer to a request that the page does not get to see; None if it may have it."""
+        if request.url.path == f"{root_path(request)}/healthz" and request.method in _SAFE:
+            return PlainTextResponse("ok")
+        if refusal := self._refusal(request):
+            return refusal
+        if self._token is not None and (answer := self._login(request, self._token)):
+            return answer
+        name: str | None = self._anonymous
+        if self._user is not None:
+            name = await run_in_threadpool(self._user, request)
+        if not name:
+            return PlainTextResponse("refused: you may not see this page", 403)
+        request.scope[_WHO] = name
+        return None
+
+    def _refusal(self, request: Request) -> Response | None:
+        host = request.headers.get("host", "")
+        if self._hosts is not None and (name := _host_name(host)) not in self._hosts:
+            # A page of another site whose name was made to resolve to this address could read everything otherwise.
+            return PlainTextResponse(f"this page is not served as {name!r}: add --host-name to serve it so", 421)
+        if request.method not in _SAFE and not _is_own(request.headers, host):
+            return PlainTextResponse("refused: the request comes from another site", 403)
+        return None
+
+    def _login(self, request: Request, token: str) -> Response | None:
+        """Return None if the cookie is right, a redirect that sets it for the right token, else a refusal."""
+        given = request.query_params.get("token")
+        if given is not None and request.method in _SAFE and _is_same(given, token):
+            others = urlencode([each for each in parse_qsl(request.url.query) if each[0] != "token"])
+            answer = RedirectResponse(request.url.path + (f"?{others}" if others else ""), 303)
+            answer.headers["Referrer-Policy"] = "no-referrer"
+            is_https = request.url.scheme == "https"
+            path = root_path(request) or "/"
+            answer.set_cookie(self._cookie, self._session, path=path, secure=is_https, httponly=True, samesite="strict")
+            return answer
+        if _is_same(request.cookies.get(self._cookie, ""), self._session):
+            return None
+        return PlainTextResponse("log in with the address that pynamodb-tracker web has printed", 401)
+
+
+def root_path(request: Request) -> str:
+    """Return the path that the page is mounted at, without a slash at its end."""
+    path: str = request.scope.get("root_path", "")
+    return path.rstrip("/")
+
+
+def _digest(token: str, purpose: str) -> str:
+    return hmac.new(token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
+
+
+def _is_same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), wanted.encode())
+
+
+def _host_name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # brackets that are no IPv6 address
+        return ""
+
+
+def _is_own(headers: Headers, host: str) -> bool:
+    """Return whether a form or the script of this page sent the request.
+
+    Browsers say so in Sec-Fetch-Site; over plain HTTP, other than from localhost, they send only the Origin
+    (https://www.w3.org/TR/fetch-metadata/).
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = urlsplit(headers.get("origin", ""))
+    return origin.scheme in ("http", "https") and origin.netloc == host

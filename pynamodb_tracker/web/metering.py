@@ -1,0 +1,89 @@
+"""What a view costs: requests that are sent at the same time, and the read and write units that DynamoDB reports."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pynamodb_tracker.task.task import Task
+
+R = TypeVar("R")
+
+THREADS = 8
+"""Requests of one view that are sent at the same time; botocore keeps 10 connections open."""
+
+_READS = frozenset({"BatchGetItem", "GetItem", "Query", "Scan"})
+
+_READ_PRICE, _WRITE_PRICE = 0.125e-6, 0.625e-6
+"""Dollars for a unit, on demand in us-east-1 (https://aws.amazon.com/dynamodb/pricing/on-demand/)."""
+
+
+@dataclass(slots=True)
+class Spent:
+    """Requests, and the capacity that they consumed."""
+
+    requests: int = 0
+    reads: float = 0.0
+    writes: float = 0.0
+
+    def add(self, other: Spent) -> None:
+        """Add what something else has spent."""
+        with _gate:
+            self.requests += other.requests
+            self.reads += other.reads
+            self.writes += other.writes
+
+    @property
+    def dollars(self) -> float:
+        """The price, on demand in us-east-1."""
+        return self.reads * _READ_PRICE + self.writes * _WRITE_PRICE
+
+
+_gate = threading.Lock()
+_spent: ContextVar[Spent | None] = ContextVar("pynamodb_tracker_spent", default=None)
+
+
+@contextmanager
+def metered(*models: type[Task]) -> Iterator[Spent]:
+    """Yield what the requests of the block to the tables of these classes spend; other requests are not changed."""
+    for model in models:
+        events = model.tracker.connection().connection.client.meta.events
+        events.register("provide-client-params.dynamodb", _ask, unique_id="pynamodb_tracker.web ask")
+        events.register("after-call.dynamodb", _note, unique_id="pynamodb_tracker.web note")
+    spent = Spent()
+    token = _spent.set(spent)
+    try:
+        yield spent
+    finally:
+        _spent.reset(token)
+
+
+def side_by_side(calls: Sequence[Callable[[], R]]) -> list[R]:
+    """Call the functions at the same time, metered with the caller, and return their results in order."""
+    if len(calls) == 1:
+        return [calls[0]()]
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="pynamodb_tracker.web") as pool:
+        return [future.result() for future in [pool.submit(copy_context().run, call) for call in calls]]
+
+
+def _ask(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:
+    """Have DynamoDB report the capacity that a request of a metered block consumes."""
+    if _spent.get() is None or "ReturnConsumedCapacity" not in model.input_shape.members:
+        return None
+    return {**params, "ReturnConsumedCapacity": "TOTAL"}
+
+
+def _note(parsed: dict[str, Any], model: Any, **_: object) -> None:
+    """Add what the answer to a request of a metered block says."""
+    spent = _spent.get()
+    if spent is None:
+        return
+    reported = parsed.get("ConsumedCapacity") or []
+    units = sum(each.get("CapacityUnits", 0.0) for each in (reported if isinstance(reported, list) else [reported]))
+    is_read = model.name in _READS
+    spent.add(Spent(1, units if is_read else 0.0, 0.0 if is_read else units))

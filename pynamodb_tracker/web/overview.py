@@ -1,0 +1,240 @@
+"""A use case at a glance: what each state holds, what waits longest, what was left behind, and what was done lately."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.presentation.task_facts import is_abandoned
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.glance import Entry, count, glance
+from pynamodb_tracker.step.state import State, due_until
+from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web.errors import Errors
+from pynamodb_tracker.web.metering import side_by_side
+from pynamodb_tracker.web.words import span
+
+MOST = 1000
+"""A state is counted up to that: a count reads every entry, about 20 to 40 for a read unit."""
+
+_MOST_WAITING = 100
+_MOST_ROWS = 20
+"""Tasks whose lock, as claimed, has expired, and whose rows are read for an extension."""
+_SAMPLE = 500
+"""Finished tasks that are looked at."""
+_WITHIN = timedelta(hours=24)
+_PARTS = 48
+"""Columns of the chart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """How many tasks there are; `more` if there are more than were counted."""
+
+    tasks: int
+    more: bool = False
+
+    @classmethod
+    def of(cls, counted: int, most: int) -> Number:
+        """Return the number that was counted, which is `most + 1` if there are more."""
+        return cls(min(counted, most), counted > most)
+
+    def __add__(self, other: Number) -> Number:
+        return Number(self.tasks + other.tasks, self.more or other.more)
+
+    def __str__(self) -> str:
+        return f"{self.tasks:,}{'+' if self.more else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """What a step has to do."""
+
+    step: BoundStep[Any]
+    numbers: dict[State[Any], Number]
+    """Of pending, in progress, failed and ignored."""
+    waiting: Number
+    """How many of the pending ones only the end of other tasks makes due."""
+    first: dict[Status, datetime]
+    """When the first task of a state can start."""
+    left: Sequence[Task]
+    """Tasks whose lock has expired by their rows: the index does not know of extensions."""
+
+    @property
+    def shares(self) -> list[tuple[str, int]]:
+        """How many tasks have each status, for a chart."""
+        return [(str(state.status), number.tasks) for state, number in self.numbers.items()]
+
+    @property
+    def late(self) -> timedelta | None:
+        """How long the first task that is due has been due."""
+        due = [time for status, time in self.first.items() if status is not Status.IN_PROGRESS]
+        late = clock.now() - min(due) if due else timedelta(0)
+        return late if late > timedelta(0) else None
+
+    @property
+    def next(self) -> datetime | None:
+        """When the next task is due, or the next lock expires."""
+        return min((time for time in self.first.values() if time >= clock.now()), default=None)
+
+    @property
+    def abandoned(self) -> timedelta | None:
+        """How long ago the first lock expired."""
+        expired: list[datetime] = [task.lock_expire_time for task in self.left]
+        return clock.now() - min(expired) if expired else None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What was done lately, by the newest finished tasks."""
+
+    entries: Sequence[tuple[datetime, datetime]]
+    """When each was created and done, the last one first."""
+    covered: timedelta
+    """How far back the chart goes: not as far if the sample does not reach it."""
+    time: datetime
+    """When it was looked at."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], *, is_all: bool) -> Flow:
+        """Return the flow of the newest finished tasks, which are all of them or a sample."""
+        now = clock.now()
+        times = [(each.create_time, each.update_time) for each in entries if each.create_time and each.update_time]
+        covered = _WITHIN
+        if times and not is_all:
+            covered = min(_WITHIN, max(now - times[-1][1], timedelta(seconds=1)))
+        return cls([each for each in times if now - each[1] <= covered], covered, now)
+
+    @property
+    def a_minute(self) -> float:
+        """How many tasks were done in a minute on average."""
+        return len(self.entries) / (self.covered / timedelta(minutes=1))
+
+    @property
+    def peak(self) -> str:
+        """The highest column, in words."""
+        return f"{max(self.columns)} in {span(self.covered / _PARTS)}"
+
+    def took(self, share: float) -> timedelta | None:
+        """Return the time from creation to the end that this share of tasks did not exceed."""
+        spans = sorted(done - created for created, done in self.entries)
+        return spans[min(int(share * len(spans)), len(spans) - 1)] if spans else None
+
+    @property
+    def columns(self) -> list[int]:
+        """How many tasks were done in each part of the time, the oldest first."""
+        found = [0] * _PARTS
+        for _, done in self.entries:
+            at = int((self.time - done) / self.covered * _PARTS)
+            found[_PARTS - 1 - min(max(at, 0), _PARTS - 1)] += 1
+        return found
+
+    @property
+    def titles(self) -> list[str]:
+        """What each column says."""
+        part = self.covered / _PARTS
+        starts = [self.time - part * (_PARTS - at) for at in range(_PARTS)]
+        return [
+            f"{value} done, {start:%H:%M} to {start + part:%H:%M} UTC"
+            for value, start in zip(self.columns, starts, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it."""
+
+    steps: Sequence[StepView]
+    done: Number
+    flow: Flow
+
+    def total(self, status: str) -> Number:
+        """Return how many tasks have a status, at whatever step."""
+        return sum(
+            (number for step in self.steps for state, number in step.numbers.items() if state.status == status),
+            Number(0),
+        )
+
+    @property
+    def shares(self) -> list[tuple[str, int]]:
+        """How many tasks have each status, for a chart."""
+        statuses = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED, Status.IGNORED)
+        return [(str(status), self.total(status).tasks) for status in statuses]
+
+    @property
+    def waiting(self) -> Number:
+        """How many tasks only the end of others makes due."""
+        return sum((step.waiting for step in self.steps), Number(0))
+
+    @property
+    def late(self) -> timedelta | None:
+        """How long the first task that is due has been due."""
+        return max(filter(None, (step.late for step in self.steps)), default=None)
+
+    @property
+    def abandoned(self) -> timedelta | None:
+        """How long ago the first lock expired."""
+        return max(filter(None, (step.abandoned for step in self.steps)), default=None)
+
+
+def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
+    """Ask for what the overview shows; failed and ignored tasks that the look at errors has counted cost nothing."""
+    firsts = side_by_side([step.next_due for step in steps])
+    known = {state: Number(tasks) for state, tasks in errors.counts.items() if tasks <= MOST}
+    asked: dict[State[Any], Callable[[], Number]] = {}
+    for step, first in zip(steps, firsts, strict=True):
+        # What waits for others is not in `first`; a state in progress without a first task has none.
+        if step.in_progress not in first:
+            known[step.in_progress] = Number(0)
+        asked |= {state: partial(_count, state) for state in _states(step) if state not in known}
+    known |= dict(zip(asked, side_by_side(list(asked.values())), strict=True)) if asked else {}
+    left = side_by_side([partial(_left_behind, step, first) for step, first in zip(steps, firsts, strict=True)])
+    waiting = side_by_side([partial(_waiting, step, known[step.pending]) for step in steps])
+    views = [
+        StepView(
+            step,
+            {state: known[state] for state in _states(step)},
+            waiting[at],
+            {state.status: time for state, time in firsts[at].items() if state.status is not None},
+            left[at],
+        )
+        for at, step in enumerate(steps)
+    ]
+    return Overview(views, *_done(steps[-1]))
+
+
+def _states(step: BoundStep[Any]) -> list[State[Any]]:
+    return [step.pending, step.in_progress, step.failed, step.ignored]
+
+
+def _count(state: State[Any]) -> Number:
+    return Number.of(count(state, most=MOST), MOST)
+
+
+def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
+    if first.get(step.in_progress, clock.now()) >= clock.now():
+        return []
+    expired = islice(due_until(step.in_progress, clock.now() - step.model.tracker.margin), _MOST_ROWS)
+    return [task for task in expired if is_abandoned(task)]
+
+
+def _waiting(step: BoundStep[Any], pending: Number) -> Number:
+    """Return how many tasks wait for others; they are the last ones in the order of their due times."""
+    if not pending.tasks:
+        return Number(0)
+    found = glance(step.pending, limit=min(pending.tasks, _MOST_WAITING), latest_first=True)
+    waiting = sum(each.due_time == clock.NEVER for each in found.entries)
+    return Number(waiting, more=waiting == _MOST_WAITING and found.cursor is not None)
+
+
+def _done(last: BoundStep[Any]) -> tuple[Number, Flow]:
+    """Return how many tasks are done, and what was done lately."""
+    found = glance(last.succeeded, limit=_SAMPLE, latest_first=True)
+    done = Number(len(found.entries)) if found.cursor is None else _count(last.succeeded)
+    return done, Flow.of(found.entries, is_all=found.cursor is None)

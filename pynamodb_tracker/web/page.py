@@ -1,0 +1,204 @@
+"""What all views have: the use cases, the settings, kept answers, and templates with the addresses of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jinja2
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.presentation import times
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web import charts, words
+from pynamodb_tracker.web.cache import Answer, Cache
+from pynamodb_tracker.web.guard import root_path, who
+from pynamodb_tracker.web.listing import Filter
+from pynamodb_tracker.web.metering import Spent, metered
+
+V = TypeVar("V")
+
+HERE = Path(__file__).parent
+
+VERBS = {"reopen": "reopened", "ignore": "ignored"}
+"""What people can do with tasks, and what is said of it afterwards."""
+
+May = Callable[[str, str, str], bool]
+"""Returns whether somebody may do something with the tasks of a use case: of a name, a verb, the use case's name."""
+
+_LEAST = 0.9
+"""Which part of the interval of refreshes an answer is kept, so that a viewer who refreshes gets a new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `dashboard` was asked for."""
+
+    models: Mapping[str, type[Task]]
+    """The use cases by the names of their classes."""
+    actions: bool = False
+    may: May | None = None
+    hide: frozenset[str] = frozenset()
+    refresh: timedelta = timedelta(seconds=10)
+    late_after: timedelta = timedelta(minutes=15)
+
+
+class Page:
+    """The views' common ground."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.cache = Cache(max(settings.refresh * _LEAST, timedelta(seconds=1)))
+        self._templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        own = (words.visible, words.lines, words.span, words.ago, words.since, words.moment, words.number)
+        self._templates.filters |= {each.__name__: each for each in (*own, words.money, words.json_text, words.in_form)}
+        self._templates.globals |= {"charts": charts, "Status": Status, "now": clock.now, "NEVER": clock.NEVER}
+
+    # Answers.
+
+    def show(
+        self,
+        request: Request,
+        template: str,
+        *,
+        model: type[Task] | None = None,
+        answer: Answer[Any] | None = None,
+        spent: Spent | None = None,
+        code: int = 200,
+        live: bool = False,
+        **context: Any,
+    ) -> Response:
+        """Return a page; with an `answer`, its age and its price are at the foot, with `spent` only the price."""
+        settings, url = self.settings, partial(self.url, request)
+        table = model or next(iter(settings.models.values()))
+        connection = table.tracker.connection()
+        html = self._templates.get_template(template).render(
+            url=url,
+            to=None if model is None else partial(self.url, request, model),
+            model=model,
+            models=settings.models,
+            steps=[] if model is None else steps_of(model),
+            path=request.url.path,
+            answer=answer,
+            spent=answer.spent if answer is not None else spent or Spent(),
+            total=self.cache.total,
+            running_since=self.cache.since,
+            actions=settings.actions,
+            may={verb: model is not None and self.may(request, verb, model) for verb in VERBS},
+            late_after=settings.late_after,
+            refresh=settings.refresh.total_seconds() if live else 0,
+            table_name=connection.table_name,
+            endpoint=connection.connection.client.meta.endpoint_url,
+            who=who(request),
+            **context,
+        )
+        return HTMLResponse(html, code)
+
+    def kept(self, request: Request, model: type[Task], name: str, ask: Callable[[], V], *about: object) -> Answer[V]:
+        """Return the answer that is kept for a view of a use case, or ask, as soon as `?fresh` allows it."""
+        key = (model.__name__, name, *about)
+        return self.cache.get(key, model, ask, fresh="fresh" in request.query_params)
+
+    @contextmanager
+    def metered(self, *models: type[Task]) -> Iterator[Spent]:
+        """Yield what a view spends whose answer is not kept."""
+        with metered(*models) as spent:
+            try:
+                yield spent
+            finally:
+                self.cache.total.add(spent)
+
+    def url(self, request: Request, model: type[Task] | None = None, path: str = "", **query: object) -> str:
+        """Return an address of this page, of a use case or of no one; empty values are left out."""
+        of = "" if model is None else f"{model.__name__}/"
+        text = words.query(**query)
+        return f"{root_path(request)}/{of}{path}{'?' if text else ''}{text}"
+
+    def redirect(
+        self, request: Request, model: type[Task], path: str = "", *, code: int = 303, **query: object
+    ) -> Response:
+        """Send the browser to another address of this page."""
+        return RedirectResponse(self.url(request, model, path, **query), code)
+
+    # What a request is about.
+
+    def model(self, request: Request) -> type[Task]:
+        """Return the use case that the address names."""
+        model = self.settings.models.get(request.path_params["use_case"])
+        if model is None:
+            raise HTTPException(404, "This page has no such use case.")
+        return model
+
+    def may(self, request: Request, verb: str, model: type[Task]) -> bool:
+        """Return whether somebody may do something with the tasks of a use case."""
+        allowed = self.settings.may
+        name = model.tracker.use_case.name
+        return self.settings.actions and (allowed is None or allowed(who(request), verb, name))
+
+    def check_may(self, request: Request, verb: str, model: type[Task]) -> None:
+        """Refuse what somebody may not do."""
+        if verb not in VERBS:
+            raise HTTPException(400, "Tasks can be reopened or ignored here, nothing else.")
+        if not self.settings.actions:
+            raise HTTPException(403, "This page is read-only: start it with --actions to change tasks here.")
+        if not self.may(request, verb, model):
+            raise HTTPException(403, f"You may not {verb} tasks of {model.__name__}.")
+
+
+def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
+    """Return the steps of a use case, in order."""
+    return list(model._bound_steps.values())
+
+
+def step_named(model: type[Task], name: str | None) -> BoundStep[Any]:
+    """Return a step by its name."""
+    for step in steps_of(model):
+        if step.name == name:
+            return step
+    raise HTTPException(400, f"{model.__name__} has no step {words.visible(name or '')!r}.")
+
+
+def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
+    """Return the state that `step` and `state` name."""
+    step, status = step_named(model, query.get("step")), query.get("state", "")
+    if status not in list(Status):
+        raise HTTPException(400, f"A step has no status {words.visible(status)!r}.")
+    state: State[Any] = getattr(step, status)
+    return state
+
+
+def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
+    """Return the filter that a query or a form describes; times that are durations count from now."""
+    since, until = time_of(query.get("since")), time_of(query.get("until"))
+    return Filter(state_of(model, query), since, until, query.get("error", "").strip(), bool(query.get("newest")))
+
+
+def time_of(text: str | None) -> datetime | None:
+    """Return the time that somebody wrote, None for nothing; a ValueError says how to write one."""
+    return times.moment(text.strip()) if text and text.strip() else None
+
+
+def whole_number(query: QueryParams | Mapping[str, str], name: str, default: int, most: int) -> int:
+    """Return a number from a query or a form, from 0 to `most`."""
+    text = query.get(name) or str(default)
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
+        raise HTTPException(400, f"{name} is no number up to {most:,}.")
+    return min(int(text), most)

@@ -1,0 +1,163 @@
+"use strict";
+// Refresh, keys and small comforts. Without this file every view and every form works as well: all HTML is the server's,
+// and nothing that is stored is ever parsed here as HTML or code.
+(() => {
+  const root = document.documentElement;
+  const first = (selector) => document.querySelector(selector);
+  const all = (selector) => [...document.querySelectorAll(selector)];
+
+  // What a viewer chose is kept in the browser; private windows may refuse that.
+  const recall = (name) => { try { return localStorage.getItem(`tracker-${name}`); } catch { return null; } };
+  const remember = (name, value) => { try { localStorage.setItem(`tracker-${name}`, value); } catch { /* not kept */ } };
+
+  const themes = ["system", "light", "dark"];
+  const setTheme = (theme) => {
+    if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+    else delete root.dataset.theme;
+  };
+  setTheme(recall("theme")); // in the head, before the first paint
+  root.classList.add("script");
+
+  let at = -1; // the row that the keys are at
+  let loaded = Date.now();
+  let isBusy = false;
+  let isStopped = false;
+  let prefix = ""; // a key that waits for a second one
+  let hush = 0;
+
+  const say = (text) => {
+    first("#toast").textContent = text;
+    clearTimeout(hush);
+    hush = setTimeout(() => { first("#toast").textContent = ""; }, 2500);
+  };
+  const rows = () => all("[data-row]");
+  const isLive = () => recall("live") !== "off";
+  const isInUse = () => isBusy || document.hidden || first("dialog[open], details.ask[open], [name=task]:checked")
+    || first(".timeline details[open]") || document.activeElement.matches("input, select, textarea");
+
+  const showState = () => {
+    at = -1;
+    const live = first("[data-do=live]");
+    if (live) {
+      live.setAttribute("aria-pressed", String(isLive()));
+      live.querySelector("span").textContent = isLive() ? "Live" : "Paused";
+    }
+    showSelection();
+  };
+  const showSelection = () => {
+    const bar = first("[data-selection]");
+    if (!bar) return;
+    const number = all("[name=task]:checked").length;
+    bar.querySelector("[data-number]").textContent = number ? `${number} selected` : "none selected";
+    bar.querySelectorAll("button").forEach((button) => { button.disabled = !number; });
+  };
+
+  // Put the main part of another answer in place of this one; the focus stays on the same link or button.
+  const replaceMain = (html) => {
+    const main = new DOMParser().parseFromString(html, "text/html").querySelector("main");
+    if (!main) { location.reload(); return; }
+    const known = new Set(rows().map((row) => row.dataset.row));
+    const focused = document.activeElement.closest("main a[href], main [data-do]");
+    const name = focused && (focused.matches("a") ? "href" : "data-do");
+    const value = focused && focused.getAttribute(name);
+    first("main").replaceChildren(...document.adoptNode(main).childNodes);
+    if (focused) first(`main [${name}="${CSS.escape(value)}"]`)?.focus({ preventScroll: true });
+    if (known.size && first(".tasks")) {
+      rows().filter((row) => !known.has(row.dataset.row)).forEach((row) => row.classList.add("new"));
+    }
+    showState();
+  };
+  const refresh = async (isFresh) => {
+    isBusy = true;
+    try {
+      const url = new URL(location.href);
+      if (isFresh) url.searchParams.set("fresh", "1");
+      const answer = await fetch(url);
+      if (answer.status === 401) { remember("live", "off"); say("Logged out: open the address from the terminal again"); }
+      else replaceMain(await answer.text());
+    } catch { say("The server of this page does not answer"); } finally { isBusy = false; loaded = Date.now(); }
+  };
+  // Tasks that match are changed in slices: each answer has the form of the next one.
+  const sendSlices = async (form) => {
+    isBusy = true;
+    try {
+      for (let next = form; next && !isStopped; next = first("form[data-next-slice]")) {
+        const answer = await fetch(next.action, { method: "POST", body: new URLSearchParams(new FormData(next)) });
+        replaceMain(await answer.text());
+      }
+    } catch { say("The server of this page does not answer: what is done is done"); } finally { isBusy = false; }
+  };
+  const move = (by) => {
+    const found = rows();
+    if (!found.length) return;
+    found[at]?.classList.remove("at");
+    at = Math.min(Math.max(at + by, 0), found.length - 1);
+    found[at].classList.add("at");
+    found[at].querySelector("a")?.focus({ preventScroll: true });
+    found[at].scrollIntoView({ block: "nearest" });
+  };
+
+  const actions = {
+    theme: () => {
+      const next = themes[(themes.indexOf(recall("theme") ?? "system") + 1) % themes.length];
+      remember("theme", next);
+      setTheme(next);
+      say(`Theme: ${next}`);
+    },
+    help: () => first("#help").showModal(),
+    live: () => { remember("live", isLive() ? "off" : "on"); showState(); },
+    refresh: () => refresh(true),
+    stop: () => { isStopped = true; say("Stopped: what is done is done"); },
+    copy: (button) => navigator.clipboard?.writeText(button.dataset.text).then(() => say("Copied")),
+  };
+  const go = (address) => { if (address) location.assign(address); };
+  const keys = {
+    "/": () => first(".find input").focus(),
+    "?": actions.help,
+    j: () => move(1),
+    k: () => move(-1),
+    r: actions.refresh,
+    l: () => first("[data-do=live]")?.click(),
+    x: () => rows()[at]?.querySelector("[name=task]")?.click(),
+    g: () => { prefix = "g"; setTimeout(() => { prefix = ""; }, 900); },
+    go: () => go(document.body.dataset.overview),
+    gt: () => go(document.body.dataset.tasks),
+    ge: () => go(document.body.dataset.errors),
+  };
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button) { actions[button.dataset.do](button); return; }
+    if (event.target.matches("[data-all]")) all("[name=task]").forEach((each) => { each.checked = event.target.checked; });
+    if (event.target.matches("[data-all], [name=task]")) { showSelection(); return; }
+    const row = event.target.closest("[data-row]");
+    const isOwn = event.target.closest("a, button, input, summary, label, td.pick");
+    if (row && !isOwn && !getSelection().toString()) location.assign(row.dataset.row);
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-next-slice]")) return;
+    event.preventDefault();
+    isStopped = false;
+    sendSlices(event.target);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") all("details.ask[open]").forEach((each) => { each.open = false; });
+    const isTyping = event.target.closest("input:not([type=checkbox]), select, textarea, dialog");
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey || recall("keys") === "off") return;
+    const act = Object.hasOwn(keys, prefix + event.key) && keys[prefix + event.key];
+    prefix = "";
+    if (act) { event.preventDefault(); act(); }
+  });
+  document.addEventListener("DOMContentLoaded", () => {
+    showState();
+    const keysOff = first("#keys-off");
+    keysOff.checked = recall("keys") === "off";
+    keysOff.addEventListener("change", () => remember("keys", keysOff.checked ? "off" : "on"));
+    const slices = first("form[data-next-slice]");
+    if (slices) sendSlices(slices);
+    const interval = Number(document.body.dataset.refresh) * 1000;
+    setInterval(() => {
+      if (interval && isLive() && Date.now() - loaded > interval && !isInUse()) refresh(false);
+    }, 1000);
+  });
+})();

@@ -1,0 +1,150 @@
+"""All about one task: what happened to it, what comes next, its tasks around it, and its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.presentation.task_facts import (
+    is_abandoned,
+    read_task,
+    relations_in_words,
+    task_as_json,
+    what_comes_next,
+)
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.task.task import Task
+
+HIDDEN = "hidden"
+"""Stands for the value of an attribute that is not shown."""
+
+_BY_PEOPLE = ("ignored", "released", "reopened")
+"""Types of entries in the errors of a task that are no failures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to the task."""
+
+    kind: str
+    """`failed`, or what a person did."""
+    step: str
+    attempt: int
+    time: datetime
+    text: str
+    traceback: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A step on the way of the task."""
+
+    name: str
+    where: str
+    """`was`, `here` or `ahead`."""
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """What the page shows of a task."""
+
+    task: Task
+    step: BoundStep[Any] | None
+    """The step that it is at; None after the last one, and in a state that no step declares."""
+    next: str
+    is_abandoned: bool
+    events: Sequence[Event]
+    """The last one first."""
+    path: Sequence[Place]
+    relations: Sequence[tuple[str, str]]
+    """What it has to do with other tasks and with its rule, each with a label."""
+    links: Mapping[str, tuple[type[Task], str]]
+    """By label, the tasks among these that the page can show."""
+    attributes: Mapping[str, Any]
+    unread: Mapping[str, str]
+    """What cannot be read, and why."""
+
+    @property
+    def may_reopen(self) -> bool:
+        """Whether a reopen changes it."""
+        return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED)
+
+    @property
+    def may_ignore(self) -> bool:
+        """Whether an ignore is not refused."""
+        waits = self.task.state.status in (Status.PENDING, Status.FAILED)
+        return self.step is not None and (waits or self.is_abandoned)
+
+
+def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mapping[str, type[Task]]) -> TaskView:
+    """Read a task with all of it that can be read; `known` are the use cases of the page by their stored names."""
+    task = read_task(model, task_id)
+    facts = task_as_json(task, with_data=True)
+    for missing in unreadable_in(task):  # they are in `facts`: let them read as None
+        del task.attribute_values[missing]
+    state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
+    ended = task.tracker.ends_at(state.code) and state.status is Status.SUCCEEDED
+    step: BoundStep[Any] | None = None if ended or not state.step else model._bound_steps.get(state.step)
+    return TaskView(
+        task,
+        step,
+        "nothing: it is done" if ended else what_comes_next(task, step),
+        is_abandoned(task),
+        _events(task),
+        _path(task, step),
+        [(label, HIDDEN if label in hide else text) for label, text in relations_in_words(task)],
+        {
+            label: (known[of["use_case"]], of["task_id"])
+            for label, of in others.items()
+            if of and of["use_case"] in known
+        },
+        {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
+        facts.get("unread", {}),
+    )
+
+
+def without(value: Any, hide: frozenset[str]) -> Any:
+    """Return a value of JSON without the parts of these names."""
+    if isinstance(value, dict):
+        return {name: HIDDEN if name in hide else without(part, hide) for name, part in value.items()}
+    return [without(part, hide) for part in value] if isinstance(value, list) else value
+
+
+def _events(task: Task) -> list[Event]:
+    return [
+        Event(
+            each.type if each.type in _BY_PEOPLE else "failed",
+            each.step,
+            each.attempt,
+            each.time,
+            f"{each.type}: {each.message}".removesuffix(": "),
+            each.traceback,
+            each.worker,
+        )
+        for each in reversed(task.errors)
+    ]
+
+
+def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
+    """Return the steps of the use case, and where the task is."""
+    names = list(task._bound_steps)
+    is_done = task.state.status is Status.SUCCEEDED
+    at = len(names) if is_done else names.index(step.name) if step is not None else -1
+    status = (task.state.status or "").replace("_", " ")
+    here = (
+        "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
+    )
+    return [
+        Place(name, "was", "done")
+        if number < at
+        else Place(name, "here", here)
+        if number == at
+        else Place(name, "ahead", "" if at < 0 else "to come")
+        for number, name in enumerate(names)
+    ]

@@ -1,0 +1,84 @@
+"""Text for the templates: nothing that is stored can be read otherwise than it is written, or steer a browser.
+
+The templates escape HTML on their own; this is about control characters and marks that reverse the writing direction.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, urlencode
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.text import age, escaped
+
+_BETWEEN_UNITS = re.compile(r"(?<=[dhms])(?=\d)")
+_CENT = 0.01
+
+
+def visible(value: object) -> str:
+    r"""Return a value as text on one line, with unprintable characters as in `\x1b`."""
+    return escaped(str(value))
+
+
+def lines(text: str) -> str:
+    """Return the same of a text with several lines."""
+    return "\n".join(map(escaped, text.splitlines()))
+
+
+def span(duration: timedelta) -> str:
+    """Return a duration in one or two units: `1d 17h`, `45m`."""
+    return _BETWEEN_UNITS.sub(" ", age(duration))
+
+
+def ago(time: datetime | None) -> str:
+    """Return how far a time is from now: `in 4m`, or `1d 17h ago`; `?` if it cannot be read."""
+    if time is None:
+        return "?"
+    away = time - clock.now()
+    return f"in {span(away)}" if away > timedelta(0) else f"{span(-away)} ago"
+
+
+def since(time: datetime | None) -> str:
+    """Return how long ago a time was, without a word for that."""
+    return "?" if time is None else span(clock.now() - time)
+
+
+def moment(time: datetime | None) -> str:
+    """Return a time in UTC, to the second."""
+    return "?" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def number(value: float) -> str:
+    """Return a number with separators; with a decimal if it is small and has one."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:,.1f}"  # noqa: PLR2004 - three digits
+
+
+def money(dollars: float) -> str:
+    """Return a price, however small."""
+    return f"${dollars:,.2f}" if dollars >= _CENT else f"${dollars:.7f}".rstrip("0").rstrip(".")
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON on several lines; text as it is."""
+    if isinstance(value, str):
+        return escaped(value)
+    indent = 2 if isinstance(value, dict | list) else None
+    return lines(exact_json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def in_form(task_id: str) -> str:
+    """Return an id as the field of a form has it: browsers send a line break as two characters, and may strip it."""
+    return quote(task_id, safe="")
+
+
+def query(**values: object) -> str:
+    """Return the query of an address, without what is empty."""
+    return urlencode([(name, str(value)) for name, value in values.items() if value not in (None, "", False)])
+
+
+def log_line(**values: object) -> str:
+    """Return one line of JSON in ASCII, for the log."""
+    return json.dumps(values)

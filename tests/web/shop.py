@@ -1,0 +1,93 @@
+"""The use cases that the pages of these tests are about, and tasks in all of their states."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+
+from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, Repeat, RetryLater, Step, Task, UseCase
+from pynamodb_tracker.testing import StoppedClock
+
+
+_DEAD: list[ExitStack] = []
+
+
+class ShopTask(Task):
+    class Meta:
+        table_name = "shop-tasks"
+        region = "us-east-1"
+
+
+class Order(ShopTask):
+    use_case_id = UseCase("order")
+
+    confirm_payment = Step(10, max_attempts=4)
+    reserve_stock = Step(20)
+    ship = Step(30, max_attempts=5, lock_for=timedelta(minutes=15))
+
+    amount = NumberAttribute(null=True)
+    customer = UnicodeAttribute(null=True)
+
+
+class Refund(ShopTask):
+    use_case_id = UseCase("refund")
+
+    pay_back = Step(10)
+
+
+class Report(ShopTask):
+    use_case_id = UseCase("report")
+
+    collect = Step(10)
+
+
+class CarrierError(Exception):
+    """The carrier does not do what it should."""
+
+
+class Fate:
+    """What becomes of the attempts of a shop that is not lucky, the same for the same seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def __call__(self, ctx: ExecutionContext[Any]) -> None:
+        """Do the work of a step, or fail in one of several ways."""
+        drawn = self.random.random()
+        if drawn < 0.08:
+            raise RetryLater(timedelta(hours=8, seconds=self.random.random() * 3000))
+        if drawn < 0.16:
+            raise CarrierError(f"label service: 429 Too Many Requests (request {self.random.getrandbits(48):012x})")
+        if drawn < 0.22:
+            raise TimeoutError(f"POST /charge timed out after {self.random.randint(900, 3000)} ms")
+        if drawn < 0.26:
+            raise GiveUp(f"no such street: «Rua das Flores {self.random.randint(1, 9999)}»")
+        ctx.task.data["note"] = "fine"
+
+
+def steps() -> list[BoundStep[Any]]:
+    return [Order.confirm_payment, Order.reserve_stock, Order.ship]
+
+
+def fill(clock: StoppedClock, tasks: int, *, seed: int = 1, hours: float = 3) -> None:
+    """Let time pass while tasks are created and run: at the end there are some in each state."""
+    fate, pause = Fate(seed), timedelta(hours=hours) / tasks
+    for number in range(tasks):
+        clock.advance(pause)
+        Order.create(f"o-2026-{number:06}", amount=100 + number, customer="Ada", data={"lines": [{"sku": number}]})
+        for step in steps():
+            if fate.random.random() < 0.9:
+                step.run_all(fate, limit=3)
+    for step in steps():
+        for task in list(step.todo(limit=3)):
+            dead = ExitStack()  # a worker that dies: it never leaves its block, and says nothing about that
+            dead.enter_context(step.start(task.task_id))
+            _DEAD.append(dead)
+    for number in range(8):
+        Refund.create(f"r-{number}")
+    Refund.pay_back.run_all(fate, limit=5)
+    Report.create("nightly", repeat=Repeat.every(timedelta(hours=24)))
