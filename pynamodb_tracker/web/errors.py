@@ -10,7 +10,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.glance import Entry, Glance, glance
+from pynamodb_tracker.step.glance import Glance, IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.web.listing import pattern_of
 from pynamodb_tracker.web.metering import side_by_side
@@ -47,23 +47,23 @@ class Errors:
     """How many tasks a state has, where the sample was all of it."""
     cut: Sequence[State[Any]]
     """The states of which only a sample was looked at."""
-    ignored: Sequence[tuple[State[Any], Entry]]
+    ignored: Sequence[tuple[State[Any], IndexEntry]]
     """The last tasks that were ignored: they wait for a person."""
 
 
 def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = None, sample: int = SAMPLE) -> Errors:
     """Look at the failed and ignored tasks of these steps."""
     states = [state for step in steps for state in (step.failed, step.ignored)]
-    glances = side_by_side([partial(glance, each, limit=sample, since=since, latest_first=True) for each in states])
+    glances = side_by_side([partial(each.glance, limit=sample, since=since, latest_first=True) for each in states])
     found = list(zip(states, glances, strict=True))
     ignored = [
-        (state, entry) for state, part in found if state.status == "ignored" for entry in part.entries[: 4 * _NEWEST]
+        (state, entry) for state, part in found if state.status == "ignored" for entry in part.tasks[: 4 * _NEWEST]
     ]
     ignored.sort(key=lambda each: each[1].update_time or _LONG_AGO, reverse=True)
     return Errors(
         _groups(found),
-        sum(len(part.entries) for part in glances),
-        {state: len(part.entries) for state, part in found if part.cursor is None},
+        sum(len(part.tasks) for part in glances),
+        {state: len(part.tasks) for state, part in found if part.cursor is None},
         [state for state, part in found if part.cursor is not None],
         ignored[:_NEWEST],
     )
@@ -72,7 +72,7 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
 def _groups(found: Sequence[tuple[State[Any], Glance]]) -> list[ErrorGroup]:
     groups: dict[tuple[State[Any], str], ErrorGroup] = {}
     for state, part in found:
-        for entry in part.entries:
+        for entry in part.tasks:
             pattern, time = pattern_of(entry), entry.update_time or _LONG_AGO
             group = groups.setdefault((state, pattern), ErrorGroup(state, pattern, 0, time, entry.task_id))
             group.tasks += 1

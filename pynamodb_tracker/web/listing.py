@@ -11,7 +11,7 @@ from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.status import Status
-from pynamodb_tracker.step.glance import Entry, glance
+from pynamodb_tracker.step.glance import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -37,7 +37,7 @@ class Filter:
     """A part of the last error, or the pattern of a group of errors."""
     latest_first: bool = False
 
-    def matches(self, entry: Entry) -> bool:
+    def matches(self, entry: IndexEntry) -> bool:
         """Return whether an entry has the error; its state and times are what was asked for."""
         error = entry.last_error or NO_ERROR
         return self.error.casefold() in error.casefold() or pattern_of(entry) == self.error
@@ -55,7 +55,7 @@ class Running:
 class Listing:
     """Tasks that were found."""
 
-    entries: list[Entry]
+    entries: list[IndexEntry]
     cursor: str | None
     """Where to go on; None at the end."""
     searched: int
@@ -64,27 +64,26 @@ class Listing:
     """By task id, what the rows of tasks in progress say: the index has neither worker nor extensions of the lock."""
 
 
-def pattern_of(entry: Entry) -> str:
+def pattern_of(entry: IndexEntry) -> str:
     """Return the pattern of the last error of a task."""
     return error_pattern(entry.last_error or NO_ERROR, entry.task_id)
 
 
 def find(what: Filter, cursor: str | None = None, *, limit: int = PAGE, most_searched: int = _MOST_SEARCHED) -> Listing:
     """Return the next tasks that match: up to `limit` and a few, or what is among the entries that may be searched."""
-    found: list[Entry] = []
+    found: list[IndexEntry] = []
     searched = 0
     while True:
         asked = min(max(limit, _READ_AT_ONCE), most_searched) if what.error else limit
-        part = glance(
-            what.state,
+        part = what.state.glance(
             limit=asked,
             cursor=cursor,
             since=what.since,
             until=what.until,
             latest_first=what.latest_first,
         )
-        searched += len(part.entries)
-        found += [entry for entry in part.entries if not what.error or what.matches(entry)]
+        searched += len(part.tasks)
+        found += [entry for entry in part.tasks if not what.error or what.matches(entry)]
         cursor = part.cursor
         if cursor is None or len(found) >= limit or searched >= most_searched:
             break
@@ -92,7 +91,7 @@ def find(what: Filter, cursor: str | None = None, *, limit: int = PAGE, most_sea
     return Listing(found, cursor, searched, _running(what.state.model, found) if is_running else {})
 
 
-def _running(model: type[Task], entries: Sequence[Entry]) -> dict[str, Running]:
+def _running(model: type[Task], entries: Sequence[IndexEntry]) -> dict[str, Running]:
     found = rows(model, [entry.task_id for entry in entries])
     return {
         task_id: Running(readable_value(row, "worker"), readable_value(row, "lock_expire_time"))

@@ -13,7 +13,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.glance import Entry, count, glance
+from pynamodb_tracker.step.glance import IndexEntry
 from pynamodb_tracker.step.state import State, due_until
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.errors import Errors
@@ -102,7 +102,7 @@ class Flow:
     """When it was looked at."""
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], *, is_all: bool) -> Flow:
+    def of(cls, entries: Sequence[IndexEntry], *, is_all: bool) -> Flow:
         """Return the flow of the newest finished tasks, which are all of them or a sample."""
         now = clock.now()
         times = [(each.create_time, each.update_time) for each in entries if each.create_time and each.update_time]
@@ -214,7 +214,7 @@ def _states(step: BoundStep[Any]) -> list[State[Any]]:
 
 
 def _count(state: State[Any]) -> Number:
-    return Number.of(count(state, most=MOST), MOST)
+    return Number.of(state.count(most=MOST + 1), MOST)
 
 
 def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
@@ -228,13 +228,13 @@ def _waiting(step: BoundStep[Any], pending: Number) -> Number:
     """Return how many tasks wait for others; they are the last ones in the order of their due times."""
     if not pending.tasks:
         return Number(0)
-    found = glance(step.pending, limit=min(pending.tasks, _MOST_WAITING), latest_first=True)
-    waiting = sum(each.due_time == clock.NEVER for each in found.entries)
+    found = step.pending.glance(limit=min(pending.tasks, _MOST_WAITING), latest_first=True)
+    waiting = sum(each.due_time == clock.NEVER for each in found.tasks)
     return Number(waiting, more=waiting == _MOST_WAITING and found.cursor is not None)
 
 
 def _done(last: BoundStep[Any]) -> tuple[Number, Flow]:
     """Return how many tasks are done, and what was done lately."""
-    found = glance(last.succeeded, limit=_SAMPLE, latest_first=True)
-    done = Number(len(found.entries)) if found.cursor is None else _count(last.succeeded)
-    return done, Flow.of(found.entries, is_all=found.cursor is None)
+    found = last.succeeded.glance(limit=_SAMPLE, latest_first=True)
+    done = Number(len(found.tasks)) if found.cursor is None else _count(last.succeeded)
+    return done, Flow.of(found.tasks, is_all=found.cursor is None)

@@ -12,7 +12,6 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, Repeat, RetryLater, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 
-
 _DEAD: list[ExitStack] = []
 
 
