@@ -1,0 +1,45 @@
+"""The shop's tables in memory, a clock that stands still, and clients of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from pynamodb_tracker import Task
+from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.web import dashboard
+from tests.support.engines import Engine, Moto
+from tests.web.shop import ShopTask
+
+OWN = {"Sec-Fetch-Site": "same-origin"}
+"""What a browser says of a request from a page's own form."""
+
+Open = Callable[..., TestClient]
+
+
+@pytest.fixture(scope="package")
+def engine() -> Iterator[Engine]:
+    """Open the tables once."""
+    with Moto.of([ShopTask]) as engine:
+        yield engine
+
+
+@pytest.fixture
+def shop(engine: Engine, stopped_clock: StoppedClock) -> Iterator[StoppedClock]:
+    """Give the test empty tables, and a clock that it moves."""
+    yield stopped_clock
+    engine.empty()
+
+
+@pytest.fixture
+def open_page() -> Open:
+    """Return what opens a page as a browser of ada, who may do everything unless the test says otherwise."""
+
+    def opened(*models: type[Task], headers: dict[str, str] = OWN, **options: Any) -> TestClient:
+        given = {"user": lambda _: "ada", "actions": True} | options
+        return TestClient(dashboard(*(models or (ShopTask,)), **given), headers=headers, follow_redirects=False)
+
+    return opened
