@@ -113,11 +113,18 @@ class Guard:
         given = request.query_params.get("token")
         if given is not None and request.method in _SAFE and _is_same(given, token):
             others = urlencode([each for each in parse_qsl(request.url.query) if each[0] != "token"])
-            answer = RedirectResponse(request.url.path + (f"?{others}" if others else ""), 303)
+            path = "/" + request.url.path.lstrip("/")  # two of them would begin with another host
+            answer = RedirectResponse(path + (f"?{others}" if others else ""), 303)
             answer.headers["Referrer-Policy"] = "no-referrer"
             is_https = request.url.scheme == "https"
-            path = root_path(request) or "/"
-            answer.set_cookie(self._cookie, self._session, path=path, secure=is_https, httponly=True, samesite="strict")
+            answer.set_cookie(
+                self._cookie,
+                self._session,
+                path=root_path(request) or "/",
+                secure=is_https,
+                httponly=True,
+                samesite="strict",
+            )
             return answer
         if _is_same(request.cookies.get(self._cookie, ""), self._session):
             return None

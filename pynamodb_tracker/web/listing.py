@@ -69,7 +69,7 @@ def pattern_of(entry: IndexEntry) -> str:
     return error_pattern(entry.last_error or NO_ERROR, entry.task_id)
 
 
-def find(what: Filter, cursor: str | None = None, *, limit: int = PAGE, most_searched: int = _MOST_SEARCHED) -> Listing:
+def find(what: Filter, cursor: str | None = None, *, limit: int, most_searched: int = _MOST_SEARCHED) -> Listing:
     """Return the next tasks that match: up to `limit` and a few, or what is among the entries that may be searched."""
     found: list[IndexEntry] = []
     searched = 0

@@ -120,7 +120,7 @@ class Views:
         what = filter_of(model, chosen)
         if what.state.status is not None:  # a success is pending of the next step
             chosen |= {"step": what.state.step, "state": what.state.status}
-        ask = partial(listing.find, what, chosen["cursor"] or None)
+        ask = partial(listing.find, what, chosen["cursor"] or None, limit=listing.PAGE)
         answer = page.kept(request, model, "tasks", ask, *chosen.values())
         return page.show(
             request,

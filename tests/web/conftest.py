@@ -39,7 +39,7 @@ def open_page() -> Open:
     """Return what opens a page as a browser of ada, who may do everything unless the test says otherwise."""
 
     def opened(*models: type[Task], headers: dict[str, str] = OWN, **options: Any) -> TestClient:
-        given = {"user": lambda _: "ada", "actions": True} | options
+        given: dict[str, Any] = {"user": lambda _: "ada", "actions": True} | options
         return TestClient(dashboard(*(models or (ShopTask,)), **given), headers=headers, follow_redirects=False)
 
     return opened

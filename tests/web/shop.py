@@ -72,6 +72,13 @@ def steps() -> list[BoundStep[Any]]:
     return [Order.confirm_payment, Order.reserve_stock, Order.ship]
 
 
+def leave(step: BoundStep[Any], task_id: str) -> None:
+    """Start a task as a worker does that dies: it never leaves its block, and says nothing about that."""
+    dead = ExitStack()
+    dead.enter_context(step.start(task_id))
+    _DEAD.append(dead)
+
+
 def fill(clock: StoppedClock, tasks: int, *, seed: int = 1, hours: float = 3) -> None:
     """Let time pass while tasks are created and run: at the end there are some in each state."""
     fate, pause = Fate(seed), timedelta(hours=hours) / tasks
@@ -83,9 +90,7 @@ def fill(clock: StoppedClock, tasks: int, *, seed: int = 1, hours: float = 3) ->
                 step.run_all(fate, limit=3)
     for step in steps():
         for task in list(step.todo(limit=3)):
-            dead = ExitStack()  # a worker that dies: it never leaves its block, and says nothing about that
-            dead.enter_context(step.start(task.task_id))
-            _DEAD.append(dead)
+            leave(step, task.task_id)
     for number in range(8):
         Refund.create(f"r-{number}")
     Refund.pay_back.run_all(fate, limit=5)

@@ -98,6 +98,11 @@ def test_pages_on_several_ports_do_not_log_each_other_out(open_page: Open) -> No
     )
 
 
+def test_the_redirect_of_a_login_stays_on_this_host(open_page: Open) -> None:
+    answer = open_page(user=None, token=TOKEN).get("http://testserver//evil.example/", params={"token": TOKEN})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/evil.example/")
+
+
 @pytest.mark.usefixtures("shop")
 def test_only_people_whom_the_function_names_see_the_page(open_page: Open) -> None:
     client = open_page(user=lambda request: request.headers.get("x-person"))

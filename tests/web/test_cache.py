@@ -1,0 +1,135 @@
+"""Answers that are kept, what they cost, and how that is measured."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.web.cache import Cache
+from pynamodb_tracker.web.metering import metered, side_by_side
+from tests.web.conftest import Open
+from tests.web.shop import Order, Refund
+from tests.web.test_views import text_of
+
+LEAST = timedelta(seconds=9)
+
+
+class Asked:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> int:
+        self.times += 1
+        return self.times
+
+
+@pytest.mark.usefixtures("shop")
+def test_many_viewers_at_once_ask_once() -> None:
+    cache, go, began = Cache(LEAST), threading.Event(), threading.Barrier(9)
+    asked = Asked()
+
+    def ask() -> int:
+        go.wait(10)
+        return asked()
+
+    def view() -> int:
+        began.wait(10)
+        return cache.get("overview", Order, ask).value
+
+    with ThreadPoolExecutor(8) as pool:
+        views = [pool.submit(view) for _ in range(8)]
+        began.wait(10)
+        go.set()
+        assert {each.result() for each in views} == {1}
+
+
+def test_an_answer_is_asked_for_again_after_a_while_and_sooner_if_somebody_wants_it(shop: StoppedClock) -> None:
+    cache, ask = Cache(LEAST), Asked()
+
+    def value(*, fresh: bool = False) -> int:
+        return cache.get("overview", Order, ask, fresh=fresh).value
+
+    assert value() == 1
+    shop.advance(timedelta(seconds=8))
+    assert value() == 1
+    assert value(fresh=True) == 2
+    assert value(fresh=True) == 2
+    shop.advance(timedelta(seconds=9))
+    assert value() == 3
+
+
+def test_a_dear_answer_is_kept_for_as_long_as_20_read_units_a_second_take(shop: StoppedClock) -> None:
+    cache = Cache(timedelta(seconds=1))
+
+    def ask() -> None:
+        for _ in range(100):
+            Refund.get_task("r-1")
+
+    Refund.create("r-1")
+    answer = cache.get("tasks", Refund, ask)
+    assert answer.kept_for == timedelta(seconds=answer.spent.reads / 20) > timedelta(seconds=2)
+    assert shop.now() == answer.time
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_is_asked_for_while_something_changes_is_not_kept() -> None:
+    cache, asked = Cache(LEAST), Asked()
+
+    def ask() -> int:
+        cache.forget()
+        return asked()
+
+    assert cache.get("overview", Order, ask).value == 1
+    assert cache.get("overview", Order, asked).value == 2
+    assert cache.get("overview", Order, asked).value == 2
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_error_is_not_kept() -> None:
+    cache, asked = Cache(LEAST), Asked()
+
+    def ask() -> int:
+        if asked() == 1:
+            raise ValueError("once")
+        return asked.times
+
+    with pytest.raises(ValueError, match="once"):
+        cache.get("overview", Order, ask)
+    assert cache.get("overview", Order, ask).value == 2
+
+
+@pytest.mark.usefixtures("shop")
+def test_only_so_many_answers_are_kept() -> None:
+    cache = Cache(LEAST)
+    for number in range(500):
+        cache.get(number, Order, Asked())
+    assert len(cache._answers) <= 200
+    assert len(cache._asking) <= 201
+
+
+@pytest.mark.usefixtures("shop")
+def test_only_requests_of_the_block_are_measured_those_of_its_threads_included() -> None:
+    counts: list[Callable[[], int]] = [Order.ship.failed.count, Order.ship.ignored.count, Refund.pay_back.failed.count]
+    Order.ship.failed.count()
+    with metered(Order) as spent:
+        assert side_by_side(counts) == [0, 0, 0]
+        Order.create("o-1")
+    Order.ship.failed.count()
+    assert (spent.requests, spent.reads > 0, spent.writes > 0) == (4, True, True)
+
+
+def test_a_view_says_what_it_cost_and_how_old_it_is(open_page: Open, shop: StoppedClock) -> None:
+    client = open_page(Refund)
+    foot = text_of(client.get("/Refund/tasks"))
+    assert re.search(r"As of 0s ago, kept for 9 s 1 request, [\d.]+ read units ≈ \$0", foot)
+    shop.advance(timedelta(seconds=5))
+    assert "As of 5s ago" in text_of(client.get("/Refund/tasks"))
+    assert "As of 0s ago" in text_of(client.get("/Refund/tasks?fresh=1"))

@@ -1,0 +1,275 @@
+"""Reopen and ignore: one task, selected ones, and all that match a filter, in slices."""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from pynamodb_tracker import Status
+from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.web import decisions
+from tests.web.conftest import Open
+from tests.web.shop import CarrierError, Order, leave
+from tests.web.test_views import fail, text_of
+
+ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
+"""Ids that a form could change on its way."""
+
+
+def failed(*task_ids: str) -> None:
+    for task_id in task_ids:
+        Order.create(task_id, state=Order.ship.failed)
+
+
+def fields_of(page: Any, form: str) -> dict[str, list[str]]:
+    """Return the fields of the form that posts there, as a browser without a script sends them."""
+    found = re.search(rf'<form method="post" action="{form}".*?</form>', page.text, re.DOTALL)
+    assert found
+    fields: dict[str, list[str]] = {}
+    for tag in re.findall(r"<(?:input|button)[^>]*>", found[0]):
+        name, value = re.search(r' name="([^"]*)"', tag), re.search(r' value="([^"]*)"', tag)
+        if name and 'name="verb"' not in tag.replace('type="hidden" name="verb"', ""):
+            text = html.unescape(value[1]) if value else ""
+            fields.setdefault(name[1], []).append(re.sub("\r?\n", "\r\n", text))  # as HTML says
+    return fields
+
+
+def run_slices(client: TestClient, page: Any, **fields: str) -> Any:
+    """Send the form of a dry run, and each form that follows, and return the last page."""
+    sent = 0
+    while "/Order/bulk" in page.text and '<form method="post" action="/Order/bulk"' in page.text:
+        page = client.post("/Order/bulk", data={**fields_of(page, "/Order/bulk"), **fields})
+        assert page.status_code == 200
+        sent += 1
+        assert sent < 20
+    return page
+
+
+def test_a_task_is_reopened_by_whom_the_page_knows(open_page: Open, shop: StoppedClock) -> None:
+    failed("o-1")
+    client = open_page()
+    form = fields_of(client.get("/Order/task?id=o-1"), "/Order/decide")
+    answer = client.post("/Order/decide", data={**form, "verb": "reopen"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/Order/task?id=o-1&done=reopen")
+    task = Order.get_task("o-1")
+    assert (task.state, task.errors[-1].worker, task.errors[-1].time) == (Order.ship.pending, "ada", shop.now())
+    page = text_of(client.get(answer.headers["location"]))
+    assert page.startswith("Reopened: it is pending again, with all its attempts.")
+    assert "by ada" in page
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_is_ignored_with_a_reason(open_page: Open) -> None:
+    failed("o-1")
+    client = open_page()
+    form = {"verb": "ignore", "step": "ship", "task": "o-1"}
+    for reason in ({}, {"reason": "  "}):
+        answer = client.post("/Order/decide", data={**form, **reason})
+        assert (answer.status_code, "Write a reason" in text_of(answer)) == (400, True)
+    assert client.post("/Order/decide", data={**form, "reason": " lost "}).status_code == 303
+    assert Order.get_task("o-1").last_error == "ignored: lost"
+
+
+@pytest.mark.usefixtures("shop")
+def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
+    failed(*ODD, "o-1")
+    client = open_page()
+    page = client.get("/Order/tasks?step=ship&state=failed")
+    form = fields_of(page, "/Order/decide")
+    assert len(form["task"]) == len(ODD) + 1
+    answer = client.post("/Order/decide", data={**form, "verb": "reopen"})
+    assert answer.status_code == 200
+    assert text_of(answer).startswith(f"{len(ODD) + 1} reopened")
+    assert {Order.get_task(task_id).state.status for task_id in ODD} == {Status.PENDING}
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Open) -> None:
+    failed("o-1", "o-2")
+    Order.create("o-3", state=Order.ship.pending)
+    leave(Order.ship, "o-3")
+    answer = open_page().post(
+        "/Order/decide", data={"verb": "reopen", "step": "ship", "task": ["o-1", "o-3", "gone", "o-2"]}
+    )
+    page = text_of(answer)
+    assert page.startswith("2 reopened, 2 refused")
+    assert "o-3 : cannot reopen ship of Order 'o-3'" in page
+    assert "cannot reopen ship of Order 'gone': there is no such task" in page
+    assert "takes" not in page
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("form", "code"),
+    [
+        ({"verb": "delete", "step": "ship", "task": "o-1"}, 400),
+        ({"verb": "reopen", "step": "fly", "task": "o-1"}, 400),
+        ({"verb": "reopen", "step": "ship"}, 400),
+        ({"step": "ship", "task": "o-1"}, 400),
+        ({"verb": "reopen", "step": "ship", "task": "%FF"}, 400),
+    ],
+    ids=str,
+)
+def test_a_wrong_form_is_refused(open_page: Open, form: dict[str, str], code: int) -> None:
+    assert open_page().post("/Order/decide", data=form).status_code == code
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "code"),
+    [
+        (b"verb=reopen", "text/plain", 415),
+        (b"verb=reopen", "multipart/form-data; boundary=x", 415),
+        (b"task=" + b"x" * 1_000_001, "application/x-www-form-urlencoded", 413),
+        (b"&".join([b"task=x"] * 2001), "application/x-www-form-urlencoded", 400),
+        (b"task=\xff", "application/x-www-form-urlencoded", 400),
+        (b"task=%ff", "application/x-www-form-urlencoded; charset=utf-8", 400),
+    ],
+)
+def test_what_is_no_form_of_the_page_is_refused(open_page: Open, body: bytes, kind: str, code: int) -> None:
+    assert open_page().post("/Order/decide", content=body, headers={"content-type": kind}).status_code == code
+
+
+@pytest.mark.usefixtures("shop")
+def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
+    failed("o-1")
+    asked: list[tuple[str, str, str]] = []
+
+    def may(name: str, verb: str, use_case: str) -> bool:
+        asked.append((name, verb, use_case))
+        return verb == "reopen"
+
+    client = open_page(may=may)
+    page = client.get("/Order/task?id=o-1").text
+    assert ("Reopen</button>" in page, "Ignore" in page) == (True, False)
+    refused = client.post("/Order/decide", data={"verb": "ignore", "step": "ship", "task": "o-1", "reason": "x"})
+    assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
+    assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
+    assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
+    assert set(asked) == {("ada", "reopen", "order"), ("ada", "ignore", "order")}
+
+
+@pytest.mark.usefixtures("shop")
+def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pytest.LogCaptureFixture) -> None:
+    failed("o-1\n2026 forged")
+    caplog.set_level(logging.INFO, "pynamodb_tracker.web")
+    form = {"verb": "ignore", "step": "ship", "task": ["o-1%0A2026%20forged", "gone"], "reason": "lost"}
+    open_page().post("/Order/decide", data=form)
+    lines = {json.loads(record.message)["task_id"]: record.message for record in caplog.records}
+    done = json.loads(lines["o-1\n2026 forged"])
+    assert "\n" not in lines["o-1\n2026 forged"]
+    about = {"who": "ada", "did": "ignore", "use_case": "order", "step": "ship", "reason": "lost"}
+    assert done == {**about, "task_id": "o-1\n2026 forged"}
+    assert "there is no such task" in json.loads(lines["gone"])["refused"]
+
+
+def test_a_dry_run_changes_nothing_and_says_what_it_would_cost(open_page: Open, shop: StoppedClock) -> None:
+    failed("o-1", "o-2")
+    shop.advance(timedelta(seconds=1))
+    page = text_of(open_page().get("/Order/bulk?verb=reopen&step=ship&state=failed"))
+    assert "2 match" in page
+    assert "takes about 6 write units" in page
+    assert {Order.get_task(task_id).state for task_id in ("o-1", "o-2")} == {Order.ship.failed}
+
+
+def test_all_tasks_that_match_are_changed_in_slices(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 2)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    failed(*(f"o-{number}" for number in range(5)))
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    first = client.post("/Order/bulk", data=fields_of(page, "/Order/bulk"))
+    assert "2 reopened so far" in text_of(first)
+    assert "data-next-slice" in first.text
+    assert "5 reopened" in text_of(run_slices(client, first))
+    assert Order.ship.pending.count() == 5
+
+
+def test_tasks_that_fail_after_the_dry_run_are_left_alone(open_page: Open, shop: StoppedClock) -> None:
+    failed("o-before")
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    page = client.get("/Order/bulk?verb=ignore&step=ship&state=failed")
+    shop.advance(timedelta(seconds=1))
+    failed("o-after")
+    done = run_slices(client, page, reason="lost")
+    assert "1 ignored" in text_of(done)
+    assert [task.task_id for task in Order.ship.failed.query()] == ["o-after"]
+    assert Order.get_task("o-before").last_error == "ignored: lost"
+
+
+def test_only_tasks_with_the_error_are_changed(open_page: Open, shop: StoppedClock) -> None:
+    failed("o-other")
+    Order.create("o-1", state=Order.ship.pending)
+    with pytest.raises(CarrierError):
+        Order.ship.run("o-1", fail)
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    link = re.search(r'href="(/Order/bulk\?verb=reopen[^"]*HTTP[^"]*)"', client.get("/Order/errors").text)
+    assert link
+    done = run_slices(client, client.get(html.unescape(link[1])))
+    assert "1 reopened" in text_of(done)
+    assert [task.task_id for task in Order.ship.failed.query()] == ["o-other"]
+
+
+def test_refusals_of_slices_are_counted_and_the_first_are_told(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed("o-1", "o-2")
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    reopen = Order.ship.reopen
+
+    def refuse_one(task_id: str, *, by: str | None = None) -> Order:
+        if task_id == "o-1":
+            raise ValueError("not this one")
+        return reopen(task_id, by=by)
+
+    monkeypatch.setattr(Order.ship, "reopen", refuse_one)
+    done = text_of(run_slices(client, page))
+    assert "1 reopened, 1 refused" in done
+    assert "o-1 : not this one" in done
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"until": ""}, "Begin with the dry run."),
+        ({"until": "never"}, "'never' is not a time"),
+        ({"cursor": "x"}, "this is not a cursor of a page"),
+        ({"done": "many"}, "done is no number"),
+        ({"state": "lost"}, "A step has no status 'lost'."),
+        ({"verb": "ignore"}, "Write a reason"),
+    ],
+    ids=str,
+)
+def test_a_form_of_slices_that_was_changed_is_refused(open_page: Open, changed: dict[str, str], said: str) -> None:
+    form = {"verb": "reopen", "step": "ship", "state": "failed", "until": "2026-01-31T12:00:00+00:00"}
+    answer = open_page().post("/Order/bulk", data={**form, **changed})
+    assert (answer.status_code, said in text_of(answer)) == (400, True)
+
+
+@pytest.mark.usefixtures("shop")
+def test_exact_counts_are_asked_for(open_page: Open) -> None:
+    failed("o-1", "o-2")
+    assert "ship failed 2" in text_of(open_page().post("/Order/count"))
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_was_changed_is_seen_at_once(open_page: Open) -> None:
+    failed("o-1")
+    client = open_page()
+    assert "Failed 1" in text_of(client.get("/Order/"))
+    client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"})
+    assert "Failed 0" in text_of(client.get("/Order/"))

@@ -1,0 +1,352 @@
+"""What the page shows: every address, on an empty table, on tasks in all states, and on tasks that are damaged."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from botocore.exceptions import ClientError
+from starlette.testclient import TestClient
+
+from pynamodb_tracker import ExecutionContext, GiveUp, Repeat
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.rows import client as dynamodb
+from tests.web.conftest import Open
+from tests.web.shop import CarrierError, Order, Refund, Report, leave
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "</title></script>",
+    "\x1b[31m",
+    "\u202egnp.exe",
+    "a/b?c=d&e#f%2F+ é",
+    "two\nlines",
+]
+
+VIEWS = [
+    "/",
+    "/Order/",
+    "/Order/tasks",
+    "/Order/tasks?step=ship&state=pending",
+    "/Order/tasks?step=ship&state=in_progress",
+    "/Order/tasks?step=ship&state=failed&newest=1",
+    "/Order/tasks?step=ship&state=ignored",
+    "/Order/tasks?step=ship&state=succeeded",
+    "/Order/tasks?step=confirm_payment&state=succeeded&since=1d&until=1h",
+    "/Order/tasks?step=ship&state=failed&error=503",
+    "/Order/errors",
+    "/Order/errors?step=ship&since=24h&sample=10",
+    "/Order/bulk?verb=reopen&step=ship&state=failed",
+    "/Order/bulk?verb=ignore&step=ship&state=pending&error=x&since=1d",
+    "/find",
+    "/find?id=o-1",
+    "/table",
+]
+
+
+def text_of(answer: Any) -> str:
+    """Return what a page says, without its tags."""
+    main = re.search(r"<main.*</main>", answer.text, re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", main[0] if main else answer.text)).split())
+
+
+def fail(ctx: ExecutionContext[Any]) -> None:
+    raise CarrierError(f"label service: HTTP 503 for {ctx.task.task_id}")
+
+
+def give_up(_: ExecutionContext[Any]) -> None:
+    raise GiveUp("no such street")
+
+
+def every_state(shop: StoppedClock) -> None:
+    """Create a task in each state of ship, and one that is done."""
+    for name in ("pending", "in_progress", "failed", "ignored"):
+        Order.create(f"o-{name}", state=Order.ship.pending, customer="Ada", data={"lines": [{"customer": "Ada"}]})
+    shop.advance(timedelta(minutes=1))
+    leave(Order.ship, "o-in_progress")
+    with pytest.raises(CarrierError):
+        Order.ship.run("o-failed", fail)
+    with pytest.raises(GiveUp):
+        Order.ship.run("o-ignored", give_up)
+    Order.create("o-done", state=Order.ship.succeeded)
+
+
+@pytest.mark.usefixtures("shop")
+def test_every_view_shows_an_empty_table(open_page: Open) -> None:
+    client = open_page()
+    assert {client.get(path).status_code for path in VIEWS} == {200}
+    assert "No task is ship failed." in text_of(client.get("/Order/tasks?step=ship&state=failed"))
+    assert "No task has failed at ship." in text_of(client.get("/Order/errors?step=ship"))
+    assert "Nobody is needed." in text_of(client.get("/Order/"))
+
+
+def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    client = open_page()
+    tasks = [f"/Order/task?id=o-{name}" for name in ("pending", "in_progress", "failed", "ignored", "done")]
+    assert {client.get(path).status_code for path in [*VIEWS, *tasks]} == {200}
+    overview = text_of(client.get("/Order/"))
+    assert "1 CarrierError: label service: HTTP 503 for …" in overview
+    assert "half within 0s" in overview
+    assert "o-ignored" in overview
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_single_use_case_is_shown_at_once(open_page: Open) -> None:
+    answer = open_page(Refund).get("/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/Refund/")
+
+
+def test_the_overview_marks_what_is_late_and_what_a_worker_left_behind(open_page: Open, shop: StoppedClock) -> None:
+    Order.create("o-1")
+    leave(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
+    client = open_page(Order)
+    assert 'class="late"' not in client.get("/Order/").text
+    shop.advance(timedelta(minutes=14))
+    assert 'class="late"' not in client.get("/Order/").text
+    shop.advance(timedelta(minutes=3))
+    page = client.get("/Order/")
+    assert "the first has been due for 17m" in text_of(page)
+    assert "a lock expired 2m ago" in text_of(page)
+
+
+def test_a_lock_that_a_heartbeat_has_extended_has_not_expired(open_page: Open, shop: StoppedClock) -> None:
+    with Order.ship.start(Order.create("o-1", state=Order.ship.pending).task_id) as ctx:
+        shop.advance(timedelta(minutes=14))
+        ctx.extend_lock(timedelta(hours=1))
+        shop.advance(timedelta(minutes=10))
+        assert "no lock has expired" in text_of(open_page(Order).get("/Order/"))
+        listed = text_of(open_page(Order).get("/Order/tasks?step=ship&state=in_progress"))
+        assert "expires in 50m" in listed
+        assert ctx.task.worker in listed
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None:
+    def wait_for_a_refund(ctx: ExecutionContext[Any]) -> None:
+        ctx.create(Refund, "r-1", wait=True)
+
+    Order.confirm_payment.run(Order.create("o-1").task_id, wait_for_a_refund)
+    client = open_page()
+    assert "nothing is due, 1 wait for other tasks" in text_of(client.get("/Order/"))
+    assert "after other tasks" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
+    assert "Next: waits for 1 task" in text_of(client.get("/Order/task?id=o-1"))
+    child = client.get("/Refund/task?id=r-1")
+    assert "Child of Order o-1" in text_of(child)
+
+
+def test_a_task_is_told_with_its_failures_and_what_comes_next(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    page = text_of(open_page().get("/Order/task?id=o-failed"))
+    assert "Next: may start" in page
+    assert "CarrierError: label service: HTTP 503 for o-failed" in page
+    assert "raise CarrierError" in page
+    assert "failed, attempt 1 of 5" in page
+    assert "customer Ada" in page
+
+
+def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    client = open_page(hide={"customer"})
+    page = client.get("/Order/task?id=o-failed")
+    assert "Ada" not in page.text
+    assert text_of(page).count("hidden") == 2
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
+    Report.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    page = text_of(open_page().get("/Report/task?id=nightly"))
+    assert "Repeats 0 2 * * * in UTC" in page
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
+    def order_a_refund(ctx: ExecutionContext[Any]) -> None:
+        ctx.create(Refund, "r-1")
+
+    Order.ship.run(Order.create("o/1", state=Order.ship.pending).task_id, order_a_refund)
+    page = open_page().get("/Refund/task?id=r-1")
+    assert 'href="/Order/task?id=o%2F1"' in page.text
+    assert 'href="/Order/task' not in open_page(Refund).get("/Refund/task?id=r-1").text
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
+    Order.create("o-1", amount=5, state=Order.ship.failed)
+    dynamodb(Order).update_item(
+        TableName=Order.Meta.table_name,
+        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
+        UpdateExpression="SET amount = :text, create_time = :text",
+        ExpressionAttributeValues={":text": {"S": "<b>five"}},
+    )
+    client = open_page()
+    page = client.get("/Order/task?id=o-1")
+    assert page.status_code == 200
+    assert "amount cannot be read" in text_of(page)
+    assert "create_time cannot be read" in text_of(page)
+    for path in ("/Order/", "/Order/errors", "/Order/tasks?step=ship&state=failed", "/find?id=o-1%0Ax"):
+        assert client.get(path).status_code == 200, path
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_state_that_no_step_declares_is_shown_as_unknown(open_page: Open) -> None:
+    Order.create("o-1")
+    dynamodb(Order).update_item(
+        TableName=Order.Meta.table_name,
+        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
+        UpdateExpression="SET #s = :code, status_key = :key",
+        ExpressionAttributeNames={"#s": "status"},
+        ExpressionAttributeValues={":code": {"N": "77"}, ":key": {"S": "order#77#0"}},
+    )
+    client = open_page()
+    assert "unknown 77" in text_of(client.get("/Order/task?id=o-1"))
+    assert "Next: nothing: no step declares its state" in text_of(client.get("/Order/task?id=o-1"))
+    assert "unknown 77 1" in text_of(client.post("/Order/count"))
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, text: str) -> None:
+    def fail_with_text(ctx: ExecutionContext[Any]) -> None:
+        ctx.task.data[text] = {"note": text}
+        raise CarrierError(text)
+
+    Order.create(text, state=Order.ship.pending, customer=text)
+    with pytest.raises(CarrierError):
+        Order.ship.run(text, fail_with_text)
+    Order.create(f"{text} 2", state=Order.ship.pending)
+    Order.ship.ignore(f"{text} 2", reason=text, by=text)
+    client = open_page(user=lambda _: text)
+    query = quote(text, safe="")
+    paths = ["/Order/", "/Order/errors", "/Order/tasks?step=ship&state=ignored", f"/Order/task?id={query}"]
+    paths += [f"/Order/tasks?step=ship&state=failed&error={query}", f"/Order/task?id={query}%202"]
+    paths += [f"/Order/bulk?verb=ignore&step=ship&state=failed&error={query}"]
+    shown = [client.get(path) for path in paths]
+    assert {answer.status_code for answer in shown} == {200}
+    failed = [f"/Order/tasks?step={query}", f"/Order/tasks?since={query}", f"/Order/task?id=x{query}", f"/{query}/"]
+    shown += [client.get(path) for path in failed]
+    shown += [client.get(f"/find?id={query}%0A{query}x")]
+    for answer in shown:
+        assert "<script>alert" not in answer.text
+        assert "<img" not in answer.text
+        assert "49" not in re.findall(r">[^<]*49[^<]*<", answer.text)
+        text_only = re.sub(r'(data-text|value)="[^"]*"|<textarea.*?</textarea>', "", answer.text, flags=re.DOTALL)
+        assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2066-\u2069]", text_only)
+        assert not re.search(r"""(href|action|src)="(?!/|#)""", answer.text)
+        assert not re.search(r"\s(on\w+|style)=", re.sub(r"&[^;]+;", "", answer.text.replace("onerror=alert", "")))
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("path", "code", "said"),
+    [
+        ("/nowhere/", 404, "This page has no such use case."),
+        ("/nowhere/else/", 404, "Nothing is at GET /nowhere/else/."),
+        ("/Order/nothing", 404, "Nothing is at GET /Order/nothing."),
+        ("/Order/task?id=o-1", 404, "there is no Order 'o-1'"),
+        ("/Order/task", 400, "a task id has 1 to 1024 bytes, not 0"),
+        (f"/Order/task?id={'x' * 1025}", 400, "a task id has 1 to 1024 bytes, not 1025"),
+        ("/Order/tasks?step=ship&state=lost", 400, "A step has no status 'lost'."),
+        ("/Order/tasks?step=fly&state=failed", 400, "Order has no step 'fly'."),
+        ("/Order/tasks?step=ship&state=failed&since=soon", 400, "'soon' is not a time: write how long ago"),
+        ("/Order/tasks?step=ship&state=failed&since=9999999d", 400, "is too far in the past"),
+        ("/Order/tasks?step=ship&state=failed&until=0001-01-01T00:00%2B14:00", 400, "is not a time"),
+        ("/Order/tasks?step=ship&state=failed&since=1h&until=2h", 400, "the window is empty"),
+        ("/Order/tasks?step=ship&state=failed&cursor=x", 400, "this is not a cursor of a page"),
+        ("/Order/errors?step=fly", 400, "Order has no step 'fly'."),
+        ("/Order/errors?sample=-1", 400, "sample is no number up to 32,000."),
+        ("/Order/errors?sample=1e3", 400, "sample is no number up to 32,000."),
+        ("/Order/bulk?verb=delete&step=ship&state=failed", 400, "Tasks can be reopened or ignored here"),
+        ("/Order/bulk?verb=reopen&step=ship", 400, "A step has no status ''."),
+    ],
+)
+def test_a_wrong_address_is_refused_in_a_sentence(open_page: Open, path: str, code: int, said: str) -> None:
+    answer = open_page().get(path)
+    assert answer.status_code == code
+    assert said in text_of(answer)
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_cursor_of_another_list_is_refused(open_page: Open) -> None:
+    for number in range(3):
+        Order.create(f"o-{number}", state=Order.ship.failed)
+    cursor = Order.ship.failed.glance(limit=2).cursor
+    client = open_page()
+    assert "o-2" in text_of(client.get("/Order/tasks", params={"step": "ship", "state": "failed", "cursor": cursor}))
+    answer = client.get("/Order/tasks", params={"step": "ship", "state": "ignored", "cursor": cursor})
+    assert answer.status_code == 400
+    assert "the cursor belongs to another query" in text_of(answer)
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_dynamodb_refuses_is_told_without_a_traceback(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}, "Query")
+
+    monkeypatch.setattr(dynamodb(Order), "_make_api_call", refuse)
+    for path in ("/", "/Order/", "/Order/task?id=o-1", "/Order/tasks"):
+        answer = open_page().get(path)
+        assert (answer.status_code, "AccessDeniedException: not authorized" in text_of(answer)) == (502, True), path
+
+
+@pytest.mark.usefixtures("shop")
+def test_pages_of_a_list_follow_each_other(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynamodb_tracker.web.listing.PAGE", 2)
+    for number in range(5):
+        Order.create(f"o-{number}", state=Order.ship.failed)
+    client, path, seen = open_page(), "/Order/tasks?step=ship&state=failed", []
+    while path:
+        page = client.get(path)
+        seen.append(re.findall(r'class="id" href="[^"]*">([^<]*)<', page.text))
+        following = re.search(r'rel="next" href="([^"]*)"', page.text)
+        path = html.unescape(following[1]) if following else ""
+    assert seen == [["o-0", "o-1"], ["o-2", "o-3"], ["o-4"]]
+
+
+@pytest.mark.usefixtures("shop")
+def test_tasks_are_found_by_a_part_of_their_error_and_by_the_pattern_of_their_group(open_page: Open) -> None:
+    for number in range(3):
+        Order.create(f"o-{number}", state=Order.ship.pending)
+        with pytest.raises(CarrierError):
+            Order.ship.run(f"o-{number}", fail)
+    Order.create("o-other", state=Order.ship.failed)
+    client = open_page()
+    groups = client.get("/Order/errors")
+    [link, *_] = re.findall(r'data-row="([^"]*HTTP[^"]*)"', groups.text)
+    page = text_of(client.get(html.unescape(link)))
+    assert "4 tasks of this state were looked at, 3 found." in page
+    assert "o-other" not in page
+    assert "3 found" in text_of(client.get("/Order/tasks?step=ship&state=failed&error=http 503"))
+    assert "1 found" in text_of(client.get("/Order/tasks?step=ship&state=failed&error=no error is recorded"))
+
+
+@pytest.mark.usefixtures("shop")
+def test_ids_are_found_in_all_use_cases(open_page: Open) -> None:
+    Order.create("o-1")
+    Refund.create("o-1")
+    Refund.create("r-1")
+    client = open_page()
+    assert client.get("/find?id=+r-1+").headers["location"] == "/Refund/task?id=r-1"
+    page = text_of(client.get("/find?id=o-1"))
+    assert "o-1 Order" in page
+    assert "o-1 Refund" in page
+    page = text_of(client.get("/find", params={"id": f"r-1\r\nnone\n\n{'x' * 1025}"}))
+    assert "r-1 Refund" in page
+    assert "Not found: none" in page
+    assert "Only the first 100 ids" in text_of(client.get("/find", params={"id": "\n".join(map(str, range(101)))}))
+
+
+def test_the_table_is_told_with_what_the_doctor_finds(open_page: Open) -> None:
+    client: TestClient = open_page()
+    page = text_of(client.get("/table"))
+    assert "Table shop-tasks What the doctor says" in page
+    assert "Order stored as order" in page
