@@ -2,6 +2,9 @@
 
 import sys
 
+_OF_WEB = ("jinja2", "markupsafe", "starlette", "uvicorn")
+"""Packages of the extra `web`, and what they bring."""
+
 
 def main() -> None:
     """Run the command that the arguments name; exit with 2 and one line if a package of an extra is missing."""
@@ -14,7 +17,7 @@ def main() -> None:
         if package == __package__:
             raise
         sys.stderr.write(f"pynamodb-tracker needs {package}, which is not installed: ")
-        sys.stderr.write("pip install 'pynamodb-tracker[cli,local]'\n")
+        sys.stderr.write(f"pip install 'pynamodb-tracker[{'cli,web' if package in _OF_WEB else 'cli,local'}]'\n")
         sys.exit(2)
     except KeyboardInterrupt:  # before the command has started
         sys.exit(130)

@@ -10,7 +10,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pynamodb_tracker.cli.commands import compare, groups, inspect, manage, run, set_up, size, status, transfer, worker
+from pynamodb_tracker.cli.commands import (
+    compare,
+    groups,
+    inspect,
+    manage,
+    run,
+    set_up,
+    size,
+    status,
+    transfer,
+    web,
+    worker,
+)
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
 
@@ -24,6 +36,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "errors": inspect.errors,
         "stuck": inspect.stuck,
         "group": groups.group,
+        "web": web.web,
     },
     "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
     "Manage": {

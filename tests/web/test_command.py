@@ -1,0 +1,60 @@
+"""`pynamodb-tracker web`: serves the page from a process, and says where."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from urllib.error import HTTPError
+from urllib.request import HTTPCookieProcessor, Request, build_opener
+
+import pytest
+
+from tests.cli.command import run
+from tests.demo.command import ran, started
+
+APP = "tests.web.shop:ShopTask"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_prints_an_address_that_logs_in_and_serves_until_a_signal(number: signal.Signals) -> None:
+    with started("web", "--app", APP, "--port", "0", "--hide", "customer") as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", address)
+        assert process.stdout.readline() == "read-only; Ctrl-C ends it\n"
+        base, token = address.split("?token=")
+        browser = build_opener(HTTPCookieProcessor())
+        assert browser.open(f"{base}healthz").read() == b"ok"
+        with pytest.raises(HTTPError, match="401"):
+            browser.open(f"{base}static/page.js")
+        with browser.open(f"{base}static/page.js?token={token}") as answer:
+            assert answer.url == f"{base}static/page.js"
+        with pytest.raises(HTTPError, match="421"):
+            browser.open(Request(f"{base}static/page.js", headers={"Host": "evil.example"}))  # noqa: S310 - http
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_a_port_that_is_taken_is_reported_in_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = run("web", "--port", str(port), of=APP)
+    assert ended.code == 2
+    assert ended.err.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "ops.internal"])  # noqa: S104 - refused
+def test_other_addresses_need_a_name_for_browsers(host: str) -> None:
+    ended = run("web", "--host", host, of=APP)
+    assert ended.code == 2
+    assert "--host-name ops.internal" in ended.err
+
+
+def test_a_missing_package_is_reported_with_the_extra_that_has_it() -> None:
+    ended = ran("web", "--app", APP, missing=["starlette"])
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "pynamodb-tracker needs starlette, which is not installed: pip install 'pynamodb-tracker[cli,web]'\n"
+    )
