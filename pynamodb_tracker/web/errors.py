@@ -15,9 +15,9 @@ from pynamodb_tracker.step.state import State
 from pynamodb_tracker.web.listing import pattern_of
 from pynamodb_tracker.web.metering import side_by_side
 
-SAMPLE = 500
-"""Entries of a state that are looked at, the newest by their due time: about 20 read units."""
-MOST_SAMPLED = 32_000
+SAMPLE = 400
+"""Entries of a state that are looked at, the newest by their due time: one request, and about 15 read units."""
+MOST_SAMPLED = 25_600
 """The largest sample that can be asked for."""
 
 _NEWEST = 5

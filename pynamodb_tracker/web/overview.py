@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from pynamodb_tracker import clock
@@ -14,7 +13,7 @@ from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.glance import IndexEntry
-from pynamodb_tracker.step.state import State, due_until
+from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.errors import Errors
 from pynamodb_tracker.web.metering import side_by_side
@@ -26,7 +25,7 @@ MOST = 1000
 _MOST_WAITING = 100
 _MOST_ROWS = 20
 """Tasks whose lock, as claimed, has expired, and whose rows are read for an extension."""
-_SAMPLE = 500
+_SAMPLE = 400
 """Finished tasks that are looked at."""
 _WITHIN = timedelta(hours=24)
 _PARTS = 48
@@ -220,8 +219,7 @@ def _count(state: State[Any]) -> Number:
 def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> list[Task]:
     if first.get(step.in_progress, clock.now()) >= clock.now():
         return []
-    expired = islice(due_until(step.in_progress, clock.now() - step.model.tracker.margin), _MOST_ROWS)
-    return [task for task in expired if is_abandoned(task)]
+    return [task for task in step.in_progress.query(limit=_MOST_ROWS, with_data=False) if is_abandoned(task)]
 
 
 def _waiting(step: BoundStep[Any], pending: Number) -> Number:

@@ -1,0 +1,129 @@
+"""What looking costs, on DynamoDB Local: bounds on requests and read units, and on time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.web import dashboard
+from tests.engine.dynamodb_local import Engine
+from tests.support.engines import DynamoDBLocal
+from tests.support.rows import client as dynamodb
+from tests.web.conftest import OWN
+
+TASKS = 1000
+"""In each of 8 states, and as many that are done."""
+
+
+class PileTask(Task):
+    class Meta:
+        table_name = "pile"
+        region = "us-east-1"
+
+
+class Pile(PileTask):
+    use_case_id = UseCase("pile")
+
+    one = Step(10)
+    two = Step(20)
+
+
+def row(code: int, number: int, now: datetime) -> dict[str, Any]:
+    """Return a row as a transition leaves it."""
+    changed = now - timedelta(seconds=number * 5)
+    due = {1: changed + timedelta(hours=1), 2: changed + timedelta(hours=9)}.get(code % 10, changed)
+    item = {
+        "task_id": {"S": f"{code}-{number:05}"},
+        "use_case_id": {"S": "pile"},
+        "status": {"N": str(code)},
+        "status_key": {"S": f"pile#{code}#0"},
+        "attempt": {"N": "1"},
+        "fence": {"N": "1"},
+        "data": {"S": "{}"},
+        "create_time": {"S": stamp(changed - timedelta(minutes=3))},
+        "update_time": {"S": stamp(changed)},
+        "due_time": {"S": stamp(due)},
+        "worker": {"S": "ops-worker-7.eu-central-1.compute.internal:4711"},
+    }
+    if code % 10 == 1:
+        item |= {"lock": {"S": "x" * 32}, "lock_expire_time": {"S": stamp(due)}}
+    if code % 10 in (2, 3):
+        error = f"CarrierError: label service: {(429, 502, 503)[number % 3]} Too Many Requests (request {number:032x})"
+        item["last_error"] = {"S": error}
+    return item
+
+
+@pytest.fixture(scope="module")
+def pile(dynamodb_local: Engine) -> Iterator[DynamoDBLocal]:
+    """Open a table with 1,000 tasks in every state."""
+    with DynamoDBLocal.of([PileTask], dynamodb_local.endpoint) as engine:
+        now, sdk, name = datetime.now(UTC), dynamodb(PileTask), PileTask.Meta.table_name
+        codes = [*(step + status for step in (10, 20) for status in range(4)), 1000]
+        rows = [row(code, number, now) for code in codes for number in range(TASKS)]
+
+        def put(at: int) -> None:
+            sdk.batch_write_item(RequestItems={name: [{"PutRequest": {"Item": each}} for each in rows[at : at + 25]]})
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(put, range(0, len(rows), 25)))
+        yield engine
+
+
+@pytest.fixture
+def page(pile: DynamoDBLocal, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+    """Open the page; a scan is an error."""
+    sdk = dynamodb(pile.tables[0])
+    send = sdk._make_api_call
+
+    def send_no_scan(operation: str, request: dict[str, Any]) -> Any:
+        assert operation != "Scan"
+        return send(operation, request)
+
+    monkeypatch.setattr(sdk, "_make_api_call", send_no_scan)
+    return TestClient(dashboard(Pile, user=lambda _: "ada", actions=True), headers=OWN)
+
+
+def cost_of(answer: Any) -> tuple[int, float]:
+    """Return the requests and the read units that a page says it took."""
+    assert answer.status_code == 200
+    found = re.search(r"<span>([\d,]+) requests?, ([\d,.]+) read units", answer.text)
+    assert found
+    return int(found[1].replace(",", "")), float(found[2].replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("path", "requests", "units"),
+    [
+        ("/Pile/errors", 4, 64),
+        ("/Pile/tasks?step=two&state=failed", 1, 3),
+        ("/Pile/tasks?step=two&state=failed&newest=1", 1, 3),
+        ("/Pile/tasks?step=two&state=in_progress", 2, 55),
+        ("/Pile/tasks?step=two&state=failed&error=nobody has it", 9, 60),
+        ("/Pile/task?id=22-00007", 2, 2),
+        ("/find?id=22-00007%0Anone", 1, 2),
+        ("/Pile/bulk?verb=reopen&step=two&state=failed", 3, 60),
+        ("/table", 4, 0),
+    ],
+)
+def test_a_view_costs_no_more_than_that(page: TestClient, path: str, requests: int, units: float) -> None:
+    asked, read = cost_of(page.get(path))
+    assert (asked <= requests, read <= units) == (True, True), (asked, read)
+
+
+def test_an_overview_of_full_states_costs_20_viewers_what_it_costs_one(page: TestClient) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: page.get("/Pile/"), range(20)))
+    requests, units = cost_of(answers[0])
+    assert {cost_of(answer) for answer in answers} == {(requests, units)}
+    assert requests <= 32
+    assert units <= 380
+    total = re.findall(r"UTC: ([\d,]+) read units", answers[-1].text)
+    assert max(float(each.replace(",", "")) for each in total) <= units + 1
