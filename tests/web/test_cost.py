@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from pynamodb_tracker import Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.web import dashboard
-from tests.engine.dynamodb_local import Engine
-from tests.support.engines import DynamoDBLocal
+from tests.engine.dynamodb_local import Engine as Local
+from tests.support.engines import DynamoDBLocal, Engine
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import OWN
 
@@ -62,7 +62,7 @@ def row(code: int, number: int, now: datetime) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def pile(dynamodb_local: Engine) -> Iterator[DynamoDBLocal]:
+def pile(dynamodb_local: Local) -> Iterator[Engine]:
     """Open a table with 1,000 tasks in every state."""
     with DynamoDBLocal.of([PileTask], dynamodb_local.endpoint) as engine:
         now, sdk, name = datetime.now(UTC), dynamodb(PileTask), PileTask.Meta.table_name
@@ -78,7 +78,7 @@ def pile(dynamodb_local: Engine) -> Iterator[DynamoDBLocal]:
 
 
 @pytest.fixture
-def page(pile: DynamoDBLocal, monkeypatch: pytest.MonkeyPatch) -> TestClient:
+def page(pile: Engine, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """Open the page; a scan is an error."""
     sdk = dynamodb(pile.tables[0])
     send = sdk._make_api_call
