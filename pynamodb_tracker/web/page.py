@@ -68,8 +68,7 @@ class Page:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        own = (words.visible, words.lines, words.span, words.ago, words.since, words.moment, words.number)
-        self._templates.filters |= {each.__name__: each for each in (*own, words.money, words.json_text, words.in_form)}
+        self._templates.filters |= words.FILTERS
         self._templates.globals |= {"charts": charts, "Status": Status, "now": clock.now, "NEVER": clock.NEVER}
 
     # Answers.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 
@@ -21,6 +22,11 @@ _CENT = 0.01
 def visible(value: object) -> str:
     r"""Return a value as text on one line, with unprintable characters as in `\x1b`."""
     return escaped(str(value))
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def lines(text: str) -> str:
@@ -82,3 +88,10 @@ def query(**values: object) -> str:
 def log_line(**values: object) -> str:
     """Return one line of JSON in ASCII, for the log."""
     return json.dumps(values)
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    each.__name__: each
+    for each in (visible, sentence, lines, span, ago, since, moment, number, money, json_text, in_form)
+}
+"""By the names that the templates use."""

@@ -137,7 +137,7 @@ def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None
     client = open_page()
     assert "nothing is due, 1 wait for other tasks" in text_of(client.get("/Order/"))
     assert "after other tasks" in text_of(client.get("/Order/tasks?step=reserve_stock&state=pending"))
-    assert "Next: waits for 1 task" in text_of(client.get("/Order/task?id=o-1"))
+    assert "Waits for 1 task" in text_of(client.get("/Order/task?id=o-1"))
     child = client.get("/Refund/task?id=r-1")
     assert "Child of Order o-1" in text_of(child)
 
@@ -145,7 +145,7 @@ def test_what_waits_for_other_tasks_is_counted_and_said(open_page: Open) -> None
 def test_a_task_is_told_with_its_failures_and_what_comes_next(open_page: Open, shop: StoppedClock) -> None:
     every_state(shop)
     page = text_of(open_page().get("/Order/task?id=o-failed"))
-    assert "Next: may start" in page
+    assert "May start" in page
     assert "CarrierError: label service: HTTP 503 for o-failed" in page
     assert "raise CarrierError" in page
     assert "failed, attempt 1 of 5" in page
@@ -208,7 +208,7 @@ def test_a_state_that_no_step_declares_is_shown_as_unknown(open_page: Open) -> N
     )
     client = open_page()
     assert "unknown 77" in text_of(client.get("/Order/task?id=o-1"))
-    assert "Next: nothing: no step declares its state" in text_of(client.get("/Order/task?id=o-1"))
+    assert "Nothing: no step declares its state" in text_of(client.get("/Order/task?id=o-1"))
     assert "unknown 77 1" in text_of(client.post("/Order/count"))
 
 

@@ -1,0 +1,89 @@
+"""The page in other apps: below a path, in FastAPI, beside Django, and in AWS Lambda."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+from pynamodb_tracker.web import dashboard
+from tests.web.conftest import OWN
+from tests.web.shop import Order, ShopTask
+
+PREFIX = "/ops/tasks"
+TOKEN = "t" * 43
+
+
+def ada(_: Request) -> str:
+    return "ada"
+
+
+@pytest.mark.usefixtures("shop")
+def test_no_link_leaves_the_path_that_the_page_is_mounted_at() -> None:
+    Order.create("o-1", state=Order.ship.failed)
+    app = Starlette(routes=[Mount(PREFIX, dashboard(ShopTask, user=ada, actions=True))])
+    client = TestClient(app, headers=OWN, follow_redirects=False)
+    paths = [f"{PREFIX}/", f"{PREFIX}/Order/", f"{PREFIX}/Order/tasks?step=ship&state=failed", f"{PREFIX}/table"]
+    paths += [f"{PREFIX}/Order/task?id=o-1", f"{PREFIX}/Order/errors", f"{PREFIX}/find?id=x", f"{PREFIX}/no/"]
+    followed = set()
+    for path in paths:
+        page = client.get(path).text
+        links = re.findall(r"""(?:href|src|action|data-(?:row|overview|tasks|errors))="([^"#]+)""", page)
+        assert len(links) > 5, path
+        assert not [link for link in links if not link.startswith(f"{PREFIX}/")]
+        followed |= {html.unescape(link) for link in links if "bulk" not in link}
+    codes = {link: client.get(link).status_code for link in followed}
+    assert {code for link, code in codes.items() if "decide" not in link and "count" not in link} <= {200}
+    answer = client.post(f"{PREFIX}/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"})
+    assert answer.headers["location"] == f"{PREFIX}/Order/task?id=o-1&done=reopen"
+    assert client.get(f"{PREFIX}/healthz").text == "ok"
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_login_below_a_path_sets_its_cookie_there() -> None:
+    page = dashboard(Order, token=TOKEN)
+    client = TestClient(Starlette(routes=[Mount(PREFIX, page)]), follow_redirects=False)
+    answer = client.get(f"{PREFIX}/Order/?token={TOKEN}")
+    assert answer.headers["location"] == f"{PREFIX}/Order/"
+    assert "Path=/ops/tasks;" in answer.headers["set-cookie"]
+
+
+@pytest.mark.usefixtures("shop")
+def test_fastapi_mounts_the_page_behind_its_own_login() -> None:
+    fastapi = pytest.importorskip("fastapi")
+    app = fastapi.FastAPI()
+    app.mount(PREFIX, dashboard(Order, user=lambda request: request.headers.get("x-person")))
+    client = TestClient(app)
+    assert client.get(f"{PREFIX}/Order/").status_code == 403
+    assert "you are ada" in client.get(f"{PREFIX}/Order/", headers={"x-person": "ada"}).text
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_page_is_served_in_lambda() -> None:
+    mangum = pytest.importorskip("mangum")
+    handle = mangum.Mangum(dashboard(Order, user=ada), lifespan="off", api_gateway_base_path="/ops")
+
+    def answer_to(path: str) -> dict[str, Any]:
+        event = {
+            "version": "2.0",
+            "rawPath": path,
+            "rawQueryString": "",
+            "headers": {"host": "ops.example"},
+            "requestContext": {
+                "domainName": "ops.example",
+                "http": {"method": "GET", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+            },
+        }
+        answer: dict[str, Any] = handle(event, None)
+        return answer
+
+    found = answer_to("/ops/Order/")
+    assert found["statusCode"] == 200
+    assert "At a glance" in found["body"]
+    assert answer_to("/ops/nowhere/")["statusCode"] == 404
