@@ -14,6 +14,8 @@ from tests.engine.proxy import Proxy
 from tests.support.untraced import leave_requests_out
 
 NO_ENGINE = "no DynamoDB Local: "
+NO_BROWSER = "no browser: "
+HOW_TO_GET_A_BROWSER = "install Chromium (apt-get install chromium), and playwright and axe-playwright-python from PyPI"
 ENGINE = pytest.StashKey[Engine]()
 ENGINES = pytest.StashKey[list[str]]()
 TESTS = Path(__file__).parent
@@ -124,7 +126,12 @@ def pytest_terminal_summary(
 ) -> Generator[None, None, None]:
     """Say, below everything else, which engine ran or how many tests had none."""
     yield
-    skipped = [report for report in terminalreporter.getreports("skipped") if NO_ENGINE in str(report.longrepr)]
+    all_skipped = terminalreporter.getreports("skipped")
+    if without := [report for report in all_skipped if NO_BROWSER in str(report.longrepr)]:
+        terminalreporter.section("Browser", yellow=True)
+        terminalreporter.write_line(f"SKIPPED for want of a browser: {len(without)} of the tests.")
+        terminalreporter.write_line(f"To run them, {HOW_TO_GET_A_BROWSER}.")
+    skipped = [report for report in all_skipped if NO_ENGINE in str(report.longrepr)]
     engine = config.stash.get(ENGINE, None)
     if skipped:
         terminalreporter.section("DynamoDB Local", yellow=True)

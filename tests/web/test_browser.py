@@ -1,0 +1,295 @@
+"""The page in a real browser: keys, selection, commands, refresh, widths, themes, and text that wants to be code."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from pynamodb_tracker import Repeat, Status
+from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.web import dashboard, decisions
+from pynamodb_tracker.web.words import visible
+from tests.web.browser import Visitor, chromium, serving
+from tests.web.shop import CarrierError, Order, Report, ShopTask
+from tests.web.test_views import HOSTILE, every_state, fail
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.browser
+
+VIEWS = [
+    "/",
+    "/Order/",
+    "/Order/tasks?step=ship&state=failed",
+    "/Order/tasks?step=ship&state=in_progress",
+    "/Order/errors",
+    "/Order/task?id=o-failed",
+    "/Order/task?id=o-done",
+    "/Report/task?id=nightly",
+    "/Order/bulk?verb=ignore&step=ship&state=failed",
+    "/find?id=o-failed%0Anone",
+    "/table",
+    "/nowhere/",
+]
+LISTS = [f"/Order/tasks?step=ship&state={each}" for each in ("failed", "ignored")]
+WIDTHS = (320, 390, 768, 1024, 1920)
+
+Visit = Callable[..., AbstractContextManager[Visitor]]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start a browser once."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser: Browser, shop: StoppedClock) -> Visit:
+    """Return what opens a window on a page of the shop's; problems in it fail the test."""
+    assert shop.now()
+
+    @contextmanager
+    def visiting(page: dict[str, Any] | None = None, **options: Any) -> Iterator[Visitor]:
+        given: dict[str, Any] = {"user": lambda _: "ada", "actions": True, "hosts": {"127.0.0.1"}} | (page or {})
+        with serving(dashboard(ShopTask, **given)) as home, Visitor.of(browser, home, **options) as visitor:
+            yield visitor
+
+    return visiting
+
+
+def failed(*task_ids: str) -> None:
+    for task_id in task_ids:
+        Order.create(task_id, state=Order.ship.failed)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_view_has_a_violation_of_accessibility(visit: Visit, shop: StoppedClock, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    every_state(shop)
+    Report.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    found = {}
+    with visit(color_scheme=scheme) as visitor:
+        for path in VIEWS:
+            page = visitor.open(path)
+            for violation in axe.run(page).response["violations"]:
+                nodes = [node["html"] for node in violation["nodes"]]
+                found[path, violation["id"]] = violation["help"], nodes[:3]
+    assert found == {}
+
+
+def test_no_view_scrolls_sideways_at_any_width(visit: Visit, shop: StoppedClock) -> None:
+    every_state(shop)
+    Order.create("x" * 300, state=Order.ship.pending, customer="y" * 300)
+    with pytest.raises(CarrierError):
+        Order.ship.run("x" * 300, fail)
+    Report.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    wide = set()
+    with visit() as visitor:
+        for path in [*VIEWS, f"/Order/task?id={'x' * 300}"]:
+            page = visitor.open(path)
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 800})
+                needed = page.evaluate("document.documentElement.scrollWidth")
+                if needed > width:
+                    wide.add((path, width, needed))
+    assert wide == set()
+
+
+def test_text_that_wants_to_be_code_is_shown_as_text(visit: Visit, shop: StoppedClock) -> None:
+    def fail_with(text: str) -> Callable[[Any], None]:
+        def function(ctx: Any) -> None:
+            ctx.task.data[text] = {"note": text}
+            raise CarrierError(text)
+
+        return function
+
+    for text in HOSTILE:
+        Order.create(text, state=Order.ship.pending, customer=text)
+        with pytest.raises(CarrierError):
+            Order.ship.run(text, fail_with(text))
+        Order.create(f"{text} 2", state=Order.ship.pending)
+        Order.ship.ignore(f"{text} 2", reason=text, by=text)
+    shop.advance(timedelta(seconds=1))
+    with visit({"user": lambda _: HOSTILE[0]}) as visitor:
+        for path in (
+            "/Order/",
+            "/Order/errors",
+            *LISTS,
+        ):
+            visitor.open(path)
+        for text in HOSTILE:
+            query = quote(text, safe="")
+            visitor.open(f"/Order/task?id={query}")
+            assert visitor.page.locator("h1").inner_text().startswith(" ".join(visible(text).split()))
+            visitor.open(f"/Order/tasks?step=ship&state=failed&error={query}")
+            visitor.open(f"/find?id={query}%0Ax{query}")
+            visitor.open(f"/Order/task?id=none{query}")
+        visitor.open("/Order/")
+        visitor.page.get_by_role("button", name="Refresh").click()
+        visitor.page.wait_for_timeout(300)
+        assert visitor.page.locator("main img, main iframe, main script").count() == 0
+
+
+def test_keys_go_through_rows_and_views(visit: Visit) -> None:
+    failed("o-1", "o-2", "o-3")
+    with visit() as visitor:
+        page = visitor.open("/Order/")
+        page.keyboard.press("g")
+        page.keyboard.press("e")
+        page.wait_for_url("**/Order/errors")
+        page.goto("/Order/tasks?step=ship&state=failed")
+        for key in ("j", "j", "x", "k", "x"):
+            page.keyboard.press(key)
+        assert page.locator("[data-number]").inner_text() == "2 selected"
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/Order/task?id=o-1")
+        page.keyboard.press("/")
+        page.keyboard.type("o-2 jx?")
+        assert page.locator(".find input").input_value() == "o-2 jx?"
+        page.locator(".find input").fill("o-2")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/Order/task?id=o-2")
+        page.keyboard.press("?")
+        page.get_by_label("Turn these keys off").check()
+        page.get_by_role("button", name="Close").click()
+        page.keyboard.press("g")
+        page.keyboard.press("o")
+        page.keyboard.press("?")
+        assert not page.locator("dialog[open]").count()
+        assert page.url.endswith("o-2")
+
+
+def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
+    failed("o-1", "o-2", "two\nlines")
+    with visit() as visitor:
+        page = visitor.open("/Order/tasks?step=ship&state=failed")
+        reopen = page.get_by_role("button", name="Reopen", exact=True)
+        assert reopen.is_disabled()
+        page.get_by_label("Select all on this page").check()
+        page.get_by_label("Select o-1").uncheck()
+        reopen.click()
+        assert page.get_by_role("heading", name="2 reopened").is_visible()
+        page.get_by_role("link", name="Back to the tasks").click()
+        page.get_by_role("link", name="o-1").click()
+        page.get_by_text("Ignore…").click()
+        page.get_by_role("button", name="Ignore", exact=True).click()
+        assert page.url.endswith("/Order/task?id=o-1")  # the reason is required
+        page.get_by_label("Reason").fill("<b>lost</b>")
+        page.get_by_role("button", name="Ignore", exact=True).click()
+        assert page.get_by_role("status").filter(has_text="no worker runs it").is_visible()
+    assert Order.get_task("o-1").last_error == "ignored: <b>lost</b>"
+    assert Order.get_task("two\nlines").state.status is Status.PENDING
+
+
+def test_slices_go_on_by_themselves_until_somebody_stops_them(
+    visit: Visit, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 1)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    failed(*(f"o-{number}" for number in range(4)))
+    shop.advance(timedelta(seconds=1))
+    third, go_on, reopen = threading.Event(), threading.Event(), Order.ship.reopen
+
+    def reopen_slowly(task_id: str, *, by: str | None = None) -> Order:
+        if task_id == "o-2":
+            third.set()
+            assert go_on.wait(20)
+        return reopen(task_id, by=by)
+
+    monkeypatch.setattr(Order.ship, "reopen", reopen_slowly)
+    with visit() as visitor:
+        page = visitor.open("/Order/bulk?verb=reopen&step=ship&state=failed")
+        page.get_by_role("button", name="Reopen 4").click()
+        assert third.wait(20)
+        page.get_by_role("button", name="Stop here").click()
+        go_on.set()
+        page.get_by_text("3 reopened so far").wait_for()
+        assert Order.get_task("o-3").state == Order.ship.failed
+        page.get_by_role("button", name="Go on").click()
+        page.get_by_text("4 reopened").wait_for()
+        assert not page.get_by_text("so far").count()
+
+
+def test_a_view_refreshes_itself_unless_somebody_uses_it(visit: Visit, shop: StoppedClock) -> None:
+    failed("o-1")
+    with visit({"refresh": timedelta(seconds=1)}) as visitor:
+        page = visitor.open("/Order/tasks?step=ship&state=failed")
+        failed("o-2")
+        shop.advance(timedelta(seconds=10))
+        page.get_by_role("link", name="o-2").wait_for()
+        page.get_by_label("Select o-1").check()
+        failed("o-3")
+        shop.advance(timedelta(seconds=10))
+        page.wait_for_timeout(2500)
+        assert not page.get_by_role("link", name="o-3").count()
+        assert page.get_by_label("Select o-1").is_checked()
+        page.get_by_label("Select o-1").uncheck()
+        page.locator("h1").click()
+        page.evaluate("document.activeElement.blur()")
+        page.get_by_role("link", name="o-3").wait_for()
+        page.get_by_role("button", name="Live").click()
+        failed("o-4")
+        shop.advance(timedelta(seconds=10))
+        page.wait_for_timeout(2500)
+        assert not page.get_by_role("link", name="o-4").count()
+        page.get_by_role("button", name="Refresh").focus()
+        page.keyboard.press("r")
+        page.get_by_role("link", name="o-4").wait_for()
+        assert page.evaluate("document.activeElement.textContent") == "Refresh"
+
+
+def test_everything_works_without_a_script(visit: Visit, monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 2)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    failed("two\nlines", *(f"o-{number}" for number in range(4)))
+    shop.advance(timedelta(seconds=1))
+    with visit(java_script_enabled=False) as visitor:
+        page = visitor.open("/Order/tasks?step=ship&state=failed")
+        assert not page.get_by_role("button", name="Theme").is_visible()
+        page.get_by_label(re.compile("Select two")).check()
+        page.get_by_role("button", name="Reopen", exact=True).click()
+        page.wait_for_url("**done=reopen")
+        page.goto("/Order/task?id=o-0")
+        page.get_by_text("Ignore…").click()
+        page.get_by_label("Reason").fill("lost")
+        page.get_by_role("button", name="Ignore", exact=True).click()
+        page.wait_for_url("**done=ignore")
+        page.goto("/Order/bulk?verb=reopen&step=ship&state=failed")
+        page.get_by_role("button", name="Reopen 3").click()
+        page.get_by_role("button", name="Go on").click()
+        assert page.get_by_text("3 reopened").is_visible()
+    assert Order.get_task("two\nlines").state.status is Status.PENDING
+    assert Order.ship.failed.count() == 0
+
+
+def test_a_theme_is_kept_and_there_before_anything_is_painted(visit: Visit) -> None:
+    with visit() as visitor:
+        page = visitor.open("/Order/")
+        background = "getComputedStyle(document.documentElement).backgroundColor"
+        light = page.evaluate(background)
+        for _ in range(2):
+            page.get_by_role("button", name="Theme").click()
+        dark = page.evaluate(background)
+        assert light != dark
+        page.reload(wait_until="commit")
+        page.wait_for_load_state()
+        assert page.evaluate(background) == dark
+
+
+def test_a_token_logs_a_browser_in_once(visit: Visit) -> None:
+    token = "t" * 43
+    with visit({"user": None, "token": token}) as visitor:
+        assert visitor.page.goto("/Order/").status == 401  # type: ignore[union-attr]  # it navigates
+        visitor.open(f"/Order/?token={token}")
+        assert visitor.page.url == f"{visitor.home}/Order/"
+        assert visitor.page.evaluate("document.cookie") == ""
+        assert visitor.open("/Order/errors").locator("h1").inner_text() == "Errors"
