@@ -10,19 +10,15 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from botocore.exceptions import BotoCoreError, ClientError
-from pynamodb.exceptions import PynamoDBException
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
@@ -30,7 +26,6 @@ from pynamodb_tracker.web import listing
 from pynamodb_tracker.web.forms import Form, read_form
 from pynamodb_tracker.web.guard import who
 from pynamodb_tracker.web.listing import Filter
-from pynamodb_tracker.web.metering import side_by_side
 from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, time_of, whole_number
 from pynamodb_tracker.web.words import log_line
 
@@ -58,21 +53,15 @@ class Decision:
     by: str
 
     def carry_out(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """Change the tasks, side by side, and return those that were refused, and why."""
-        results = side_by_side([partial(self._change, task_id) for task_id in task_ids])
-        return {task_id: why for task_id, why in zip(task_ids, results, strict=True) if why is not None}
-
-    def _change(self, task_id: str) -> str | None:
-        why = None
-        try:
-            if self.verb == "reopen":
-                self.step.reopen(task_id, by=self.by)
-            else:
-                self.step.ignore(task_id, reason=self.reason, by=self.by)
-        except (TrackerError, ValueError, PynamoDBException, BotoCoreError, ClientError) as error:
-            why = for_people(error)
-        self._log(task_id, why)
-        return why
+        """Change the tasks, and return those that were refused, and why."""
+        if self.verb == "reopen":
+            report = self.step.reopen_many(task_ids, by=self.by)
+        else:
+            report = self.step.ignore_many(task_ids, reason=self.reason, by=self.by)
+        refused = {task_id: for_people(error) for task_id, error in report.refused.items()}
+        for task_id in task_ids:
+            self._log(task_id, refused.get(task_id))
+        return refused
 
     def _log(self, task_id: str, refused: str | None) -> None:
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}

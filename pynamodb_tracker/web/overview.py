@@ -150,8 +150,10 @@ class Overview:
     """All of it."""
 
     steps: Sequence[StepView]
-    done: Number
-    flow: Flow
+    done: Number | None
+    """None if the use case keeps finished tasks out of the index, where nobody can count them."""
+    flow: Flow | None
+    """None as well then."""
 
     def total(self, status: str) -> Number:
         """Return how many tasks have a status, at whatever step."""
@@ -231,8 +233,10 @@ def _waiting(step: BoundStep[Any], pending: Number) -> Number:
     return Number(waiting, more=waiting == _MOST_WAITING and found.cursor is not None)
 
 
-def _done(last: BoundStep[Any]) -> tuple[Number, Flow]:
+def _done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:
     """Return how many tasks are done, and what was done lately."""
+    if not last.model.tracker.use_case.index_succeeded:
+        return None, None
     found = last.succeeded.glance(limit=_SAMPLE, latest_first=True)
     done = Number(len(found.tasks)) if found.cursor is None else _count(last.succeeded)
     return done, Flow.of(found.tasks, is_all=found.cursor is None)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,16 +26,13 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 def chromium() -> Iterator[Browser]:
     """Start a browser; skip the test where there is none, but fail it in CI."""
     path = next(filter(None, map(shutil.which, _NAMES)), None)
-    try:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - may be missing
-    except ImportError as error:
-        path, why = None, str(error)
-    else:
-        why = f"none of {', '.join(_NAMES)} is on the path"
-    if path is None:
+    if path is None or find_spec("playwright") is None:
+        why = f"Playwright is not installed, or none of {', '.join(_NAMES)} is on the path"
         if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
             pytest.fail(f"{NO_BROWSER}{why}; to get one, {HOW_TO_GET_A_BROWSER}", pytrace=False)
         pytest.skip(f"{NO_BROWSER}{why}")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser

@@ -38,8 +38,10 @@ class Refund(ShopTask):
     pay_back = Step(10)
 
 
-class Report(ShopTask):
-    use_case_id = UseCase("report")
+class Nightly(ShopTask):
+    """Repeats every night; finished tasks are not in the index."""
+
+    use_case_id = UseCase("nightly", index_succeeded=False)
 
     collect = Step(10)
 
@@ -94,4 +96,4 @@ def fill(clock: StoppedClock, tasks: int, *, seed: int = 1, hours: float = 3) ->
     for number in range(8):
         Refund.create(f"r-{number}")
     Refund.pay_back.run_all(fate, limit=5)
-    Report.create("nightly", repeat=Repeat.every(timedelta(hours=24)))
+    Nightly.create("nightly", repeat=Repeat.every(timedelta(hours=24)))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import Status
+from pynamodb_tracker import Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import decisions
 from tests.web.conftest import Open
@@ -228,14 +228,14 @@ def test_refusals_of_slices_are_counted_and_the_first_are_told(
     shop.advance(timedelta(seconds=1))
     client = open_page()
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
-    reopen = Order.ship.reopen
+    reopen_many = Order.ship.reopen_many
 
-    def refuse_one(task_id: str, *, by: str | None = None) -> Order:
-        if task_id == "o-1":
-            raise ValueError("not this one")
-        return reopen(task_id, by=by)
+    def refuse_one(task_ids: list[str], *, by: str | None = None) -> Report:
+        report = reopen_many([task_id for task_id in task_ids if task_id != "o-1"], by=by)
+        report.refused["o-1"] = ValueError("not this one")
+        return report
 
-    monkeypatch.setattr(Order.ship, "reopen", refuse_one)
+    monkeypatch.setattr(Order.ship, "reopen_many", refuse_one)
     done = text_of(run_slices(client, page))
     assert "1 reopened, 1 refused" in done
     assert "o-1 : not this one" in done

@@ -16,7 +16,7 @@ from pynamodb_tracker import ExecutionContext, GiveUp, Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import Open
-from tests.web.shop import CarrierError, Order, Refund, Report, leave
+from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -162,8 +162,8 @@ def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: Sto
 
 @pytest.mark.usefixtures("shop")
 def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
-    Report.create("nightly", repeat=Repeat.cron("0 2 * * *"))
-    page = text_of(open_page().get("/Report/task?id=nightly"))
+    Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    page = text_of(open_page().get("/Nightly/task?id=nightly"))
     assert "Repeats 0 2 * * * in UTC" in page
 
 
@@ -343,6 +343,15 @@ def test_ids_are_found_in_all_use_cases(open_page: Open) -> None:
     assert "r-1 Refund" in page
     assert "Not found: none" in page
     assert "Only the first 100 ids" in text_of(client.get("/find", params={"id": "\n".join(map(str, range(101)))}))
+
+
+@pytest.mark.usefixtures("shop")
+def test_finished_tasks_that_are_not_in_the_index_are_not_counted(open_page: Open) -> None:
+    client = open_page()
+    assert "Done \u2013 not in the index" in text_of(client.get("/Nightly/"))
+    assert "not in the index" in text_of(client.get("/"))
+    refused = client.get("/Nightly/tasks?step=collect&state=succeeded")
+    assert (refused.status_code, "index_succeeded=False" in text_of(refused)) == (409, True)
 
 
 def test_the_table_is_told_with_what_the_doctor_finds(open_page: Open) -> None:
