@@ -5,7 +5,7 @@ import re
 from importlib import metadata, resources
 
 import pynamodb_tracker
-from pynamodb_tracker import aws_lambda, exceptions
+from pynamodb_tracker import aws_lambda, exceptions, web
 
 NAMES = [
     "BoundStep",
@@ -69,6 +69,11 @@ def test_the_public_names_for_lambda_are_exactly_these() -> None:
     objects = [getattr(aws_lambda, name) for name in names if name not in {"Reply", "ResultStatus", "TriggerName"}]
     assert [each for each in objects if not inspect.getdoc(each)] == []
     assert issubclass(aws_lambda.UnreadableEventError, exceptions.TrackerError)
+
+
+def test_the_public_names_for_the_page_are_exactly_these() -> None:
+    assert web.__all__ == ["dashboard"]
+    assert inspect.getdoc(web.dashboard)
 
 
 def test_every_public_name_is_there_and_explains_itself() -> None:

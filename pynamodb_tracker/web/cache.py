@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
@@ -31,11 +32,13 @@ class Answer(Generic[V_co]):
     spent: Spent
     time: datetime
     kept_for: timedelta
+    asked: float
+    """When it was asked for, by a clock that no test and no demo stops: costs are about real time."""
 
     @property
     def age(self) -> timedelta:
         """How long ago it was asked for."""
-        return clock.now() - self.time
+        return timedelta(seconds=monotonic() - self.asked)
 
 
 class Cache:
@@ -60,13 +63,14 @@ class Cache:
             known = self._answers.get(key)
             if known is not None and known.age < (_SOONEST if fresh else known.kept_for):
                 return known
-            before, time = self._round, clock.now()
+            before, time, asked = self._round, clock.now(), monotonic()
             with metered(model) as spent:
                 try:
                     value = ask()
                 finally:
                     self.total.add(spent)
-            answer = Answer(value, spent, time, max(self._least, timedelta(seconds=spent.reads / _RATE)))
+            kept_for = max(self._least, timedelta(seconds=spent.reads / _RATE))
+            answer = Answer(value, spent, time, kept_for, asked)
             with self._gate:
                 if self._round == before:
                     self._keep(key, answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -55,14 +55,8 @@ class Views:
             answer, _ = self._overview(request, model)
             spent.add(answer.spent)
             found.append((model, answer))
-        oldest = min((answer for _, answer in found), key=lambda answer: answer.time)
-        return self._page.show(
-            request,
-            "home.html",
-            found=found,
-            answer=Answer(None, spent, oldest.time, oldest.kept_for),
-            live=True,
-        )
+        oldest = max((answer for _, answer in found), key=lambda answer: answer.age)
+        return self._page.show(request, "home.html", found=found, answer=replace(oldest, spent=spent), live=True)
 
     def overview(self, request: Request) -> Response:
         """Show what a use case has to do, why tasks failed, and what was done lately."""
@@ -87,8 +81,9 @@ class Views:
         spent = Spent()
         spent.add(errors.spent)
         spent.add(found.spent)
-        time, kept_for = min(errors.time, found.time), max(errors.kept_for, found.kept_for)
-        return Answer(found.value, spent, time, kept_for), errors.value
+        oldest = errors if errors.age > found.age else found
+        kept_for = max(errors.kept_for, found.kept_for)
+        return Answer(found.value, spent, oldest.time, kept_for, oldest.asked), errors.value
 
     def errors(self, request: Request) -> Response:
         """Show the errors of a use case, or of one of its steps, in groups."""

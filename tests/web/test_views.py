@@ -107,12 +107,11 @@ def test_a_single_use_case_is_shown_at_once(open_page: Open) -> None:
 def test_the_overview_marks_what_is_late_and_what_a_worker_left_behind(open_page: Open, shop: StoppedClock) -> None:
     Order.create("o-1")
     leave(Order.ship, Order.create("o-2", state=Order.ship.pending).task_id)
-    client = open_page(Order)
-    assert 'class="late"' not in client.get("/Order/").text
+    assert 'class="late"' not in open_page(Order).get("/Order/").text
     shop.advance(timedelta(minutes=14))
-    assert 'class="late"' not in client.get("/Order/").text
+    assert 'class="late"' not in open_page(Order).get("/Order/").text
     shop.advance(timedelta(minutes=3))
-    page = client.get("/Order/")
+    page = open_page(Order).get("/Order/")
     assert "the first has been due for 17m" in text_of(page)
     assert "a lock expired 2m ago" in text_of(page)
 
