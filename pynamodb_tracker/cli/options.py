@@ -133,6 +133,10 @@ Rate = Annotated[
 ]
 Threads = Annotated[int, typer.Option(min=1, max=256, metavar="N", help="How many tasks to work on at the same time.")]
 Heartbeat = Annotated[bool, flag("--heartbeat", "Keep extending a task's lock while its function runs.")]
+PORT = 8642
+"""The port of the page, if no other is named."""
+
+Port = Annotated[int, typer.Option(min=0, max=65_535, metavar="N", help="The port of the page; 0 takes a free one.")]
 Step = Annotated[
     str, typer.Argument(metavar="STEP", autocompletion=completion.steps, help="The step, by its name in the class.")
 ]

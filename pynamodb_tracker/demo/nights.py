@@ -180,14 +180,7 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
     """
     scene = _Scene(options, console, stopped or threading.Event())
     with quiet():
-        outcome = scene.on_server(options.endpoint_url) if options.endpoint_url else scene.in_memory()
-    runs = outcome.index.data["runs"]
-    say(console, f"the index of all pages: {outcome.requests} requests, merged into {runs} runs")
-    say(console, f"the mails: {len(outcome.sent)} sent, one after the other")
-    say(console, f"as it should be: {'no' if outcome.differences else 'yes'}")
-    for line in outcome.differences:
-        say(console, f"  {line}")
-    return outcome
+        return scene.on_server(options.endpoint_url) if options.endpoint_url else scene.in_memory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,23 +193,34 @@ class _Scene:
 
     def in_memory(self) -> Outcome:
         """Advance a stopped clock to what is due next; a worker that dies leaves its page locked."""
-        with local_table(DemoTask), stopped_clock(_EVENING) as time_of_day:
+        with local_table(DemoTask), stopped_clock(_EVENING) as time_of_day, self.options.beside():
             self._begin(_NIGHTLY, f"in memory, {self.options.workers} worker threads")
             while not self._is_over():
                 for step, function in FUNCTIONS.items():
                     _let_workers_die(step, function)
                     step.run_all(function, threads=self.options.workers)
                 time_of_day.advance(max(_next_due() - clock.now(), timedelta(0)) + _MOMENT)
-            return _read()
+            return self._print_outcome()
 
     def on_server(self, endpoint_url: str) -> Outcome:
         """Use a `Worker` with processes, which really die, on a table of the demo's own."""
         table_name = self.options.table_name or f"pynamodb-tracker-demo-{secrets.token_hex(4)}"
         server, processes = pipeline.Server(endpoint_url, table_name), processes_for(self.options)
-        with server.table(keep=self.options.keep):
+        with server.table(keep=self.options.keep), self.options.beside():
             self._begin(_SHORT_NIGHTS, f"at {endpoint_url}, table {table_name}, {processes} worker processes")
             work_on_server(server, FUNCTIONS, processes, self._is_over, self.stopped)
-            return _read()
+            return self._print_outcome()
+
+    def _print_outcome(self) -> Outcome:
+        """Read what the table says at the end, and print it."""
+        outcome = _read()
+        runs = outcome.index.data["runs"]
+        say(self.console, f"the index of all pages: {outcome.requests} requests, merged into {runs} runs")
+        say(self.console, f"the mails: {len(outcome.sent)} sent, one after the other")
+        say(self.console, f"as it should be: {'no' if outcome.differences else 'yes'}")
+        for line in outcome.differences:
+            say(self.console, f"  {line}")
+        return outcome
 
     def _begin(self, rule: Repeat, where: str) -> None:
         say(self.console, f"{NIGHTS} reports of {PAGES} pages, {where}")

@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,8 @@ class Options:
     """The server; everything is in memory if there is none."""
     table_name: str | None = None
     keep: bool = False
+    beside: Callable[[], AbstractContextManager[object]] = nullcontext
+    """What is entered as soon as the table is there, and left before it is deleted."""
 
 
 def run(options: Options, console: Console, stopped: threading.Event | None = None) -> Outcome:
@@ -53,12 +55,8 @@ def run(options: Options, console: Console, stopped: threading.Event | None = No
     """
     orders = read_orders(options.orders) if options.orders else generate_orders(options.count, options.seed)
     session = _Session(options, orders, console, stopped or threading.Event())
-    began = time.monotonic()
     with quiet():
-        outcome = session.on_server(options.endpoint_url) if options.endpoint_url else session.in_memory()
-    took = timedelta(seconds=time.monotonic() - began)
-    print_summary(console, outcome, says="the file says" if options.orders else "the orders say", took=took)
-    return outcome
+        return session.on_server(options.endpoint_url) if options.endpoint_url else session.in_memory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +65,12 @@ class _Session:
     orders: Sequence[PlacedOrder]
     console: Console
     stopped: threading.Event
+    began: float = field(default_factory=time.monotonic)
 
     def in_memory(self) -> Outcome:
         """Use `run_all` in rounds, in this process; the clock stands still during a round, and jumps after it."""
         work = Work(self._accidents())
-        with local_table(pipeline.DemoTask), stopped_clock() as time_of_day:
+        with local_table(pipeline.DemoTask), stopped_clock() as time_of_day, self.options.beside():
             with self._screen(f"in memory, {self.options.workers} worker threads") as screen:
                 self._place(screen)
                 while not _is_settled():
@@ -79,7 +78,7 @@ class _Session:
                         _let_workers_die(step, work)
                         self._run_all(step, work, screen)
                     time_of_day.advance(_ROUND)
-            return read_outcome(self.orders)
+            return self._print_outcome()
 
     def _run_all(self, step: BoundStep[Order], work: Work, screen: Screen) -> None:
         """Run what the step has to do now; an order is through with it if it succeeds or is given up on."""
@@ -98,14 +97,20 @@ class _Session:
         server = pipeline.Server(endpoint_url, table_name)
         processes = processes_for(self.options)
         functions = dict.fromkeys(PIPELINE, Work(self._accidents()))
-        with server.table(keep=self.options.keep):
+        with server.table(keep=self.options.keep), self.options.beside():
             where = f"at {endpoint_url}, table {table_name}, {processes} worker processes"
             with self._screen(where) as screen:
                 self._place(screen)
                 work_on_server(server, functions, processes, lambda: self._is_done(screen), self.stopped)
-            outcome = read_outcome(self.orders)
+            outcome = self._print_outcome()
         if self.options.keep:
             say(self.console, f"the table {table_name} is left there")
+        return outcome
+
+    def _print_outcome(self) -> Outcome:
+        """Read what became of the orders, and print it."""
+        outcome, says = read_outcome(self.orders), "the file says" if self.options.orders else "the orders say"
+        print_summary(self.console, outcome, says=says, took=timedelta(seconds=time.monotonic() - self.began))
         return outcome
 
     def _is_done(self, screen: Screen) -> bool:

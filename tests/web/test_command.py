@@ -58,3 +58,19 @@ def test_a_missing_package_is_reported_with_the_extra_that_has_it() -> None:
     assert ended.stderr == (
         "pynamodb-tracker needs starlette, which is not installed: pip install 'pynamodb-tracker[cli,web]'\n"
     )
+
+
+def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:
+    with started("demo", "--web", "--count", "2", "--port", "0") as process:
+        assert process.stdout is not None
+        address = ""
+        for line in process.stdout:
+            address = line.split()[-1] if line.startswith("the page: ") else address
+            if line == "the page is still there; Ctrl-C ends it\n":
+                break
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(address) as answer:
+            assert "read-only" in answer.read().decode()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from enum import StrEnum
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +17,9 @@ import typer
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, CannotRunError, location, table_class
+from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, CannotRunError, exit_on_error, location, table_class
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
+from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.terminal import console, say, warn
 from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, examine_rows, use_cases
 from pynamodb_tracker.task.task import Task
@@ -132,6 +135,8 @@ def demo(
         str | None, typer.Option(metavar="NAME", help="The table to create on the server; a new one by default.")
     ] = None,
     keep: Annotated[bool, opt.flag("--keep", "Keep the table on the server.")] = False,
+    web: Annotated[bool, opt.flag("--web", "Serve the page about it, too, until Ctrl-C.")] = False,
+    port: opt.Port = opt.PORT,
 ) -> None:
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 
@@ -140,26 +145,23 @@ def demo(
     By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
     Ctrl-C stops the workers and deletes the table.
 
+    With --web, it prints the address of a page in the browser that shows the tasks while they run, and afterwards until
+    Ctrl-C. It needs the extra "web".
+
     Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
     """
     from pynamodb_tracker.demo.orders import BadOrdersFileError  # noqa: PLC0415 - no other command needs the demo
-    from pynamodb_tracker.demo.pipeline import ServerError, is_url  # noqa: PLC0415 - the same
+    from pynamodb_tracker.demo.pipeline import ServerError  # noqa: PLC0415 - the same
     from pynamodb_tracker.demo.session import Options  # noqa: PLC0415 - the same
 
-    if scene is not Scene.ORDERS and (orders or count):
-        raise typer.BadParameter("only in the scene of orders", param_hint="--orders" if orders else "--count")
-    if orders and count:
-        raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
-    if (table_name or keep) and not endpoint_url:
-        hint = "--table-name" if table_name else "--keep"
-        raise typer.BadParameter("only with --endpoint-url: a table in memory cannot be kept", param_hint=hint)
-    if endpoint_url is not None and not is_url(endpoint_url):
-        raise typer.BadParameter(f"{endpoint_url!r} is not a URL: write http://HOST:PORT", param_hint="--endpoint-url")
-    work = _Demo(scene, Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep))
+    options = Options(orders, count or _COUNT, seed, workers, endpoint_url, table_name, keep)
+    _check_demo(scene, options, count)
+    work = _Demo(scene, options, _page_server(port) if web else None)
     try:
         run_stoppable(work)
     except StoppedError as stopped:
-        raise typer.Exit(stopped.exit_code) from None
+        if not work.is_over:
+            raise typer.Exit(stopped.exit_code) from None
     except (BadOrdersFileError, ServerError) as error:
         for text in (str(error), *getattr(error, "__notes__", ())):
             for line in text.split("\n"):
@@ -169,23 +171,62 @@ def demo(
         raise typer.Exit(FOUND)
 
 
+def _check_demo(scene: Scene, options: Options, count: int | None) -> None:
+    """Refuse options that contradict each other."""
+    from pynamodb_tracker.demo.pipeline import is_url  # noqa: PLC0415 - no other command needs the demo
+
+    if scene is not Scene.ORDERS and (options.orders or count):
+        raise typer.BadParameter("only in the scene of orders", param_hint="--orders" if options.orders else "--count")
+    if options.orders and count:
+        raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
+    if (options.table_name or options.keep) and not options.endpoint_url:
+        hint = "--table-name" if options.table_name else "--keep"
+        raise typer.BadParameter("only with --endpoint-url: a table in memory cannot be kept", param_hint=hint)
+    if options.endpoint_url is not None and not is_url(options.endpoint_url):
+        raise typer.BadParameter(
+            f"{options.endpoint_url!r} is not a URL: write http://HOST:PORT", param_hint="--endpoint-url"
+        )
+
+
+def _page_server(port: int) -> PageServer:
+    import pynamodb_tracker.web  # noqa: PLC0415, F401 - an extra: the first thing to report if it is missing
+
+    with exit_on_error():
+        return PageServer(LOCAL[0], port)
+
+
 class _Demo:
     """The demo as work that signals stop."""
 
-    def __init__(self, scene: Scene, options: Options) -> None:
+    def __init__(self, scene: Scene, options: Options, page: PageServer | None) -> None:
         self.stop = StopRequest()
         self.is_as_expected = False
-        self._scene, self._options = scene, options
+        self.is_over = False
+        """Whether all tasks have ended, so that only the page is left to be stopped."""
+        self._scene, self._options, self._page = scene, options, page
         self._console = console()
 
     def run(self) -> None:
-        from pynamodb_tracker.demo import nights, session  # noqa: PLC0415 - as above
+        from pynamodb_tracker.demo import nights, pipeline, session  # noqa: PLC0415 - as above
 
         run = nights.run if self._scene is Scene.NIGHTS else session.run
-        self.is_as_expected = not run(self._options, self._console, self.stop.event).differences
+        options = self._options
+        if self._page is not None:
+            options = replace(options, beside=partial(self._beside, self._page, pipeline.DemoTask))
+        self.is_as_expected = not run(options, self._console, self.stop.event).differences
+
+    @contextmanager
+    def _beside(self, page: PageServer, table: type[Task]) -> Iterator[None]:
+        """Serve the page while the tasks run, and then until a signal."""
+        with page.serving([table]):
+            say(f"the page: {page.address}", self._console)
+            yield
+            self.is_over = True
+            say("the page is still there; Ctrl-C ends it", self._console)
+            self.stop.event.wait()
 
     def report_waiting(self) -> None:
-        if self._options.endpoint_url:
+        if self._options.endpoint_url and not self.is_over:
             text = "the workers finish what they run, then the table is deleted; Ctrl-C again leaves at once"
             say(f"stopping: {text}", self._console)  # not on stderr: the live bars on stdout would overwrite it
 

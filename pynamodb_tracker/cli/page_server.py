@@ -1,0 +1,95 @@
+"""The page, served from this process: its address with a token, and the server behind it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pynamodb_tracker.cli.command import CannotRunError
+from pynamodb_tracker.cli.options import person
+from pynamodb_tracker.signals import handling
+from pynamodb_tracker.task.task import Task
+
+if TYPE_CHECKING:
+    import uvicorn
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""The names of this machine for itself."""
+
+_GRACE = 3
+"""Seconds that requests get to end after Ctrl-C."""
+
+
+class PageServer:
+    """A server that listens from the start, and serves once it is asked to."""
+
+    def __init__(self, host: str, port: int, names: Sequence[str] = ()) -> None:
+        """Listen; a CannotRunError if that is not possible. `names` are further ones for browsers."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family)
+        except OSError as error:
+            why = f"cannot listen on {host} port {port}: {error.strerror}"
+            raise CannotRunError(f"{why}: choose another one with --port") from None
+        self._names = [*names, host, *LOCAL]
+        self._token = secrets.token_urlsafe(32)
+
+    @property
+    def address(self) -> str:
+        """The address for a browser, with a token that is new for each server."""
+        name = f"[{self._names[0]}]" if ":" in self._names[0] else self._names[0]
+        return f"http://{name}:{self._socket.getsockname()[1]}/?token={self._token}"
+
+    def serve(self, models: Sequence[type[Task]], *, actions: bool, hide: Collection[str] = ()) -> None:
+        """Serve the page until a signal; what people do is logged on stderr."""
+        server = self._server(models, actions=actions, hide=hide)
+        with handling(dict.fromkeys(("SIGINT", "SIGTERM"), _ended)), self._socket, _logging():
+            server.run([self._socket])
+
+    @contextmanager
+    def serving(self, models: Sequence[type[Task]]) -> Iterator[None]:
+        """Serve the page, read-only, from another thread until the block ends."""
+        server = self._server(models, actions=False)
+        thread = threading.Thread(target=server.run, args=([self._socket],), name="pynamodb_tracker page")
+        with self._socket:
+            thread.start()
+            try:
+                yield
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    def _server(self, models: Sequence[type[Task]], **options: Any) -> uvicorn.Server:
+        import uvicorn  # noqa: PLC0415 - an extra
+
+        from pynamodb_tracker.web import dashboard  # noqa: PLC0415 - the same
+
+        who = person()
+        app = dashboard(*models, user=lambda _: who, token=self._token, hosts=self._names, **options)
+        # No log of requests: the first one has the token.
+        log: dict[str, Any] = {"access_log": False, "log_level": "warning"}
+        return uvicorn.Server(
+            uvicorn.Config(app, lifespan="off", server_header=False, timeout_graceful_shutdown=_GRACE, **log)
+        )
+
+
+def _ended(_number: int, _frame: object) -> None:
+    """Do nothing: uvicorn repeats the signal that has ended it."""
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    log, handler = logging.getLogger("pynamodb_tracker.web"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
