@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from pynamodb_tracker.web import dashboard
+from tests.support.pages import ROOT, Page
 from tests.web.conftest import OWN
 from tests.web.shop import Order, ShopTask
 
@@ -62,6 +66,48 @@ def test_fastapi_mounts_the_page_behind_its_own_login() -> None:
     client = TestClient(app)
     assert client.get(f"{PREFIX}/Order/").status_code == 403
     assert "you are ada" in client.get(f"{PREFIX}/Order/", headers={"x-person": "ada"}).text
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_page_beside_django_knows_its_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.conf import settings  # noqa: PLC0415 - a package that may be missing
+
+    settings.configure(
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(tmp_path / "db")}},
+        INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions"],
+        ROOT_URLCONF=ModuleType("urls"),
+        SECRET_KEY="s" * 50,
+        ALLOWED_HOSTS=["testserver"],
+    )
+    settings.ROOT_URLCONF.urlpatterns = []
+    shop = ModuleType("shop")
+    shop.AppTask = ShopTask  # type: ignore[attr-defined]  # what the page imports
+    monkeypatch.setitem(sys.modules, "shop", shop)
+    how_to = Page(ROOT / "docs" / "how-to" / "watch-in-a-browser.md")
+    [block] = [block.text for block in how_to.blocks() if "get_asgi_application" in block.text]
+    asgi: dict[str, Any] = {}
+    exec(compile(block, "asgi.py", "exec"), asgi)  # noqa: S102 - our own page
+    client = TestClient(asgi["application"])
+
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - after django.setup
+    from django.contrib.auth.models import User  # noqa: PLC0415 - the same
+    from django.contrib.sessions.backends.db import SessionStore  # noqa: PLC0415 - the same
+    from django.core.management import call_command  # noqa: PLC0415 - the same
+
+    call_command("migrate", verbosity=0)
+    assert get_user_model() is User
+    for name, is_staff in (("ada", True), ("eve", False)):
+        user, session = User.objects.create_user(name, is_staff=is_staff), SessionStore()
+        session["_auth_user_id"] = str(user.pk)
+        session["_auth_user_backend"] = "django.contrib.auth.backends.ModelBackend"
+        session["_auth_user_hash"] = user.get_session_auth_hash()
+        session.create()
+        client.cookies.set("sessionid", session.session_key)
+        answer = client.get("/ops/tasks/Order/")
+        assert (answer.status_code, "you are ada" in answer.text) == ((200, True) if is_staff else (403, False))
+    client.cookies.clear()
+    assert client.get("/ops/tasks/Order/").status_code == 403
+    assert client.get("/elsewhere").status_code == 404
 
 
 @pytest.mark.usefixtures("shop")
