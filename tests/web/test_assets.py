@@ -1,0 +1,60 @@
+"""What the page is made of: its own files only, small enough to be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jinja2
+import pytest
+
+from pynamodb_tracker import web
+from pynamodb_tracker.web import charts, words
+
+ROOT = Path(web.__file__).parent
+FILES = sorted([*ROOT.glob("templates/*.html"), *ROOT.glob("static/*")])
+
+
+def test_no_template_and_no_asset_names_another_host() -> None:
+    for file in FILES:
+        text = file.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert not re.search(r"""https?:|@import|["'(]//""", text), file
+        assert file.suffix != ".css" or "url(" not in text
+
+
+def test_no_template_has_a_script_a_style_or_a_text_that_is_not_escaped() -> None:
+    for file in ROOT.glob("templates/*.html"):
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"<script(?! src)|<style|\bstyle=|\bon[a-z]+=|\|\s*safe|autoescape", text), file
+        jinja2.Environment(autoescape=True).parse(text)
+
+
+def test_the_script_never_inserts_text_as_html() -> None:
+    script = (ROOT / "static" / "page.js").read_text(encoding="utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script)
+    assert len(script.splitlines()) < 200
+
+
+def test_a_chart_escapes_its_labels() -> None:
+    drawn = charts.columns([0, 3], ['"><script>', "b"], "<b>") + charts.bar([("failed", 1), ("ignored", 0)], '"')
+    assert "<script>" not in drawn
+    assert "<b>" not in drawn
+    assert drawn.count("<rect") == 5
+    assert "style=" not in drawn
+
+
+def test_a_part_of_a_bar_is_seen_however_small_it_is() -> None:
+    assert 'width="0.8%"' in charts.bar([("failed", 1), ("pending", 100_000)], "")
+    assert "none" in charts.bar([("failed", 0)], "tasks")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "$0"), (0.0000025, "$0.0000025"), (0.25, "$0.25"), (1234.5, "$1,234.50")]
+)
+def test_a_price_is_told_however_small_it_is(value: float, text: str) -> None:
+    assert words.money(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0, "0"), (2.5, "2.5"), (99.94, "99.9"), (1234.5, "1,234")])
+def test_a_number_has_a_decimal_only_if_that_matters(value: float, text: str) -> None:
+    assert words.number(value) == text
