@@ -134,6 +134,7 @@ def _app(page: Page) -> Starlette:
             Route("/{use_case}/tasks", views.tasks),
             Route("/{use_case}/errors", views.errors),
             Route("/{use_case}/task", views.task),
+            Route("/{use_case}/group", views.group),
             Route("/{use_case}/bulk", decisions.plan, methods=["GET"]),
             Route("/{use_case}/bulk", decisions.bulk, methods=["POST"]),
             Route("/{use_case}/decide", decisions.decide, methods=["POST"]),

@@ -66,6 +66,7 @@ class TaskView:
     """What it has to do with other tasks and with its rule, each with a label."""
     links: Mapping[str, tuple[type[Task], str]]
     """By label, the tasks among these that the page can show."""
+    group: str | None
     attributes: Mapping[str, Any]
     unread: Mapping[str, str]
     """What cannot be read, and why."""
@@ -104,6 +105,7 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
             for label, of in others.items()
             if of and of["use_case"] in known
         },
+        facts.get("group"),
         {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
         facts.get("unread", {}),
     )

@@ -21,10 +21,12 @@ from pynamodb_tracker.web.errors import MOST_SAMPLED, SAMPLE, Errors, find_error
 from pynamodb_tracker.web.metering import Spent
 from pynamodb_tracker.web.overview import MOST, Overview, look
 from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, steps_of, time_of, whole_number
-from pynamodb_tracker.web.task_view import view
+from pynamodb_tracker.web.task_view import view, without
 
 _MOST_IDS = 100
 """Ids that can be looked for at once."""
+_MOST_SHOWN = 200
+"""Tasks of a group that are shown."""
 _LONGEST_ID = 1024
 """Bytes of an id; no task has a longer one."""
 
@@ -137,6 +139,24 @@ class Views:
             found = view(model, query.get("id", ""), hide=page.settings.hide, known=known)
         done = VERBS.get(query.get("done", ""), "")
         return page.show(request, "task.html", model=model, spent=spent, view=found, task=found.task, done=done)
+
+    def group(self, request: Request) -> Response:
+        """Show which task of a group has the turn, what its tasks share, and which wait for their turn."""
+        page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
+        with page.metered(model) as spent:
+            of = model.group(name)
+            turn, waiting, data = of.turn, of.waiting(), of.data
+        return page.show(
+            request,
+            "group.html",
+            model=model,
+            spent=spent,
+            name=name,
+            turn=turn,
+            waiting=waiting,
+            data=without(data, page.settings.hide),
+            most=_MOST_SHOWN,
+        )
 
     def find(self, request: Request) -> Response:
         """Find tasks by their ids, one on a line, in all use cases; a single one is shown itself."""

@@ -178,6 +178,21 @@ def test_a_task_that_a_run_has_created_links_to_it(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_a_task_of_a_group_leads_to_the_tasks_that_wait_for_their_turn(open_page: Open) -> None:
+    for number in range(3):
+        Order.create(f"o-{number}", group="Ada & Co")
+    client = open_page(hide={"customer"})
+    page = client.get("/Order/task?id=o-1")
+    assert "Ada & Co, waits for its turn" in text_of(page)
+    link = re.search(r'href="(/Order/group[^"]*)"', page.text)
+    assert link
+    group = text_of(client.get(html.unescape(link[1])))
+    assert "Has the turn o-0 Shared data none Wait, in order o-1 o-2" in group
+    assert "the group is idle" in text_of(client.get("/Order/group?name=nobody"))
+    assert client.get("/Order/group").status_code == 400
+
+
+@pytest.mark.usefixtures("shop")
 def test_a_damaged_task_is_shown_with_what_can_be_read(open_page: Open) -> None:
     Order.create("o-1", amount=5, state=Order.ship.failed)
     dynamodb(Order).update_item(
