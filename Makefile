@@ -81,7 +81,7 @@ endef
 $(READY_DEMO): pyproject.toml
 	$(make_venv)
 	@echo "installing what the demo needs into .venv: about half a minute the first time"
-	@$(INSTALL) '.[cli,local]'
+	@$(INSTALL) '.[cli,local,web]'
 	@touch $@
 
 $(READY): pyproject.toml

@@ -20,6 +20,7 @@ from pynamodb_tracker.testing import LocalTable
 from tests.support.pages import ROOT
 from tests.support.untraced import unmeasured
 from tests.support.writes import as_told, writes_of_ship
+from tests.web.browser import chromium
 
 IMAGES = ROOT / "docs" / "images"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -140,3 +141,14 @@ def test_no_picture_fetches_anything(image: Path) -> None:
         assert not [name for name in element.attrib if name.endswith("href")]
         assert not re.search(r"//|@import|@font-face", " ".join(element.attrib.values()))
     assert not [style for style in elements(image, "style") if re.search(r"//|@import|@font-face", style.text or "")]
+
+
+@pytest.mark.browser
+def test_the_picture_of_the_page_shows_the_page_as_it_is(tmp_path: Path) -> None:
+    with chromium():  # skipped without one
+        pass
+    command = [sys.executable, str(IMAGES / "page.py"), str(tmp_path / "page.png")]
+    with unmeasured():
+        subprocess.run(command, check=True, cwd=ROOT)  # noqa: S603 - our own script
+    sizes = [path.read_bytes()[16:24] for path in (IMAGES / "page.png", tmp_path / "page.png")]
+    assert sizes[0] == sizes[1]

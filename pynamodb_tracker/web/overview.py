@@ -111,6 +111,11 @@ class Flow:
         return cls([each for each in times if now - each[1] <= covered], covered, now)
 
     @property
+    def period(self) -> str:
+        """What the chart covers, in words."""
+        return "24 hours" if self.covered == _WITHIN else span(self.covered)
+
+    @property
     def a_minute(self) -> float:
         """How many tasks were done in a minute on average."""
         return len(self.entries) / (self.covered / timedelta(minutes=1))
