@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from starlette.testclient import TestClient
 
 from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
@@ -13,7 +15,10 @@ from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
 from tests.support.rows import client
 from tests.support.workers import die
 
-MOVED = "`reopen`, `ignore`, `release`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, `release`"
+MOVED = (
+    "`reopen`, `ignore`, `release`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, `release`; "
+    "`web.dashboard` with `actions`"
+)
 DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
 
 
@@ -37,6 +42,17 @@ def set_aside_and_reopen_many(record: Record) -> None:
     with record:
         assert len(Letter.post.ignore_many(["o-15", "o-16"], reason="cancelled").ignored) == 2
         assert len(Letter.post.reopen_many(["o-15", "o-16"]).succeeded) == 2
+
+
+@row("Operator", MOVED)
+def reopen_and_ignore_on_the_page(record: Record) -> None:
+    Letter.create("o-17", state=Letter.post.failed)
+    own = {"Sec-Fetch-Site": "same-origin"}
+    page = TestClient(dashboard(Letter, user=lambda _: "ada", actions=True), headers=own, follow_redirects=False)
+    form = {"step": "post", "task": "o-17", "reason": "lost"}
+    with record:
+        for verb in ("ignore", "reopen"):
+            assert page.post("/Letter/decide", data={**form, "verb": verb}).status_code == 303
 
 
 @row("Operator", MOVED)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from starlette.testclient import TestClient
+
 from pynamodb_tracker.testing import stopped_clock
+from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
@@ -15,6 +18,9 @@ from tests.support.rows import park
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
 COUNTS = "`counts`; `pynamodb-tracker status`"
+PAGE = "`web.dashboard`: all views but these"
+PAGE_TABLE = "`web.dashboard`: the table and its settings"
+PAGE_COUNT = "`web.dashboard`: exact counts"
 WHOLE = "`Task.scan`; `pynamodb-tracker export` without a state"
 
 
@@ -146,3 +152,30 @@ def examine_the_rows(record: Record) -> None:
         Letter.create(task_id, group="customer-7")
     with record:
         assert "r-12" in run("doctor", "--rows", of=LETTERS).out
+
+
+@row("Reader", PAGE)
+def look_at_every_view_of_the_page(record: Record) -> None:
+    Letter.create("r-13", data=LARGE)
+    Letter.create("r-14", group="g")
+    for _ in range(2):
+        Letter.post.run_all(refuse)
+    page = TestClient(dashboard(Letter, user=lambda _: "ada"))
+    views = ["", "tasks?step=post&state=failed", "tasks?step=post&state=failed&error=x", "errors", "task?id=r-13"]
+    views += ["group?name=g", "tasks?step=post&state=in_progress"]
+    with record:
+        assert {page.get(f"/Letter/{view}").status_code for view in views} == {200}
+        assert page.get("/find?id=r-13%0Ar-14").status_code == 200
+
+
+@row("Reader", PAGE_TABLE)
+def look_at_the_settings_of_the_table_on_the_page(record: Record) -> None:
+    with record:
+        assert TestClient(dashboard(Letter, user=lambda _: "ada")).get("/table").status_code == 200
+
+
+@row("Reader", PAGE_COUNT)
+def count_all_on_the_page(record: Record) -> None:
+    page = TestClient(dashboard(Letter, user=lambda _: "ada"), headers={"Sec-Fetch-Site": "same-origin"})
+    with record:
+        assert page.post("/Letter/count").status_code == 200
