@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jinja2
+from botocore.exceptions import BotoCoreError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -88,7 +89,6 @@ class Page:
         """Return a page; with an `answer`, its age and its price are at the foot, with `spent` only the price."""
         settings, url = self.settings, partial(self.url, request)
         table = model or next(iter(settings.models.values()))
-        connection = table.tracker.connection()
         html = self._templates.get_template(template).render(
             url=url,
             to=None if model is None else partial(self.url, request, model),
@@ -104,8 +104,8 @@ class Page:
             may={verb: model is not None and self.may(request, verb, model) for verb in VERBS},
             late_after=settings.late_after,
             refresh=settings.refresh.total_seconds() if live else 0,
-            table_name=connection.table_name,
-            endpoint=connection.connection.client.meta.endpoint_url,
+            table_name=table.Meta.table_name,
+            location=_location(table),
             who=who(request),
             **context,
         )
@@ -160,6 +160,15 @@ class Page:
             raise HTTPException(403, "This page is read-only: start it with --actions to change tasks here.")
         if not self.may(request, verb, model):
             raise HTTPException(403, f"You may not {verb} tasks of {model.__name__}.")
+
+
+def _location(model: type[Task]) -> str:
+    """Return the table and the endpoint, as far as they are known: this is shown below errors, too."""
+    try:
+        endpoint = model.tracker.connection().connection.client.meta.endpoint_url
+    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
+        return str(model.Meta.table_name)
+    return f"{model.Meta.table_name} at {endpoint}"
 
 
 def steps_of(model: type[Task]) -> list[BoundStep[Any]]:

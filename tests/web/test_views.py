@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Repeat
+from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import Open
@@ -310,6 +310,23 @@ def test_what_dynamodb_refuses_is_told_without_a_traceback(open_page: Open, monk
     for path in ("/", "/Order/", "/Order/task?id=o-1", "/Order/tasks"):
         answer = open_page().get(path)
         assert (answer.status_code, "AccessDeniedException: not authorized" in text_of(answer)) == (502, True), path
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_missing_region_is_told(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FarTask(Task):
+        class Meta:
+            table_name = "far"
+
+    class Far(FarTask):
+        use_case_id = UseCase("far")
+
+        go = Step(10)
+
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    answer = open_page(Far).get("/Far/")
+    assert (answer.status_code, "no region: set it in the Meta" in text_of(answer)) == (502, True)
 
 
 @pytest.mark.usefixtures("shop")
