@@ -26,6 +26,7 @@ from pynamodb_tracker.web import listing
 from pynamodb_tracker.web.forms import Form, read_form
 from pynamodb_tracker.web.guard import who
 from pynamodb_tracker.web.listing import Filter
+from pynamodb_tracker.web.metering import Spent
 from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, time_of, whole_number
 from pynamodb_tracker.web.words import log_line
 
@@ -130,8 +131,9 @@ class Decisions:
             verb=verb,
             what=what,
             found=found,
-            units=len(found.entries) * _UNITS,
+            cost=Spent(writes=_UNITS * len(found.entries)),
             slices=None,
+            said=VERBS[verb],
             reason="",
         )
 
@@ -157,6 +159,7 @@ class Decisions:
             what=what,
             found=None,
             slices=slices,
+            said=VERBS[decision.verb],
             reason=decision.reason,
         )
 
