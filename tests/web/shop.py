@@ -46,6 +46,14 @@ class Nightly(ShopTask):
     collect = Step(10)
 
 
+class Parcel(ShopTask):
+    """Has so many that one partition of the index would not do."""
+
+    use_case_id = UseCase("parcel", status_shards=4)
+
+    pack = Step(10)
+
+
 class CarrierError(Exception):
     """The carrier does not do what it should."""
 

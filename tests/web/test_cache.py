@@ -14,7 +14,7 @@ from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web.cache import Cache
 from pynamodb_tracker.web.metering import metered, side_by_side
 from tests.web.conftest import Open
-from tests.web.shop import Order, Refund
+from tests.web.shop import Order, Parcel, Refund
 from tests.web.test_views import text_of
 
 LEAST = timedelta(seconds=9)
@@ -153,3 +153,11 @@ def test_a_view_says_what_it_cost_and_how_old_it_is(open_page: Open, seconds: Se
     seconds.now += 5
     assert "As of 5s ago" in text_of(client.get("/Refund/tasks"))
     assert "As of 0s ago" in text_of(client.get("/Refund/tasks?fresh=1"))
+
+
+@pytest.mark.usefixtures("shop")
+def test_requests_to_all_shards_of_a_state_are_measured(open_page: Open) -> None:
+    Parcel.create_many(f"p-{number}" for number in range(20))
+    page = text_of(open_page(Parcel).get("/Parcel/tasks?step=pack&state=pending"))
+    assert len(set(re.findall(r"p-\d+", page))) == 20
+    assert " 4 requests" in page
