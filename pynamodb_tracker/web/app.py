@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from pynamodb_tracker.arguments import check_duration, check_flags, shown
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
@@ -51,7 +52,7 @@ def dashboard(
     hide: Collection[str] = (),
     refresh: timedelta = timedelta(seconds=10),
     late_after: timedelta = timedelta(minutes=15),
-) -> Guard:
+) -> ASGIApp:
     """Return a page for operators about these use cases, or about all of these tables, as an ASGI app.
 
     Mount it in your own app, behind your own login: `user`, a function of the request, returns the name of who asks, or

@@ -8,6 +8,8 @@ from decimal import Decimal
 from typing import Any, Literal, assert_type
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from starlette.requests import Request
+from starlette.types import ASGIApp
 
 from pynamodb_tracker import (
     BoundStep,
@@ -41,6 +43,7 @@ from pynamodb_tracker.aws_lambda import (
     retry_handler,
 )
 from pynamodb_tracker.testing import LocalTable, StoppedClock, local_table, stopped_clock
+from pynamodb_tracker.web import dashboard
 
 
 class AddressUnknownError(Exception):
@@ -325,3 +328,16 @@ def lambda_handlers(context: LambdaContext) -> None:
     assert_type(delivery, StepHandler[Order])
     delivery({"order_id": "o-1"}, context)
     retry_handler(Order.ship, queue_url="https://sqs.us-east-1.amazonaws.com/123456789012/orders")
+
+
+def the_page_is_an_app(request: Request) -> None:
+    def who(asked: Request) -> str | None:
+        return asked.headers.get("x-person")
+
+    def may(name: str, verb: str, use_case: str) -> bool:
+        return f"{name} {verb} {use_case}" == "ada reopen order"
+
+    assert_type(dashboard(Order, AppTask, user=who, may=may, actions=True, hide={"amount"}), ASGIApp)
+    assert_type(who(request), str | None)
+    dashboard(Order, user=who, refresh=10)  # type: ignore[arg-type]  # a timedelta
+    dashboard(Order, user="ada")  # type: ignore[arg-type]  # a function

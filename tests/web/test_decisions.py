@@ -190,7 +190,7 @@ def test_all_tasks_that_match_are_changed_in_slices(
     first = client.post("/Order/bulk", data=fields_of(page, "/Order/bulk"))
     assert "2 reopened so far" in text_of(first)
     assert "data-next-slice" in first.text
-    assert "5 reopened" in text_of(run_slices(client, first))
+    assert "5 reopened" in text_of(run_slices(open_page(), first))  # another process goes on
     assert Order.ship.pending.count() == 5
 
 
