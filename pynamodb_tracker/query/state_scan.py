@@ -157,6 +157,11 @@ class StateScan(Generic[T]):
         """Return whether the index has an entry behind the last row that `rows` yielded."""
         return next(self._entries, None) is not None
 
+    def has_position(self, at: Position) -> bool:
+        """Return whether an entry of this scan can be there: DynamoDB refuses a request that starts elsewhere."""
+        since, last = self.window.since, self._last_due()
+        return (since is None or clock.stamp(since) <= at[0]) and (last is None or at[0] <= clock.stamp(last))
+
     def entries(self, limit: int | None = None) -> Iterator[Item]:
         """Yield the index entries of all shards, merged.
 

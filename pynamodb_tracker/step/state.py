@@ -165,6 +165,10 @@ class State(Generic[T]):
             raise ValueError(
                 f"the cursor belongs to another query than {self} with these arguments: use those of the first page"
             )
+        if not all(map(scan.has_position, positions.values())):
+            raise ValueError(
+                f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
+            )
         return positions
 
     def __eq__(self, other: object) -> bool:

@@ -246,3 +246,17 @@ def test_a_cursor_that_was_tampered_with_is_a_value_error(clock: StoppedClock) -
         text = base64.urlsafe_b64encode(json.dumps([walk_id, broken]).encode()).decode()
         with pytest.raises(ValueError, match="cursor"):
             Parcel.sort.pending.page(limit=3, cursor=text)
+
+
+@pytest.mark.parametrize("due_time", ["2001-01-01T00:00:00.000000+0000", "9998-01-01T00:00:00.000000+0000"])
+def test_a_cursor_that_was_moved_out_of_its_window_is_a_value_error(due_time: str, clock: StoppedClock) -> None:
+    create_in_turn(clock, 0, 3)
+    for number in range(3):
+        succeed(Parcel.sort, f"t-{number:02}")
+    state, window = Parcel.sort.succeeded, {"since": clock.now() - MINUTE, "until": clock.now() + MINUTE}
+    cursor = state.page(limit=2, **window).cursor
+    assert cursor is not None
+    scan_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
+    moved = [scan_id, {key: [due_time, task_id] for key, (_, task_id) in positions.items()}]
+    with pytest.raises(ValueError, match="outside the window"):
+        state.page(limit=2, cursor=base64.urlsafe_b64encode(json.dumps(moved).encode()).decode(), **window)
