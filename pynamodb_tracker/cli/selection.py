@@ -96,11 +96,11 @@ class Selection:
     def count(self) -> int:
         """Return how many tasks there are at most: those that are not due yet are counted, too."""
         states = [*(self.only or (self.step.pending, self.step.failed)), *([self.step.ignored] if self.ignored else [])]
-        number = self._count(states)
+        number = self._count(states, self.limit)
         return number if self.limit is None else min(number, self.limit)
 
-    def _count(self, states: Iterable[State[Any]]) -> int:
-        return sum(state.count(since=self.since, until=self.until) for state in states)
+    def _count(self, states: Iterable[State[Any]], most: int | None = None) -> int:
+        return sum(state.count(since=self.since, until=self.until, most=most) for state in states)
 
     def passes(self, threads: int, *, heartbeat: bool) -> Iterator[Pass]:
         """Yield the tasks that are due, and then the ignored ones."""

@@ -22,6 +22,7 @@ from tests.cli.command import read
 from tests.cli.command import run_untimed as run
 from tests.cli.shop import Order, refuse, waver
 from tests.support.processes import until
+from tests.support.recorder import recorded
 from tests.support.rows import change
 
 CHARGE, WAVER, REFUSE = (f"tests.cli.shop:{name}" for name in ("charge", "waver", "refuse"))
@@ -45,6 +46,15 @@ def test_run_runs_what_there_is_to_do_and_reports_it() -> None:
         "1 lost GiveUp: no such address",
     ]
     assert states() == {"good": "ship pending", "bad": "pay failed", "lost": "pay ignored", "worse-bad": "pay failed"}
+
+
+@pytest.mark.usefixtures("store")
+def test_a_batch_with_a_limit_does_not_count_all_tasks_for_its_progress_bar() -> None:
+    Order.create_many(f"o-{number}" for number in range(12))
+    with recorded(Order) as requests:
+        assert run("run", "pay", CHARGE, "--limit", "2").lines == ["pay: 2 succeeded"]
+    counts = [request.body for request in requests if request.body.get("Select") == "COUNT"]
+    assert [body["Limit"] for body in counts] == [10, 10]
 
 
 @pytest.mark.usefixtures("store")
