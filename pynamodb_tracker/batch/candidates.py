@@ -1,8 +1,9 @@
 """Which task a batch or a worker tries next: from any shard, and where other workers are active, away from them.
 
 The shards take turns, in an order that each worker draws; within a shard, the oldest task is first, whether it is
-pending, failed or abandoned. So the first task costs as many requests in 400 shards as in one, and neither a shard nor
-a state keeps others from being run. A step with one shard is run from the oldest task on.
+pending, failed or abandoned. So while most shards have tasks, the first one costs as many requests in 400 shards as
+in one, and neither a shard nor a state keeps others from being run. A step with one shard is run from the oldest task
+on.
 
 Workers that all begin with the oldest task try the same ones, and all but one of them are refused. Two things keep that
 rare:
