@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection
 from datetime import timedelta
 from http import HTTPStatus
@@ -55,10 +56,10 @@ def dashboard(
 ) -> ASGIApp:
     """Return a page for operators about these use cases, or about all of these tables, as an ASGI app.
 
-    Mount it in your own app, behind your own login: `user`, a function of the request, returns the name of who asks, or
-    None for somebody who may not see the page. Or give it a `token`, which the first address must have as `?token=`; a
-    cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the page is served; None
-    leaves that check to your app.
+    Mount it in your own app, behind your own login: `user`, a function of the request, async or not, returns the name
+    of who asks, or None for somebody who may not see the page. Or give it a `token`, which the first address must have
+    as `?token=`; a cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the page is
+    served; None leaves that check to your app.
 
     The page is read-only unless `actions` is true: people can then reopen and ignore tasks. `may`, a function of
     (name, verb, use_case), allows each of these; the verbs are `reopen` and `ignore`. `hide` names attributes, and
@@ -72,6 +73,8 @@ def dashboard(
     for name, function in {"user": user, "may": may}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} must be a function, not {shown(function)}")
+    if inspect.iscoroutinefunction(may):
+        raise TypeError(f"may must be a plain function: the page does not await {shown(may)}")
     for name, names in {"hosts": hosts, "hide": hide}.items():
         if isinstance(names, str):
             raise TypeError(f"{name} must be a collection of names, not {shown(names)}: write [{names!r}]")
@@ -84,7 +87,7 @@ def dashboard(
         refresh=check_duration("refresh", refresh),
         late_after=check_duration("late_after", late_after),
     )
-    allowed = None if hosts is None else frozenset(hosts)
+    allowed = None if hosts is None else frozenset(map(str.lower, hosts))
     return Guard(_app(Page(settings)), user=user, token=token, hosts=allowed, anonymous="web")
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -16,8 +17,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-User = Callable[[Request], str | None]
-"""Returns the name of who sent a request, None for nobody who may see the page."""
+from pynamodb_tracker.arguments import shown
+
+User = Callable[[Request], str | Awaitable[str | None] | None]
+"""Returns, or awaits, the name of who sent a request, None for nobody who may see the page."""
 
 _WHO = "pynamodb_tracker.who"
 _SAFE = ("GET", "HEAD")
@@ -91,9 +94,7 @@ class Guard:
             return refusal
         if self._token is not None and (answer := self._login(request, self._token)):
             return answer
-        name: str | None = self._anonymous
-        if self._user is not None:
-            name = await run_in_threadpool(self._user, request)
+        name = self._anonymous if self._user is None else await _name(self._user, request)
         if not name:
             return PlainTextResponse("refused: you may not see this page", 403)
         request.scope[_WHO] = name
@@ -129,6 +130,15 @@ class Guard:
         if _is_same(request.cookies.get(self._cookie, ""), self._session):
             return None
         return PlainTextResponse("log in with the address that pynamodb-tracker web has printed", 401)
+
+
+async def _name(user: User, request: Request) -> str | None:
+    name = await run_in_threadpool(user, request)
+    if inspect.isawaitable(name):  # what an async function returns would pass for a name otherwise
+        name = await name
+    if not (name is None or isinstance(name, str)):
+        raise TypeError(f"user must return a name or None, not {shown(name)}")
+    return name
 
 
 def root_path(request: Request) -> str:

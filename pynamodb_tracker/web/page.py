@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.presentation import times
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -150,7 +151,11 @@ class Page:
         """Return whether somebody may do something with the tasks of a use case."""
         allowed = self.settings.may
         name = model.tracker.use_case.name
-        return self.settings.actions and (allowed is None or allowed(who(request), verb, name))
+        if not self.settings.actions or allowed is None:
+            return self.settings.actions
+        if not isinstance(answer := allowed(who(request), verb, name), bool):
+            raise TypeError(f"may must return True or False, not {shown(answer)}")
+        return answer
 
     def check_may(self, request: Request, verb: str, model: type[Task]) -> None:
         """Refuse what somebody may not do."""

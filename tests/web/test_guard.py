@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import Task, UseCase
@@ -115,7 +116,7 @@ def test_only_people_whom_the_function_names_see_the_page(open_page: Open) -> No
 def test_a_name_that_is_not_the_pages_is_refused_so_that_no_site_can_have_its_name_resolve_to_it(
     open_page: Open,
 ) -> None:
-    client = open_page(hosts={"127.0.0.1", "localhost", "::1"})
+    client = open_page(hosts={"127.0.0.1", "LocalHost", "::1"})
     for host in ("localhost:8642", "127.0.0.1", "[::1]:8642", "LOCALHOST"):
         assert client.get("/Order/", headers={"host": host}).status_code == 200, host
     for host in ("evil.example", "evil.example:8642", "localhost.evil.example", "", "[", "localhost@evil.example"):
@@ -210,3 +211,28 @@ def test_who_is_an_anonymous_name_without_a_function(open_page: Open, shop: Stop
     assert client.post("/Order/decide", data=REOPEN).status_code == 303
     assert Order.get_task("o-1").errors[-1].worker == "web"
     assert shop.now() == Order.get_task("o-1").update_time
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_async_function_says_who_asks_and_nothing_but_a_name_lets_somebody_in(open_page: Open) -> None:
+    async def who(request: Request) -> str | None:
+        return request.headers.get("x-person")
+
+    client = open_page(user=who)
+    assert client.get("/Order/").status_code == 403
+    assert "you are ada" in client.get("/Order/", headers={"x-person": "ada"}).text
+    with pytest.raises(TypeError, match="user must return a name or None, not 5"):
+        open_page(user=lambda _: 5).get("/Order/")
+
+
+@pytest.mark.usefixtures("shop")
+def test_only_true_allows_an_action(open_page: Open) -> None:
+    async def may(*_: str) -> bool:
+        return False
+
+    with pytest.raises(TypeError, match="may must be a plain function"):
+        open_page(may=may)
+    Order.create("o-1", state=Order.ship.failed)
+    with pytest.raises(TypeError, match="may must return True or False, not 'no'"):
+        open_page(may=lambda *_: "no").post("/Order/decide", data=REOPEN)
+    assert Order.get_task("o-1").state == Order.ship.failed
