@@ -37,6 +37,7 @@ from pynamodb_tracker.model.serialization import (
     WallTimeAttribute,
     serialized,
 )
+from pynamodb_tracker.status import END
 
 PLAIN_FORMAT = 1
 """The format of a row at its creation, unless it has something that older versions would misread."""
@@ -342,6 +343,8 @@ def check_tracker_attributes(row: T) -> T:
     for name in _REQUIRED:
         if name not in values:
             unreadable[name] = ValueError("it is missing")
+    if "status_key" not in values and values.get("status") != END:  # no query would find it
+        unreadable["status_key"] = ValueError("it is missing")
     if unreadable and has_later_format(row):
         raise later_format_error(row, "read")
     if unreadable:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pynamodb_tracker import Repeat, State, Step, TaskAlreadySucceededError, TrackerError, UseCase
+from pynamodb_tracker.exceptions import TaskError
 from tests.cli.command import run
 from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask
@@ -184,3 +185,12 @@ def test_the_command_line_knows_tasks_that_are_not_in_the_index() -> None:
     assert counted.lines[0].endswith("; those that have succeeded are not in the index")
     assert "succeeded" not in "".join(counted.lines[1:])
     assert "status_key" not in stored(Slim, "done")
+
+
+def test_only_a_task_that_has_succeeded_may_lack_its_index_key() -> None:
+    Slim.create("lost")
+    change(Slim, "lost", status_key=None)
+    with pytest.raises(TaskError, match=r"status_key \(it is missing\)"):
+        Slim.get_task("lost")
+    succeed(Slim.pack, "lost")
+    assert indexed() == {"lost": "slim#20#0"}
