@@ -445,6 +445,7 @@ def test_a_rule_says_itself_in_words() -> None:
 
     assert str(rule) == "0 2 * * * in Europe/Berlin, until it fails"
     assert str(Repeat.every(timedelta(minutes=5), missed="all")) == "every 0:05:00, each missed one"
+    assert str(Repeat.every(timedelta(days=1))) == "every 1 day"
     assert repr(rule) == "Repeat.cron('0 2 * * *', tz='Europe/Berlin', stop=True)"
 
 

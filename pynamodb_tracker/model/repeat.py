@@ -220,9 +220,10 @@ class Repeat:
         return None
 
     def __str__(self) -> str:
-        text = f"every {timedelta(seconds=float(self.expression))}" if self.kind == "every" else self.expression
-        if self.kind != "every":
-            text += f" in {self.tz}"
+        if self.kind == "every":
+            text = f"every {timedelta(seconds=float(self.expression))}".removesuffix(", 0:00:00")
+        else:
+            text = f"{self.expression} in {self.tz}"
         if self.start is not None:
             text += f" from {self.start}"
         return text + (", each missed one" if self.missed == "all" else "") + (", until it fails" if self.stop else "")

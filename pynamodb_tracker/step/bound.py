@@ -43,6 +43,8 @@ class BoundStep(Generic[T]):
         """The number that is stored."""
         self.max_attempts = definition.declared.max_attempts
         """How many attempts a task has, before it is ignored."""
+        self.lock_for = definition.declared.lock_for
+        """How long a claim locks a task, unless it asks for another time."""
         self.function: Callable[[ExecutionContext[T]], object] | None = None
         """What `does` has bound; a test may replace it by a stub of its own."""
 

@@ -84,7 +84,10 @@ def test_every_view_shows_an_empty_table(open_page: Open) -> None:
     assert {client.get(path).status_code for path in VIEWS} == {200}
     assert "No task is ship failed." in text_of(client.get("/Order/tasks?step=ship&state=failed"))
     assert "No task has failed at ship." in text_of(client.get("/Order/errors?step=ship"))
-    assert "Nobody is needed." in text_of(client.get("/Order/"))
+    overview = text_of(client.get("/Order/"))
+    assert "Nobody is needed." in overview
+    assert "nothing is tried again" in overview
+    assert "5 attempts · lock 15m" in overview
 
 
 def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClock) -> None:
