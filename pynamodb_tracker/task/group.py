@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+from pynamodb_tracker.arguments import check_limit
 from pynamodb_tracker.model.group_records import data_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.group_repair import repair
@@ -33,9 +34,9 @@ class Group(Generic[T]):
         row, _ = read_queue(self._model, self.name, places=0)
         return {} if row is None else data_in(row.data, self.name)
 
-    def waiting(self) -> list[str]:
-        """Return the ids of the tasks that wait for their turn, in the order in which they get it."""
-        _, places = read_queue(self._model, self.name)
+    def waiting(self, limit: int | None = None) -> list[str]:
+        """Return the ids of the tasks that wait for their turn, in the order in which they get it: all or the first."""
+        _, places = read_queue(self._model, self.name, places=check_limit("limit", limit))
         return [place.task_id for place in places]
 
     def repair(self) -> str | None:

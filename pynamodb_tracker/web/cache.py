@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Generic, TypeVar
@@ -34,11 +34,25 @@ class Answer(Generic[V_co]):
     kept_for: timedelta
     asked: float
     """When it was asked for, by a clock that no test and no demo stops: costs are about real time."""
+    answered: float
+    """When it was there. It is kept from then on: who waited for it while DynamoDB was slow shall not ask again."""
 
     @property
     def age(self) -> timedelta:
         """How long ago it was asked for."""
         return timedelta(seconds=monotonic() - self.asked)
+
+    def is_kept(self, *, fresh: bool = False) -> bool:
+        """Return whether it is given to others, or to those who want a fresh one."""
+        return timedelta(seconds=monotonic() - self.answered) < (_SOONEST if fresh else self.kept_for)
+
+
+@dataclass(slots=True)
+class _Asking:
+    """That somebody asks: who comes meanwhile waits for the answer, and shares it or the error."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    error: Exception | None = None
 
 
 class Cache:
@@ -48,7 +62,7 @@ class Cache:
         self._least = least
         """How long an answer is kept at least."""
         self._answers: dict[Hashable, Answer[Any]] = {}
-        self._asking: dict[Hashable, threading.Lock] = {}
+        self._asking: dict[Hashable, _Asking] = {}
         self._gate = threading.Lock()
         self._round = 0
         self.total = Spent()
@@ -58,19 +72,26 @@ class Cache:
     def get(self, key: Hashable, model: type[Task], ask: Callable[[], V], *, fresh: bool = False) -> Answer[V]:
         """Return the answer that is kept under the key; otherwise ask, and keep the answer if nothing changed since."""
         with self._gate:
-            asking = self._asking.setdefault(key, threading.Lock())
-        with asking:
+            asking = self._asking.setdefault(key, _Asking())
+        with asking.lock:
+            if asking.error is not None:  # DynamoDB throttles, perhaps: asking once more for each viewer makes it worse
+                raise asking.error
             known = self._answers.get(key)
-            if known is not None and known.age < (_SOONEST if fresh else known.kept_for):
+            if known is not None and known.is_kept(fresh=fresh):
                 return known
             before, time, asked = self._round, clock.now(), monotonic()
             with metered(model) as spent:
                 try:
                     value = ask()
+                except Exception as error:
+                    asking.error = error
+                    with self._gate:
+                        self._asking.pop(key, None)  # who comes from now on asks anew
+                    raise
                 finally:
                     self.total.add(spent)
             kept_for = max(self._least, timedelta(seconds=spent.reads / _RATE))
-            answer = Answer(value, spent, time, kept_for, asked)
+            answer = Answer(value, spent, time, kept_for, asked, monotonic())
             with self._gate:
                 if self._round == before:
                     self._keep(key, answer)
@@ -85,7 +106,9 @@ class Cache:
     def _keep(self, key: Hashable, answer: Answer[Any]) -> None:
         self._answers.pop(key, None)  # the newest comes last
         self._answers[key] = answer
-        for old in list(self._answers)[:-_MOST]:
+        expired = [each for each, known in self._answers.items() if not known.is_kept()]
+        for old in {*expired, *list(self._answers)[:-_MOST]}:
             del self._answers[old]
-        for unused in [each for each, lock in self._asking.items() if each not in self._answers and not lock.locked()]:
-            del self._asking[unused]
+        for each, asking in list(self._asking.items()):
+            if each not in self._answers and not asking.lock.locked():
+                del self._asking[each]

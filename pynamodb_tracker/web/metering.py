@@ -53,8 +53,9 @@ def metered(*models: type[Task]) -> Iterator[Spent]:
     """Yield what the requests of the block to the tables of these classes spend; other requests are not changed."""
     for model in models:
         events = model.tracker.connection().connection.client.meta.events
-        events.register("provide-client-params.dynamodb", _ask, unique_id="pynamodb_tracker.web ask")
-        events.register("after-call.dynamodb", _note, unique_id="pynamodb_tracker.web note")
+        with _gate:  # two threads that register at the same time would count twice
+            events.register("provide-client-params.dynamodb", _ask, unique_id="pynamodb_tracker.web ask")
+            events.register("after-call.dynamodb", _note, unique_id="pynamodb_tracker.web note")
     spent = Spent()
     token = _spent.set(spent)
     try:

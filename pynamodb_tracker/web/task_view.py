@@ -22,6 +22,9 @@ from pynamodb_tracker.task.task import Task
 HIDDEN = "hidden"
 """Stands for the value of an attribute that is not shown."""
 
+_DEEPEST = 100
+"""Levels of data that are shown; Python gives up at about 500."""
+
 _BY_PEOPLE = ("ignored", "released", "reopened")
 """Types of entries in the errors of a task that are no failures."""
 
@@ -107,15 +110,18 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         },
         facts.get("group"),
         {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
-        facts.get("unread", {}),
+        # An error may quote the value, as that of a damaged time does.
+        {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
     )
 
 
-def without(value: Any, hide: frozenset[str]) -> Any:
-    """Return a value of JSON without the parts of these names."""
+def without(value: Any, hide: frozenset[str], depth: int = 0) -> Any:
+    """Return a value of JSON without the parts of these names, and as deep as Python can walk and write it."""
+    if depth == _DEEPEST and isinstance(value, dict | list):
+        return "…"
     if isinstance(value, dict):
-        return {name: HIDDEN if name in hide else without(part, hide) for name, part in value.items()}
-    return [without(part, hide) for part in value] if isinstance(value, list) else value
+        return {name: HIDDEN if name in hide else without(part, hide, depth + 1) for name, part in value.items()}
+    return [without(part, hide, depth + 1) for part in value] if isinstance(value, list) else value
 
 
 def _events(task: Task) -> list[Event]:

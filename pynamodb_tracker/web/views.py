@@ -21,7 +21,7 @@ from pynamodb_tracker.web.errors import MOST_SAMPLED, SAMPLE, Errors, find_error
 from pynamodb_tracker.web.metering import Spent
 from pynamodb_tracker.web.overview import MOST, Overview, look
 from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, steps_of, time_of, whole_number
-from pynamodb_tracker.web.task_view import view, without
+from pynamodb_tracker.web.task_view import HIDDEN, view, without
 
 _MOST_IDS = 100
 """Ids that can be looked for at once."""
@@ -85,7 +85,7 @@ class Views:
         spent.add(found.spent)
         oldest = errors if errors.age > found.age else found
         kept_for = max(errors.kept_for, found.kept_for)
-        return Answer(found.value, spent, oldest.time, kept_for, oldest.asked), errors.value
+        return replace(found, spent=spent, time=oldest.time, kept_for=kept_for, asked=oldest.asked), errors.value
 
     def errors(self, request: Request) -> Response:
         """Show the errors of a use case, or of one of its steps, in groups."""
@@ -145,7 +145,7 @@ class Views:
         page, model, name = self._page, self._page.model(request), request.query_params.get("name", "")
         with page.metered(model) as spent:
             of = model.group(name)
-            turn, waiting, data = of.turn, of.waiting(), of.data
+            turn, waiting, data = of.turn, of.waiting(limit=_MOST_SHOWN + 1), of.data
         return page.show(
             request,
             "group.html",
@@ -154,7 +154,7 @@ class Views:
             name=name,
             turn=turn,
             waiting=waiting,
-            data=without(data, page.settings.hide),
+            data=HIDDEN if data and "data" in page.settings.hide else without(data, page.settings.hide),
             most=_MOST_SHOWN,
         )
 

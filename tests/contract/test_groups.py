@@ -89,7 +89,7 @@ def records() -> list[str]:
 def test_tasks_of_a_group_run_one_at_a_time_in_the_order_of_their_creation() -> None:
     create("o-3", "o-1", "o-2")
     create("o-9", group="customer-8")
-    assert (group().turn, group().waiting()) == ("o-3", ["o-1", "o-2"])
+    assert (group().turn, group().waiting(), group().waiting(limit=1)) == ("o-3", ["o-1", "o-2"], ["o-1"])
     finish("o-9")
     for task_id in ("o-3", "o-1", "o-2"):
         assert due() == [task_id]

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
 from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, Repeat, RetryLater, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
@@ -36,6 +36,8 @@ class Refund(ShopTask):
     use_case_id = UseCase("refund")
 
     pay_back = Step(10)
+
+    valid_until = UTCDateTimeAttribute(null=True)
 
 
 class Nightly(ShopTask):

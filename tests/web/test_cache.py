@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -123,6 +124,51 @@ def test_an_error_is_not_kept() -> None:
     with pytest.raises(ValueError, match="once"):
         cache.get("overview", Order, ask)
     assert cache.get("overview", Order, ask).value == 2
+
+
+@pytest.mark.usefixtures("shop")
+def test_viewers_who_wait_for_an_answer_share_its_error() -> None:
+    cache, go, began, asked = Cache(LEAST), threading.Event(), threading.Barrier(9), Asked()
+
+    def ask() -> int:
+        go.wait(10)
+        raise ValueError(f"throttled, {asked()}")
+
+    def view() -> str:
+        began.wait(10)
+        with pytest.raises(ValueError, match="throttled") as refused:
+            cache.get("overview", Order, ask)
+        return str(refused.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        views = [pool.submit(view) for _ in range(8)]
+        began.wait(10)
+        time.sleep(0.05)  # all wait
+        go.set()
+        assert {each.result() for each in views} == {"throttled, 1"}
+    assert cache._asking == {}
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_answer_that_took_long_is_kept_from_when_it_was_there(seconds: Seconds) -> None:
+    cache, asked = Cache(LEAST), Asked()
+
+    def ask() -> int:
+        seconds.now += 30
+        return asked()
+
+    for fresh in (False, False, True):
+        assert cache.get("overview", Order, ask, fresh=fresh).value == 1
+
+
+@pytest.mark.usefixtures("shop")
+def test_an_answer_that_has_expired_takes_no_memory(seconds: Seconds) -> None:
+    cache = Cache(LEAST)
+    for number in range(5):
+        cache.get(number, Order, Asked())
+    seconds.now += 9
+    cache.get("overview", Order, Asked())
+    assert list(cache._answers) == ["overview"]
 
 
 @pytest.mark.usefixtures("shop")

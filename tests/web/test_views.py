@@ -162,6 +162,52 @@ def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: Sto
     assert text_of(page).count("hidden") == 2
 
 
+def test_what_is_hidden_is_not_told_by_an_error_nor_by_a_group(open_page: Open, shop: StoppedClock) -> None:
+    def share(ctx: ExecutionContext[Any]) -> None:
+        assert ctx.group is not None
+        ctx.group.data["iban"] = "Ada"
+
+    Refund.create("r-1", group="g", valid_until=shop.now())
+    Refund.pay_back.run("r-1", share)
+    dynamodb(Refund).update_item(
+        TableName=Refund.Meta.table_name,
+        Key={"task_id": {"S": "r-1"}, "use_case_id": {"S": "refund"}},
+        UpdateExpression="SET valid_until = :text",
+        ExpressionAttributeValues={":text": {"S": "4711"}},
+    )
+    paths = ["/Refund/task?id=r-1", "/Refund/group?name=g"]
+    seen, client = open_page(), open_page(hide={"valid_until", "data"})
+    assert [("4711" in page or "Ada" in page) for page in (seen.get(path).text for path in paths)] == [True, True]
+    for path in paths:
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "4711" not in page.text
+        assert "Ada" not in page.text
+
+
+@pytest.mark.usefixtures("shop")
+def test_data_that_is_deeper_than_python_walks_is_shown_to_a_depth(open_page: Open) -> None:
+    Order.create("o-1")
+    dynamodb(Order).update_item(
+        TableName=Order.Meta.table_name,
+        Key={"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}},
+        UpdateExpression="SET #d = :text",
+        ExpressionAttributeNames={"#d": "data"},
+        ExpressionAttributeValues={":text": {"S": '{"a":' * 700 + "1" + "}" * 700}},
+    )
+    page = open_page().get("/Order/task?id=o-1")
+    assert (page.status_code, page.text.count("&#34;a&#34;"), "…" in page.text) == (200, 100, True)
+
+
+@pytest.mark.usefixtures("shop")
+def test_no_more_of_a_group_is_read_than_is_shown(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynamodb_tracker.web.views._MOST_SHOWN", 2)
+    for number in range(5):
+        Order.create(f"o-{number}", group="g")
+    page = text_of(open_page().get("/Order/group?name=g"))
+    assert "Wait, in order o-1 o-2 and more" in page
+
+
 @pytest.mark.usefixtures("shop")
 def test_a_repeating_task_says_its_rule(open_page: Open) -> None:
     Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
