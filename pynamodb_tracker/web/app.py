@@ -128,12 +128,13 @@ def _app(page: Page) -> Starlette:
         return page.show(request, "message.html", model=model, code=code, title=title, said=for_people(error))
 
     handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_CODES, show_error)}
-    return Starlette(
+    app = Starlette(
         routes=[
             Mount("/static", StaticFiles(directory=HERE / "static")),
             Route("/", views.home),
             Route("/find", views.find),
             Route("/table", views.table),
+            Route("/{use_case}", views.without_slash),
             Route("/{use_case}/", views.overview),
             Route("/{use_case}/tasks", views.tasks),
             Route("/{use_case}/errors", views.errors),
@@ -146,3 +147,6 @@ def _app(page: Page) -> Starlette:
         ],
         exception_handlers=handlers,
     )
+    # Its redirects are whole addresses, with the host that the request names, and http behind a proxy.
+    app.router.redirect_slashes = False
+    return app

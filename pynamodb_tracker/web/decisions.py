@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import listing
@@ -36,6 +37,12 @@ SLICE = 100
 """Tasks that are found at a time."""
 SLICE_SECONDS = 8.0
 """How long a POST goes on with further tasks; API Gateway gives up after 30 seconds."""
+
+_CHANGED = {
+    "reopen": (Status.FAILED, Status.IGNORED),
+    "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED),
+}
+"""The states whose tasks a verb changes: of those in progress, it ignores the abandoned ones."""
 
 _MOST_IN_DRY_RUN = 5000
 _EXAMPLES = 5
@@ -119,6 +126,7 @@ class Decisions:
         verb = query.get("verb", "reopen")
         page.check_may(request, verb, model)
         asked = filter_of(model, query)
+        _check_state(verb, asked)
         # What comes into the state after this look is left alone, however long the slices take.
         what = Filter(asked.state, asked.since, asked.until or clock.now(), asked.error)
         with page.metered(model) as spent:
@@ -146,7 +154,8 @@ class Decisions:
         what = filter_of(model, form)
         if time_of(form.get("until")) is None:
             raise HTTPException(400, "Begin with the dry run.")
-        decision = self._decision(request, model, form, step_named(model, form["step"]))
+        _check_state(form.get("verb", ""), what)
+        decision = self._decision(request, model, form, step_named(model, what.state.step))
         with page.metered(model) as spent:
             slices = _next_slice(decision, what, form)
         page.cache.forget()
@@ -180,6 +189,12 @@ class Decisions:
         with page.metered(model) as spent:
             counts = model.counts()
         return page.show(request, "count.html", model=model, counts=counts, spent=spent, took=clock.now() - began)
+
+
+def _check_state(verb: str, what: Filter) -> None:
+    """Refuse what would read all tasks of a state, change none, and call them changed."""
+    if what.state.status not in _CHANGED.get(verb, ()):
+        raise HTTPException(400, f"To {verb} a task that is {what.state} changes nothing.")
 
 
 def _next_slice(decision: Decision, what: Filter, form: Form) -> Slices:

@@ -60,6 +60,10 @@ class Views:
         oldest = max((answer for _, answer in found), key=lambda answer: answer.age)
         return self._page.show(request, "home.html", found=found, answer=replace(oldest, spent=spent), live=True)
 
+    def without_slash(self, request: Request) -> Response:
+        """Lead to the overview of a use case."""
+        return self._page.redirect(request, self._page.model(request))
+
     def overview(self, request: Request) -> Response:
         """Show what a use case has to do, why tasks failed, and what was done lately."""
         model = self._page.model(request)

@@ -251,6 +251,12 @@ def test_refusals_of_slices_are_counted_and_the_first_are_told(
         ({"done": "many"}, "done is no number"),
         ({"state": "lost"}, "A step has no status 'lost'."),
         ({"verb": "ignore"}, "Write a reason"),
+        ({"state": "pending"}, "To reopen a task that is ship pending changes nothing."),
+        ({"state": "succeeded"}, "changes nothing."),
+        (
+            {"state": "ignored", "verb": "ignore", "reason": "x"},
+            "To ignore a task that is ship ignored changes nothing.",
+        ),
     ],
     ids=str,
 )
@@ -258,6 +264,8 @@ def test_a_form_of_slices_that_was_changed_is_refused(open_page: Open, changed: 
     form = {"verb": "reopen", "step": "ship", "state": "failed", "until": "2026-01-31T12:00:00+00:00"}
     answer = open_page().post("/Order/bulk", data={**form, **changed})
     assert (answer.status_code, said in text_of(answer)) == (400, True)
+    if "changes nothing" in said:
+        assert open_page().get("/Order/bulk", params={**form, **changed}).status_code == 400
 
 
 @pytest.mark.usefixtures("shop")

@@ -105,6 +105,13 @@ def test_the_redirect_of_a_login_stays_on_this_host(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("path", ["/Order", "/Order/tasks/", "/static"])
+def test_no_redirect_names_a_host(open_page: Open, path: str) -> None:
+    answer = open_page().get(path, headers={"host": "evil.example"})
+    assert (answer.status_code, answer.headers.get("location", "")) in [(303, "/Order/"), (404, "")]
+
+
+@pytest.mark.usefixtures("shop")
 def test_only_people_whom_the_function_names_see_the_page(open_page: Open) -> None:
     client = open_page(user=lambda request: request.headers.get("x-person"))
     assert client.get("/Order/").status_code == 403

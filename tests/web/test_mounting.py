@@ -113,7 +113,8 @@ def test_the_page_beside_django_knows_its_users(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.usefixtures("shop")
 def test_the_page_is_served_in_lambda() -> None:
     mangum = pytest.importorskip("mangum")
-    handle = mangum.Mangum(dashboard(Order, user=ada), lifespan="off", api_gateway_base_path="/ops")
+    app = Starlette(routes=[Mount(PREFIX, dashboard(Order, user=ada))])
+    handle = mangum.Mangum(app, lifespan="off")
 
     def answer_to(path: str) -> dict[str, Any]:
         event = {
@@ -129,7 +130,9 @@ def test_the_page_is_served_in_lambda() -> None:
         answer: dict[str, Any] = handle(event, None)
         return answer
 
-    found = answer_to("/ops/Order/")
+    found = answer_to(f"{PREFIX}/Order/")
     assert found["statusCode"] == 200
     assert "At a glance" in found["body"]
-    assert answer_to("/ops/nowhere/")["statusCode"] == 404
+    assert f'src="{PREFIX}/static/page.js"' in found["body"]
+    assert answer_to(f"{PREFIX}/Order")["headers"]["location"] == f"{PREFIX}/Order/"
+    assert answer_to(f"{PREFIX}/nowhere/")["statusCode"] == 404
