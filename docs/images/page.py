@@ -49,7 +49,7 @@ def take(file: Path) -> None:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         window = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         window.goto(server.address)
-        window.screenshot(path=file)
+        window.screenshot(path=file, full_page=True)
         browser.close()
 
 

@@ -79,6 +79,10 @@ class Index(DemoTask):
     requests = NumberAttribute()
 
 
+MODELS = (Nightly, Report, Page, Mail, Index)
+"""The use cases of the scene."""
+
+
 def start_report(ctx: ExecutionContext[Nightly]) -> None:
     """Create the report of this occurrence, together with the success."""
     nights = ctx.task.data.get("nights", 0)

@@ -79,6 +79,7 @@ def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(address) as answer:
             assert "read-only" in answer.read().decode()
+            assert answer.geturl().endswith("/Order/")  # the other scene's use cases would be empty
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")

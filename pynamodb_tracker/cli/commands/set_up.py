@@ -209,16 +209,17 @@ class _Demo:
     def run(self) -> None:
         from pynamodb_tracker.demo import nights, pipeline, session  # noqa: PLC0415 - as above
 
-        run = nights.run if self._scene is Scene.NIGHTS else session.run
+        is_nights = self._scene is Scene.NIGHTS
+        run, models = (nights.run, nights.MODELS) if is_nights else (session.run, (pipeline.Order,))
         options = self._options
         if self._page is not None:
-            options = replace(options, beside=partial(self._beside, self._page, pipeline.DemoTask))
+            options = replace(options, beside=partial(self._beside, self._page, models))
         self.is_as_expected = not run(options, self._console, self.stop.event).differences
 
     @contextmanager
-    def _beside(self, page: PageServer, table: type[Task]) -> Iterator[None]:
+    def _beside(self, page: PageServer, models: Sequence[type[Task]]) -> Iterator[None]:
         """Serve the page while the tasks run, and then until a signal."""
-        with page.serving([table]):
+        with page.serving(models):
             say(f"the page: {page.address}", self._console)
             yield
             self.is_over = True
