@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from botocore.exceptions import BotoCoreError, ClientError
+from pynamodb.exceptions import PynamoDBException
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -38,6 +40,8 @@ SLICE = 100
 SLICE_SECONDS = 8.0
 """How long a POST goes on with further tasks; API Gateway gives up after 30 seconds."""
 
+_OF_DYNAMODB = (PynamoDBException, BotoCoreError, ClientError)
+
 _CHANGED = {
     "reopen": (Status.FAILED, Status.IGNORED),
     "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED),
@@ -61,7 +65,7 @@ class Decision:
     by: str
 
     def carry_out(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """Change the tasks, and return those that were refused, and why."""
+        """Change the tasks, and return those that were refused, and why; raise if DynamoDB refuses all of them."""
         if self.verb == "reopen":
             report = self.step.reopen_many(task_ids, by=self.by)
         else:
@@ -69,6 +73,9 @@ class Decision:
         refused = {task_id: for_people(error) for task_id, error in report.refused.items()}
         for task_id in task_ids:
             self._log(task_id, refused.get(task_id))
+        failures = [error for error in report.refused.values() if isinstance(error, _OF_DYNAMODB)]
+        if failures and len(failures) == len(task_ids):  # it may not write, or is throttled: the next ones fail as well
+            raise failures[0]
         return refused
 
     def _log(self, task_id: str, refused: str | None) -> None:
@@ -104,9 +111,8 @@ class Decisions:
         task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.all("task")))
         if not task_ids:
             raise HTTPException(400, "No task is selected.")
-        with page.metered(model) as spent:
+        with page.changing(model) as spent:
             refused = decision.carry_out(task_ids)
-        page.cache.forget()
         if len(task_ids) == 1 and not refused:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         return page.show(
@@ -156,9 +162,8 @@ class Decisions:
             raise HTTPException(400, "Begin with the dry run.")
         _check_state(form.get("verb", ""), what)
         decision = self._decision(request, model, form, step_named(model, what.state.step))
-        with page.metered(model) as spent:
+        with page.changing(model) as spent:
             slices = _next_slice(decision, what, form)
-        page.cache.forget()
         return page.show(
             request,
             "bulk.html",

@@ -126,6 +126,15 @@ class Page:
             finally:
                 self.cache.total.add(spent)
 
+    @contextmanager
+    def changing(self, model: type[Task]) -> Iterator[Spent]:
+        """Yield the same for a block that changes tasks: no answer from before is shown after it, however it ends."""
+        try:
+            with self.metered(model) as spent:
+                yield spent
+        finally:
+            self.cache.forget()
+
     def url(self, request: Request, model: type[Task] | None = None, path: str = "", **query: object) -> str:
         """Return an address of this page, of a use case or of no one; empty values are left out."""
         of = "" if model is None else f"{model.__name__}/"

@@ -228,6 +228,31 @@ def test_slices_go_on_by_themselves_until_somebody_stops_them(
         assert not page.get_by_text("so far").count()
 
 
+def test_slices_end_where_the_server_does_not_know_the_browser_any_more(
+    visit: Visit, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 1)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    failed("o-1", "o-2")
+    shop.advance(timedelta(seconds=1))
+    with visit() as visitor:
+        page, sent = visitor.open("/Order/bulk?verb=reopen&step=ship&state=failed"), []
+
+        def refuse_the_second(route: Any) -> None:
+            sent.append(route)
+            if len(sent) == 1:
+                route.continue_()
+            else:
+                route.fulfill(status=401, content_type="text/plain", body="log in again")
+
+        page.route("**/Order/bulk", refuse_the_second)
+        page.get_by_role("button", name="Reopen 2").click()
+        page.get_by_text("log in again").wait_for()
+        page.wait_for_timeout(300)
+        assert len(sent) == 2
+        assert page.get_by_text("1 reopened so far").count()
+
+
 def test_a_view_refreshes_itself_unless_somebody_uses_it(visit: Visit, shop: StoppedClock) -> None:
     failed("o-1")
     with visit({"refresh": timedelta(seconds=1)}) as visitor:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import Report, Status
@@ -239,6 +240,32 @@ def test_refusals_of_slices_are_counted_and_the_first_are_told(
     done = text_of(run_slices(client, page))
     assert "1 reopened, 1 refused" in done
     assert "o-1 : not this one" in done
+
+
+def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_logged(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 1)
+    failed("o-1", "o-2", "o-3")
+    shop.advance(timedelta(seconds=1))
+    client, reopen_many, asked = open_page(), Order.ship.reopen_many, []
+    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    assert "Failed 3" in text_of(client.get("/Order/"))
+
+    def refuse_the_second(task_ids: list[str], *, by: str | None = None) -> Report:
+        asked.extend(task_ids)
+        if len(asked) == 1:
+            return reopen_many(task_ids, by=by)
+        response: Any = {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}
+        return Report(refused={task_ids[0]: ClientError(response, "UpdateItem")})
+
+    monkeypatch.setattr(Order.ship, "reopen_many", refuse_the_second)
+    caplog.set_level(logging.INFO, "pynamodb_tracker.web")
+    answer = client.post("/Order/bulk", data=fields_of(page, "/Order/bulk"))
+    assert (answer.status_code, "AccessDeniedException: not authorized" in text_of(answer)) == (502, True)
+    assert len(asked) == 2
+    assert [json.loads(record.message)["task_id"] for record in caplog.records] == asked
+    assert "Failed 2" in text_of(client.get("/Order/"))
 
 
 @pytest.mark.usefixtures("shop")

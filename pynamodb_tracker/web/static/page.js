@@ -52,10 +52,11 @@
     bar.querySelectorAll("button").forEach((button) => { button.disabled = !number; });
   };
 
-  // Put the main part of another answer in place of this one; the focus stays on the same link or button.
+  // Put the main part of another answer in place of this one; the focus stays on the same link or button. False if it
+  // is no page, but a refusal in plain text.
   const replaceMain = (html) => {
     const main = new DOMParser().parseFromString(html, "text/html").querySelector("main");
-    if (!main) { location.reload(); return; }
+    if (!main) return false;
     const known = new Set(rows().map((row) => row.dataset.row));
     const focused = document.activeElement.closest("main a[href], main [data-do]");
     const name = focused && (focused.matches("a") ? "href" : "data-do");
@@ -66,6 +67,7 @@
       rows().filter((row) => !known.has(row.dataset.row)).forEach((row) => row.classList.add("new"));
     }
     showState();
+    return true;
   };
   const refresh = async (isFresh) => {
     isBusy = true;
@@ -74,7 +76,7 @@
       if (isFresh) url.searchParams.set("fresh", "1");
       const answer = await fetch(url);
       if (answer.status === 401) { remember("live", "off"); say("Logged out: open the address from the terminal again"); }
-      else replaceMain(await answer.text());
+      else if (!replaceMain(await answer.text())) location.reload();
     } catch { say("The server of this page does not answer"); } finally { isBusy = false; loaded = Date.now(); }
   };
   // Tasks that match are changed in slices: each answer has the form of the next one.
@@ -83,7 +85,8 @@
     try {
       for (let next = form; next && !isStopped; next = first("form[data-next-slice]")) {
         const answer = await fetch(next.action, { method: "POST", body: new URLSearchParams(new FormData(next)) });
-        replaceMain(await answer.text());
+        const html = await answer.text();
+        if (!replaceMain(html)) { say(html); return; } // the form is still here: going on would send it for ever
       }
     } catch { say("The server of this page does not answer: what is done is done"); } finally { isBusy = false; }
   };
@@ -138,7 +141,7 @@
     if (!event.target.matches("form[data-next-slice]")) return;
     event.preventDefault();
     isStopped = false;
-    sendSlices(event.target);
+    if (!isBusy) sendSlices(event.target); // the slice under way goes on by itself
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") all("details.ask[open]").forEach((each) => { each.open = false; });
