@@ -52,22 +52,20 @@ class Asked:
 
 @pytest.mark.usefixtures("shop")
 def test_many_viewers_at_once_ask_once() -> None:
-    cache, go, began = Cache(LEAST), threading.Event(), threading.Barrier(9)
-    asked = Asked()
+    cache, asked, began, all_are_asking = Cache(LEAST), Asked(), threading.Barrier(8), threading.Event()
 
     def ask() -> int:
-        go.wait(10)
-        return asked()
+        if asked() == 8:
+            all_are_asking.set()
+        all_are_asking.wait(0.3)  # long enough for the others to ask as well
+        return asked.times
 
     def view() -> int:
         began.wait(10)
         return cache.get("overview", Order, ask).value
 
     with ThreadPoolExecutor(8) as pool:
-        views = [pool.submit(view) for _ in range(8)]
-        began.wait(10)
-        go.set()
-        assert {each.result() for each in views} == {1}
+        assert {each.result() for each in [pool.submit(view) for _ in range(8)]} == {1}
 
 
 @pytest.mark.usefixtures("shop")

@@ -92,6 +92,15 @@ def test_selected_tasks_are_changed_whatever_their_ids(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_tasks_that_succeeded_at_a_step_are_changed_at_the_next_one(open_page: Open) -> None:
+    Order.create("o-1", state=Order.confirm_payment.succeeded)
+    client = open_page()
+    form = fields_of(client.get("/Order/tasks?step=confirm_payment&state=succeeded"), "/Order/decide")
+    client.post("/Order/decide", data={**form, "task": "o-1", "verb": "ignore", "reason": "lost"})
+    assert Order.get_task("o-1").state == Order.reserve_stock.ignored
+
+
+@pytest.mark.usefixtures("shop")
 def test_a_refusal_is_told_in_the_librarys_words_and_stops_nothing(open_page: Open) -> None:
     failed("o-1", "o-2")
     Order.create("o-3", state=Order.ship.pending)

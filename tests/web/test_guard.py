@@ -168,7 +168,7 @@ def test_a_read_only_page_changes_nothing(open_page: Open, shop: StoppedClock, p
     form = {**REOPEN, "state": "failed", "until": shop.now().isoformat()}
     answer = client.post(path, data=form)
     assert answer.status_code == 403
-    assert "read-only" in answer.text
+    assert "This page is read-only: start it with --actions" in answer.text
     assert Order.get_task("o-1").state == Order.ship.failed
     assert "Reopen" not in client.get("/Order/tasks?step=ship&state=failed").text
     assert "Reopen" not in client.get("/Order/task?id=o-1").text
