@@ -18,6 +18,7 @@ from tests.engine.dynamodb_local import Engine as Local
 from tests.support.engines import DynamoDBLocal, Engine
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import OWN
+from tests.web.test_views import text_of
 
 TASKS = 1000
 """In each of 8 states, and as many that are done."""
@@ -94,7 +95,7 @@ def page(pile: Engine, monkeypatch: pytest.MonkeyPatch) -> TestClient:
 def cost_of(answer: Any) -> tuple[int, float]:
     """Return the requests and the read units that a page says it took."""
     assert answer.status_code == 200
-    found = re.search(r"<span>\s*([\d,]+) requests?, ([\d,.]+) read units", answer.text)
+    found = re.search(r"([\d,]+) requests?, ([\d,.]+) read units", text_of(answer))
     assert found
     return int(found[1].replace(",", "")), float(found[2].replace(",", ""))
 
@@ -125,5 +126,5 @@ def test_an_overview_of_full_states_costs_20_viewers_what_it_costs_one(page: Tes
     assert {cost_of(answer) for answer in answers} == {(requests, units)}
     assert requests <= 32
     assert units <= 380
-    total = re.findall(r"UTC: ([\d,]+) read units", answers[-1].text)
+    total = re.findall(r"UTC: ([\d,]+) read units", text_of(answers[-1]))
     assert max(float(each.replace(",", "")) for each in total) <= units + 1
