@@ -123,7 +123,9 @@ class Decisions:
             task_ids=task_ids,
             refused=refused,
             said=VERBS[decision.verb],
-            back={name: form.get(name, "") for name in ("step", "state", "since", "until", "error", "newest")},
+            back={
+                name: form.get(name, "") for name in ("step", "state", "since", "until", "error", "exactly", "newest")
+            },
         )
 
     def plan(self, request: Request) -> Response:
@@ -134,7 +136,7 @@ class Decisions:
         asked = filter_of(model, query)
         _check_state(verb, asked)
         # What comes into the state after this look is left alone, however long the slices take.
-        what = Filter(asked.state, asked.since, asked.until or clock.now(), asked.error)
+        what = Filter(asked.state, asked.since, asked.until or clock.now(), asked.error, asked.exactly)
         with page.metered(model) as spent:
             found = listing.find(what, limit=_MOST_IN_DRY_RUN, most_searched=_MOST_IN_DRY_RUN)
         return page.show(

@@ -34,13 +34,16 @@ class Filter:
     since: datetime | None = None
     until: datetime | None = None
     error: str = ""
-    """A part of the last error, or the pattern of a group of errors."""
+    """A part of the last error."""
+    exactly: bool = False
+    """Whether `error` is the pattern of a group of errors instead, and means that group only."""
     latest_first: bool = False
 
     def matches(self, entry: IndexEntry) -> bool:
         """Return whether an entry has the error; its state and times are what was asked for."""
-        error = entry.last_error or NO_ERROR
-        return self.error.casefold() in error.casefold() or pattern_of(entry) == self.error
+        if self.exactly:
+            return pattern_of(entry) == self.error
+        return self.error.casefold() in (entry.last_error or NO_ERROR).casefold()
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,7 +210,8 @@ def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
 def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
     """Return the filter that a query or a form describes; times that are durations count from now."""
     since, until = time_of(query.get("since")), time_of(query.get("until"))
-    return Filter(state_of(model, query), since, until, query.get("error", "").strip(), bool(query.get("newest")))
+    error, exactly = query.get("error", "").strip(), bool(query.get("exactly"))
+    return Filter(state_of(model, query), since, until, error, exactly, bool(query.get("newest")))
 
 
 def time_of(text: str | None) -> datetime | None:

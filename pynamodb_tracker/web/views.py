@@ -114,7 +114,7 @@ class Views:
     def tasks(self, request: Request) -> Response:
         """Show a page of the tasks of a state."""
         page, model, query = self._page, self._page.model(request), request.query_params
-        names = ("step", "state", "since", "until", "error", "newest", "cursor")
+        names = ("step", "state", "since", "until", "error", "exactly", "newest", "cursor")
         chosen = {name: query.get(name, "") for name in names}
         if not chosen["step"]:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}

@@ -13,12 +13,12 @@ import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import Report, Status
+from pynamodb_tracker import ExecutionContext, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import decisions
 from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Order, leave
-from tests.web.test_views import fail, text_of
+from tests.web.test_views import text_of
 
 ODD = ["a/b?c#d&e=f%2F+g", "two\nlines", " spaces ", "é\u202e"]
 """Ids that a form could change on its way."""
@@ -217,18 +217,22 @@ def test_tasks_that_fail_after_the_dry_run_are_left_alone(open_page: Open, shop:
     assert Order.get_task("o-before").last_error == "ignored: lost"
 
 
-def test_only_tasks_with_the_error_are_changed(open_page: Open, shop: StoppedClock) -> None:
+def test_only_tasks_of_the_group_of_errors_are_changed(open_page: Open, shop: StoppedClock) -> None:
+    def be_late(ctx: ExecutionContext[Any]) -> None:
+        raise CarrierError(f"late{' again' if ctx.task.task_id == 'o-2' else ''}")
+
     failed("o-other")
-    Order.create("o-1", state=Order.ship.pending)
-    with pytest.raises(CarrierError):
-        Order.ship.run("o-1", fail)
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id, state=Order.ship.pending)
+        with pytest.raises(CarrierError):
+            Order.ship.run(task_id, be_late)
     shop.advance(timedelta(seconds=1))
     client = open_page()
-    link = re.search(r'href="(/Order/bulk\?verb=reopen[^"]*HTTP[^"]*)"', client.get("/Order/errors").text)
-    assert link
-    done = run_slices(client, client.get(html.unescape(link[1])))
+    links = re.findall(r'href="(/Order/bulk\?verb=reopen[^"]*)"', client.get("/Order/errors").text)
+    [link] = [html.unescape(link) for link in links if "error=CarrierError%3A+late&" in html.unescape(link)]
+    done = run_slices(client, client.get(link))
     assert "1 reopened" in text_of(done)
-    assert [task.task_id for task in Order.ship.failed.query()] == ["o-other"]
+    assert {task.task_id for task in Order.ship.failed.query()} == {"o-other", "o-2"}
 
 
 def test_refusals_of_slices_are_counted_and_the_first_are_told(
