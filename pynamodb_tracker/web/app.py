@@ -116,7 +116,7 @@ def _app(page: Page) -> Starlette:
         """Say in a sentence why something cannot be shown."""
         title = _TITLES.get(error.status_code, "This does not work")
         is_own = error.detail != HTTPStatus(error.status_code).phrase
-        said = error.detail if is_own else f"Nothing is at {request.method} {visible(request.url.path)}."
+        said = error.detail if is_own else f"Nothing is at {request.method} {visible(request.scope['path'])}."
         return page.show(request, "message.html", code=error.status_code, title=title, said=said)
 
     def show_error(request: Request, error: Exception) -> Response:

@@ -30,7 +30,7 @@ from pynamodb_tracker.web.forms import Form, read_form
 from pynamodb_tracker.web.guard import who
 from pynamodb_tracker.web.listing import Filter
 from pynamodb_tracker.web.metering import Spent
-from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, time_of, whole_number
+from pynamodb_tracker.web.page import FILTER, VERBS, Page, filter_of, step_named, time_of, whole_number
 from pynamodb_tracker.web.words import log_line
 
 log = logging.getLogger("pynamodb_tracker.web")
@@ -123,9 +123,7 @@ class Decisions:
             task_ids=task_ids,
             refused=refused,
             said=VERBS[decision.verb],
-            back={
-                name: form.get(name, "") for name in ("step", "state", "since", "until", "error", "exactly", "newest")
-            },
+            back={name: form.get(name, "") for name in FILTER},
         )
 
     def plan(self, request: Request) -> Response:

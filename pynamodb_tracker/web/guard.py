@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -88,7 +88,7 @@ class Guard:
 
     async def _answer(self, request: Request) -> Response | None:
         """Return the answer to a request that the page does not get to see; None if it may have it."""
-        if request.url.path == f"{root_path(request)}/healthz" and request.method in _SAFE:
+        if request.scope["path"] == f"{root_path(request)}/healthz" and request.method in _SAFE:
             return PlainTextResponse("ok")
         if refusal := self._refusal(request):
             return refusal
@@ -113,11 +113,13 @@ class Guard:
         """Return None if the cookie is right, a redirect that sets it for the right token, else a refusal."""
         given = request.query_params.get("token")
         if given is not None and request.method in _SAFE and _is_same(given, token):
-            others = urlencode([each for each in parse_qsl(request.url.query) if each[0] != "token"])
-            path = "/" + request.url.path.lstrip("/")  # two of them would begin with another host
+            others = urlencode(
+                [each for each in parse_qsl(request.scope["query_string"].decode("latin-1")) if each[0] != "token"]
+            )
+            path = "/" + quote(request.scope["path"]).lstrip("/")  # two of them would begin with another host
             answer = RedirectResponse(path + (f"?{others}" if others else ""), 303)
             answer.headers["Referrer-Policy"] = "no-referrer"
-            is_https = request.url.scheme == "https"
+            is_https = request.scope["scheme"] == "https"
             answer.set_cookie(
                 self._cookie,
                 self._session,

@@ -37,6 +37,9 @@ HERE = Path(__file__).parent
 VERBS = {"reopen": "reopened", "ignore": "ignored"}
 """What people can do with tasks, and what is said of it afterwards."""
 
+FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
+"""What the address of a list of tasks has, apart from its cursor."""
+
 May = Callable[[str, str, str], bool]
 """Returns whether somebody may do something with the tasks of a use case: of a name, a verb, the use case's name."""
 
@@ -96,7 +99,7 @@ class Page:
             model=model,
             models=settings.models,
             steps=[] if model is None else steps_of(model),
-            path=request.url.path,
+            path=request.scope["path"],
             answer=answer,
             spent=answer.spent if answer is not None else spent or Spent(),
             total=self.cache.total,

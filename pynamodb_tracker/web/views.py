@@ -20,7 +20,7 @@ from pynamodb_tracker.web.cache import Answer
 from pynamodb_tracker.web.errors import MOST_SAMPLED, SAMPLE, Errors, find_errors
 from pynamodb_tracker.web.metering import Spent
 from pynamodb_tracker.web.overview import MOST, Overview, look
-from pynamodb_tracker.web.page import VERBS, Page, filter_of, step_named, steps_of, time_of, whole_number
+from pynamodb_tracker.web.page import FILTER, VERBS, Page, filter_of, step_named, steps_of, time_of, whole_number
 from pynamodb_tracker.web.task_view import HIDDEN, view, without
 
 _MOST_IDS = 100
@@ -114,8 +114,7 @@ class Views:
     def tasks(self, request: Request) -> Response:
         """Show a page of the tasks of a state."""
         page, model, query = self._page, self._page.model(request), request.query_params
-        names = ("step", "state", "since", "until", "error", "exactly", "newest", "cursor")
-        chosen = {name: query.get(name, "") for name in names}
+        chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
         if not chosen["step"]:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}
         what = filter_of(model, chosen)
