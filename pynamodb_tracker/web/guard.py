@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -113,9 +113,7 @@ class Guard:
         """Return None if the cookie is right, a redirect that sets it for the right token, else a refusal."""
         given = request.query_params.get("token")
         if given is not None and request.method in _SAFE and _is_same(given, token):
-            others = urlencode(
-                [each for each in parse_qsl(request.scope["query_string"].decode("latin-1")) if each[0] != "token"]
-            )
+            others = urlencode([each for each in request.query_params.multi_items() if each[0] != "token"])
             path = "/" + quote(request.scope["path"]).lstrip("/")  # two of them would begin with another host
             answer = RedirectResponse(path + (f"?{others}" if others else ""), 303)
             answer.headers["Referrer-Policy"] = "no-referrer"
