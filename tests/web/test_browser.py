@@ -16,8 +16,9 @@ from pynamodb_tracker import Repeat, Report, Status
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web import dashboard, decisions
 from pynamodb_tracker.web.words import visible
+from tests.support.rows import change
 from tests.web.browser import Visitor, chromium, serving
-from tests.web.shop import CarrierError, Nightly, Order, ShopTask
+from tests.web.shop import CarrierError, Nightly, Order, ShopTask, leave
 from tests.web.test_views import HOSTILE, every_state, fail
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ VIEWS = [
     "/table",
     "/nowhere/",
 ]
-LISTS = [f"/Order/tasks?step=ship&state={each}" for each in ("failed", "ignored")]
+LISTS = [f"/Order/tasks?step=ship&state={each}" for each in ("failed", "ignored", "in_progress")]
 WIDTHS = (320, 390, 768, 1024, 1920)
 
 _CUT_TABLES = "[...document.querySelectorAll('.scroll')].some((each) => each.scrollWidth > each.clientWidth)"
@@ -120,6 +121,9 @@ def test_text_that_wants_to_be_code_is_shown_as_text(visit: Visit, shop: Stopped
             Order.ship.run(text, fail_with(text))
         Order.create(f"{text} 2", state=Order.ship.pending)
         Order.ship.ignore(f"{text} 2", reason=text, by=text)
+        Order.create(f"{text} 3", state=Order.ship.pending)
+        leave(Order.ship, f"{text} 3")
+        change(Order, f"{text} 3", worker={"S": text})
     shop.advance(timedelta(seconds=1))
     with visit({"user": lambda _: HOSTILE[0]}) as visitor:
         for path in (

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
+from tests.support.rows import change
 from tests.support.rows import client as dynamodb
 from tests.web.conftest import Open
 from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
@@ -287,10 +288,14 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         Order.ship.run(text, fail_with_text)
     Order.create(f"{text} 2", state=Order.ship.pending)
     Order.ship.ignore(f"{text} 2", reason=text, by=text)
+    Order.create(f"{text} 3", state=Order.ship.pending)
+    leave(Order.ship, f"{text} 3")
+    change(Order, f"{text} 3", worker={"S": text})
     client = open_page(user=lambda _: text)
     query = quote(text, safe="")
     paths = ["/Order/", "/Order/errors", "/Order/tasks?step=ship&state=ignored", f"/Order/task?id={query}"]
     paths += [f"/Order/tasks?step=ship&state=failed&error={query}", f"/Order/task?id={query}%202"]
+    paths += ["/Order/tasks?step=ship&state=in_progress", f"/Order/task?id={query}%203"]
     paths += [f"/Order/bulk?verb=ignore&step=ship&state=failed&error={query}"]
     shown = [client.get(path) for path in paths]
     assert {answer.status_code for answer in shown} == {200}
