@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import inspect
 from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
