@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web import listing
 from pynamodb_tracker.web.forms import Form, read_form
@@ -190,10 +192,14 @@ class Decisions:
 
     def _count(self, request: Request) -> Response:
         page, model = self._page, self._page.model(request)
-        began = clock.now()
-        with page.metered(model) as spent:
-            counts = model.counts()
-        return page.show(request, "count.html", model=model, counts=counts, spent=spent, took=clock.now() - began)
+
+        def count() -> tuple[Mapping[State[Any], int], timedelta]:
+            began = time.monotonic()
+            return model.counts(), timedelta(seconds=time.monotonic() - began)
+
+        answer = page.kept(request, model, "count", count)  # the most expensive view: a second click must not double it
+        counts, took = answer.value
+        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took)
 
 
 def _check_state(verb: str, what: Filter) -> None:

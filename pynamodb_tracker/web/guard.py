@@ -111,8 +111,8 @@ class Guard:
 
     def _login(self, request: Request, token: str) -> Response | None:
         """Return None if the cookie is right, a redirect that sets it for the right token, else a refusal."""
-        given = request.query_params.get("token")
-        if given is not None and request.method in _SAFE and _is_same(given, token):
+        given = request.query_params.getlist("token")
+        if request.method in _SAFE and any(_is_same(each, token) for each in given):
             others = urlencode([each for each in request.query_params.multi_items() if each[0] != "token"])
             path = "/" + quote(request.scope["path"]).lstrip("/")  # two of them would begin with another host
             answer = RedirectResponse(path + (f"?{others}" if others else ""), 303)

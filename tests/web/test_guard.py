@@ -85,6 +85,15 @@ def test_a_token_becomes_a_cookie_and_leaves_the_address(open_page: Open) -> Non
     assert client.get("/Order/").status_code == 200
 
 
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("query", [f"token={TOKEN}&token=x", f"token=x&token={TOKEN}", f"%74oken={TOKEN}"])
+def test_a_token_leaves_the_address_however_it_is_written_and_after_the_login(open_page: Open, query: str) -> None:
+    client = open_page(user=None, token=TOKEN)
+    cookie_of(client)
+    answer = client.get(f"/Order/?{query}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/Order/")
+
+
 def test_a_cookie_over_https_is_never_sent_over_http(open_page: Open) -> None:
     client = open_page(user=None, token=TOKEN)
     assert "Secure" not in cookie_of(client)
