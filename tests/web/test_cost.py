@@ -95,7 +95,7 @@ def page(pile: Engine, monkeypatch: pytest.MonkeyPatch) -> TestClient:
 def cost_of(answer: Any) -> tuple[int, float]:
     """Return the requests and the read units that a page says it took."""
     assert answer.status_code == 200
-    found = re.search(r"([\d,]+) requests?, ([\d,.]+) read units", text_of(answer))
+    found = re.search(r"([\d,]+) requests?, ([\d,.]+) read units?", text_of(answer))
     assert found
     return int(found[1].replace(",", "")), float(found[2].replace(",", ""))
 
