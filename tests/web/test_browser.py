@@ -99,6 +99,7 @@ def test_no_view_and_no_table_scrolls_sideways_at_any_width(visit: Visit, shop: 
     with visit() as visitor:
         for path in [*VIEWS, f"/Order/task?id={'x' * 300}", f"/find?id=o-failed%0A{'x' * 300}"]:
             page = visitor.open(path)
+            page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 needed = page.evaluate("document.documentElement.scrollWidth")
