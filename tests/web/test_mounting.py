@@ -134,5 +134,6 @@ def test_the_page_is_served_in_lambda() -> None:
     assert found["statusCode"] == 200
     assert "At a glance" in found["body"]
     assert f'src="{PREFIX}/static/page.js"' in found["body"]
+    assert answer_to(f"{PREFIX}/static/page.css")["statusCode"] == 200
     assert answer_to(f"{PREFIX}/Order")["headers"]["location"] == f"{PREFIX}/Order/"
     assert answer_to(f"{PREFIX}/nowhere/")["statusCode"] == 404
