@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 from playwright.sync_api import sync_playwright
 from shop import AppTask, Order, charge, hand_over, print_label
@@ -44,7 +45,8 @@ def a_day_at_the_shop() -> Iterator[None]:
 def take(file: Path) -> None:
     """Open the overview in a browser, and write what it shows."""
     server = PageServer("127.0.0.1", 0)
-    with a_day_at_the_shop(), server.serving([Order]), sync_playwright() as playwright:
+    who = mock.patch("pynamodb_tracker.cli.page_server.person", return_value="ada@shop")
+    with who, a_day_at_the_shop(), server.serving([Order]), sync_playwright() as playwright:
         path = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         window = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
