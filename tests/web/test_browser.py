@@ -156,7 +156,7 @@ def test_keys_go_through_rows_and_views(visit: Visit) -> None:
         page.goto("/Order/tasks?step=ship&state=failed")
         for key in ("j", "j", "x", "k", "x"):
             page.keyboard.press(key)
-        assert page.locator("[data-number]").inner_text() == "2 selected"
+        page.locator("[data-number]", has_text="2 selected").wait_for()
         page.keyboard.press("Enter")
         page.wait_for_url("**/Order/task?id=o-1")
         page.keyboard.press("/")
@@ -184,7 +184,7 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
         page.get_by_label("Select all on this page").check()
         page.get_by_label("Select o-1").uncheck()
         reopen.click()
-        assert page.get_by_role("heading", name="2 reopened").is_visible()
+        page.get_by_role("heading", name="2 reopened").wait_for()
         page.get_by_role("link", name="Back to the tasks").click()
         page.get_by_role("link", name="o-1").click()
         page.go_back()
@@ -199,7 +199,7 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
         assert page.url.endswith("/Order/task?id=o-1")  # the reason is required
         page.get_by_label("Reason").fill("<b>lost</b>")
         page.get_by_role("button", name="Ignore", exact=True).click()
-        assert page.get_by_role("status").filter(has_text="no worker runs it").is_visible()
+        page.get_by_role("status").filter(has_text="no worker runs it").wait_for()
     assert Order.get_task("o-1").last_error == "ignored: <b>lost</b>"
     assert Order.get_task("two\nlines").state.status is Status.PENDING
 
@@ -230,7 +230,7 @@ def test_slices_go_on_by_themselves_until_somebody_stops_them(
         assert Order.get_task("o-3").state == Order.ship.failed
         page.get_by_role("button", name="Go on").click()
         page.get_by_text("4 reopened").wait_for()
-        assert not page.get_by_text("so far").count()
+        page.get_by_text("so far").wait_for(state="detached")
 
 
 def test_slices_end_where_the_server_does_not_know_the_browser_any_more(
@@ -255,7 +255,7 @@ def test_slices_end_where_the_server_does_not_know_the_browser_any_more(
         page.get_by_text("log in again").wait_for()
         page.wait_for_timeout(300)
         assert len(sent) == 2
-        assert page.get_by_text("1 reopened so far").count()
+        page.get_by_text("1 reopened so far").wait_for()
 
 
 def test_a_view_refreshes_itself_unless_somebody_uses_it(visit: Visit, shop: StoppedClock) -> None:
@@ -305,7 +305,7 @@ def test_everything_works_without_a_script(visit: Visit, monkeypatch: pytest.Mon
         page.goto("/Order/bulk?verb=reopen&step=ship&state=failed")
         page.get_by_role("button", name="Reopen 3").click()
         page.get_by_role("button", name="Go on").click()
-        assert page.get_by_text("3 reopened").is_visible()
+        page.get_by_text("3 reopened").wait_for()
     assert Order.get_task("two\nlines").state.status is Status.PENDING
     assert Order.ship.failed.count() == 0
 
