@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, cast
@@ -21,8 +19,6 @@ from pynamodb.connection.table import TableConnection
 from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.error_codes import is_server_error
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from pynamodb_tracker.transitions import StepStatements
-from tests.support.writes import Order
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
 ROW = {"task_id": {"S": "as it is"}}
@@ -92,9 +88,7 @@ class Threads:
         self.batcher = WriteBatcher()
         self.engine = engine
         self._pool = ThreadPoolExecutor(number)
-        self._stack = ExitStack()
-        for _ in range(number):
-            self._stack.enter_context(self.batcher.sending())
+        self.batcher.add_senders(number)
 
     def send(self, *requests: dict[str, Any], operation: str = "UpdateItem") -> list[Any]:
         """Send each on its own thread, and return the answers or errors."""
@@ -475,15 +469,3 @@ def test_a_write_that_is_taken_and_not_sent_before_an_interrupt_may_have_been_ap
     unheard = next(each for each in answers if isinstance(each, ClientError))
     assert is_server_error(unheard)
     assert threads.send(write("a"), write("b")) == [{"Attributes": {"id": {"S": each}}} for each in "ab"]
-
-
-def test_writes_are_rendered_once_for_all_batchers_and_keep_no_batcher_but_the_last() -> None:
-    statements = StepStatements(Order, Order.ship._definition.codes, 3)
-    first = WriteBatcher()
-    gone, claim = weakref.ref(first), statements.batched(first).claim
-    del first
-    last = WriteBatcher()
-    assert statements.batched(last).claim is claim
-    assert statements.batched(last).batcher is last
-    assert gone() is None
-    assert statements.batcher is None

@@ -23,7 +23,6 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
-from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 
@@ -86,8 +85,8 @@ class TaskAttempt(Generic[T]):
     ) -> None:
         """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function.
 
-        A `feed` that the task is from is told the answer to the claim. A `batcher` is what sends the writes of this
-        attempt together with those of others.
+        A `feed` that the task is from learns the answer to the claim. A `batcher` is what sends the claim and the end
+        of this attempt together with those of others; what the function writes is sent alone.
         """
         self.codes = codes
         self.task_id = task_id
@@ -110,10 +109,7 @@ class TaskAttempt(Generic[T]):
         sending = nullcontext() if self._batcher is None else self._batcher.sending()
         pausing = nullcontext() if self._batcher is None else self._batcher.pausing()
         try:
-            run = start(self.task_id)
-            if self._batcher is not None and isinstance(run, Run):
-                run.share_requests(self._batcher)
-            with sending, run as self.ctx:
+            with sending, start(self.task_id) as self.ctx:
                 self._note_answer()
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt

@@ -74,9 +74,8 @@ class _Senders:
 
     def __init__(self, threads: int) -> None:
         self.batcher = WriteBatcher()
-        self._sending = [self.batcher.sending() for _ in range(threads)]
-        for each in self._sending:
-            each.__enter__()
+        self.batcher.add_senders(threads)
+        self._sending = threads
         self._busy = 0
         self._ended = False
         self._guard = threading.Lock()
@@ -99,8 +98,9 @@ class _Senders:
                 self._release_idle()
 
     def _release_idle(self) -> None:
-        while len(self._sending) > self._busy:
-            self._sending.pop().__exit__(None, None, None)
+        if self._sending > self._busy:
+            self.batcher.add_senders(self._busy - self._sending)
+            self._sending = self._busy
 
 
 def each_once(task_ids: Iterable[str]) -> Iterator[str]:

@@ -107,12 +107,7 @@ class Batcher(Protocol):
 
 
 def send(
-    table: TableConnection,
-    operation: str,
-    request: Mapping[str, Any],
-    *,
-    until: datetime | None = None,
-    batcher: Batcher | None = None,
+    table: TableConnection, operation: str, request: Mapping[str, Any], *, until: datetime | None = None
 ) -> dict[str, Any]:
     """Send a request through PynamoDB's connection; raise Refused, or PynamoDB's error of that operation.
 
@@ -122,7 +117,7 @@ def send(
     condition (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
     """
     retries, repeated, deadline = 0, False, _deadline.get()
-    batcher = None if operation == "GetItem" else batcher or _shared.get()
+    batcher = None if operation == "GetItem" else _shared.get()
     until = deadline if until is None else min(until, deadline or until)
     while True:
         connection = table.connection if until is None else connection_until(table, until)

@@ -21,6 +21,7 @@ from typing import Any
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.dynamodb.batch_execute import MOST, BatchedWrite, execute
+from pynamodb_tracker.dynamodb.connection import sharing_requests
 
 _LONGEST_WAIT = 0.005
 """Seconds that a write waits at most for those of other threads."""
@@ -53,23 +54,26 @@ class WriteBatcher:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Say that this thread is about to send writes, so that those of others wait for them."""
-        self._add_senders(1)
+        """Send the writes of this block together with those of other threads, which wait for them."""
+        self.add_senders(1)
         try:
-            yield
+            with sharing_requests(self):
+                yield
         finally:
-            self._add_senders(-1)
+            self.add_senders(-1)
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
-        """Say, within `sending`, that this thread sends nothing for now."""
-        self._add_senders(-1)
+        """Within `sending`, send the writes of this block alone, so that no other thread waits for them."""
+        self.add_senders(-1)
         try:
-            yield
+            with sharing_requests(None):
+                yield
         finally:
-            self._add_senders(1)
+            self.add_senders(1)
 
-    def _add_senders(self, number: int) -> None:
+    def add_senders(self, number: int) -> None:
+        """Note that so many threads more, or fewer, are about to send writes."""
         if self._is_forked:
             return
         with self._guard:

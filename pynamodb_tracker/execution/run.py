@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import transitions
-from pynamodb_tracker.dynamodb.connection import Batcher
 from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
@@ -148,10 +147,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 lock.expire_time,
                 extra=lock.log_fields,
             )
-
-    def share_requests(self, batcher: Batcher) -> None:
-        """Send the writes of this run, which has not begun yet, together with those of others."""
-        self.statements = self.statements.batched(batcher)
 
     def give_back(self) -> bool:
         """Release the task although its block still runs in another thread; return whether that is on record.

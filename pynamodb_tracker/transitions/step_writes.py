@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from datetime import datetime
 from functools import wraps
 from itertools import chain
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from pynamodb.attributes import Attribute, UnicodeAttribute
 from pynamodb.connection.table import TableConnection
@@ -16,7 +15,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Batcher, send
+from pynamodb_tracker.dynamodb.connection import send
 from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import TaskRow
@@ -79,19 +78,7 @@ class StepWrites(Generic[T]):
         """The answer of the step's last success."""
         self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
         """The fingerprint of the payload that the step was first started with."""
-        self.batcher: Batcher | None = None
-        """What sends these writes together with those of other threads; None if they are sent one by one."""
-        self._batched: Self | None = None
         self._shapes: dict[tuple[object, ...], PreparedWrite] = {}
-
-    def batched(self, batcher: Batcher) -> Self:
-        """Return the same writes, which the batcher sends together with those of other threads."""
-        known = self._batched
-        if known is None or known.batcher is not batcher:
-            known = copy(known or self)
-            known.batcher = batcher
-            self._batched = known  # kept, and the next one is made of it, so that its writes are rendered once
-        return known
 
     def send(
         self, write: PreparedWrite, task_id: str, *, until: datetime | None = None, **values: Any
@@ -99,7 +86,7 @@ class StepWrites(Generic[T]):
         """Send one of these writes, and retry it until then; raise Refused, or PynamoDB's UpdateError."""
         tracker = self.model.tracker
         request = write.request(tracker.key(task_id), values)
-        return send(tracker.table.connection(), "UpdateItem", request, until=until, batcher=self.batcher)
+        return send(tracker.table.connection(), "UpdateItem", request, until=until)
 
     def as_action(self, write: PreparedWrite, task_id: str, **values: Any) -> dict[str, Any]:
         """Return one of these writes as an action of a transaction, which returns no row."""

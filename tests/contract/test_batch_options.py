@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import ExecutionContext, Report
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from tests.support.engines import only_dynamodb_local
 from tests.support.recorder import recorded
 from tests.support.shop import Order
@@ -181,6 +182,26 @@ def test_16_threads_of_one_process_share_requests_where_the_engine_allows_it(
         assert sent.keys() <= {"UpdateItem", "Query"}
         assert sent.total() + shared < 100
     assert "Connection pool is full" not in caplog.text
+
+
+def test_what_the_function_writes_waits_for_no_other_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = list[tuple[str, str]]()
+    dispatch = WriteBatcher.dispatch
+
+    def noted(batcher: WriteBatcher, table: Any, operation: str, request: Any, until: Any) -> Any:
+        shared.append((operation, request["Key"]["task_id"]["S"]))
+        return dispatch(batcher, table, operation, request, until)
+
+    monkeypatch.setattr(WriteBatcher, "dispatch", noted)
+    Order.create("o")
+
+    def function(ctx: ExecutionContext[Any]) -> None:
+        ctx.task.data["label"] = "L-1"
+        ctx.save()
+        Order.create("other")
+
+    assert STEP.run_all(function, threads=2, limit=1).succeeded == ["o"]
+    assert shared == [("UpdateItem", "o")] * 2  # the claim and the end
 
 
 @only_dynamodb_local
