@@ -14,10 +14,11 @@ from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.functions import function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.worker.attempt import Function
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
-from pynamodb_tracker.worker.thread_team import Function, ThreadTeam, WorkerSettings
+from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerSettings
 
 log = logging.getLogger("pynamodb_tracker")
 

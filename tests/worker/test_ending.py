@@ -17,9 +17,10 @@ import pytest
 from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
+from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.process_team import parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, print_to_stderr
-from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerAttempt
+from pynamodb_tracker.worker.thread_team import ThreadTeam
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
 

@@ -17,8 +17,9 @@ from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import local_table
+from pynamodb_tracker.worker.attempt import WorkerAttempt
+from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
-from pynamodb_tracker.worker.thread_team import Dispatcher, WorkerAttempt
 from tests.support.engines import DynamoDBLocal
 from tests.support.recorder import recorded
 from tests.support.workers import die

@@ -15,7 +15,8 @@ import pytest
 from pynamodb_tracker import ExecutionContext, LockLostError, Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import thread_team
-from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerAttempt
+from pynamodb_tracker.worker.attempt import WorkerAttempt
+from pynamodb_tracker.worker.thread_team import ThreadTeam
 from tests.support.processes import until
 from tests.worker.shop import Order
 
