@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import transitions
+from pynamodb_tracker import instrumentation, transitions
 from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
@@ -29,6 +29,9 @@ from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.execution.observation import Observation
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -45,8 +48,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "detailed_error",
         "finisher",
         "heartbeat",
+        "is_given_back",
         "lock",
         "lock_for",
+        "observation",
         "payload",
         "policy",
         "skip_error",
@@ -82,6 +87,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
         self.finisher: dict[str, object] = {}
         """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
+        self.is_given_back = False
+        """Whether it is `give_back` that ends the run."""
+        self.observation: Observation | None = None
+        """The hooks of the run, once it is claimed; None without hooks."""
         self.lock: Lock[T] | None = None
         self.delay: timedelta | None = None
         """The pause after a failure; kept, so that a retry does not ask the user's function again."""
@@ -104,27 +113,58 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.lock is not None:
             raise RuntimeError(f"this run of {self.task_id!r} was entered before: call start() for each run")
         try:  # an exception of a signal handler may be raised at any line, and then the block never starts
-            self.lock = transitions.claim(
-                self.statements,
-                self.task_id,
-                lock_for=self.lock_for,
-                detailed=self.detailed_error,
-                also_from=self.also_from,
-                payload=self.payload,
-            )
-            if self.heartbeat:
-                self.heartbeat = Heartbeat(self.lock, self.lock_for)
-                self.heartbeat.start()
-            return ExecutionContext(self.lock, self.lock_for)
+            ctx = self.claim()
+            if self.observation is not None:
+                self.observation.begin()
+            return ctx  # noqa: TRY300 - inside of the try, for the same reason
         except BaseException as error:
-            if self.lock is not None:
-                self._release_unstarted(self.lock, error)
+            self.abandon(error)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
+        left = error
+        try:
+            return self.end(error)
+        except BaseException as raised:
+            left = raised
+            raise
+        finally:
+            if self.observation is not None:
+                self.leave(left)
+
+    def claim(self) -> ExecutionContext[T]:
+        """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `abandon`."""
+        if instrumentation.hooks:
+            self.observe(*instrumentation.hooks)
+        self.lock = transitions.claim(
+            self.statements,
+            self.task_id,
+            lock_for=self.lock_for,
+            detailed=self.detailed_error,
+            also_from=self.also_from,
+            payload=self.payload,
+        )
+        if self.observation is not None:
+            self.observation.note_claim(self.lock)
+        if self.heartbeat:
+            self.heartbeat = Heartbeat(self.lock, self.lock_for)
+            self.heartbeat.start()
+        return ExecutionContext(self.lock, self.lock_for)
+
+    def abandon(self, error: BaseException) -> None:
+        """Release the task, if it was claimed: the block never starts; a note on the error says if that fails."""
+        try:
+            if self.lock is not None:
+                self._release_unstarted(self.lock, error)
+        finally:
+            if self.observation is not None:
+                self.observation.abandon(error)
+
+    def end(self, error: BaseException | None) -> bool:
+        """Send the requests of `__exit__`, in any thread; return whether the error is skipped. Then call `leave`."""
         call: list[object] = []  # unlike a call of object(), after which an exception may be raised
         try:
             return self._end(error, call)
@@ -132,6 +172,16 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if not self.concluded and self.lock is not None and _is_interrupt(raised):
                 self._end_once_more(self.lock, error, call, raised)
             raise
+
+    def leave(self, error: BaseException | None) -> None:
+        """Call the hooks at the end, in the context of the block; a forked process leaves that to its parent."""
+        if self.observation is None or self.lock is None or self.lock.is_foreign:
+            return
+        try:
+            if not self.is_given_back:
+                self.observation.end(error)
+        finally:
+            self.observation.leave(error)
 
     def __del__(self) -> None:
         """Log that nothing was recorded, if the run was left without its end.
@@ -147,6 +197,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 lock.expire_time,
                 extra=lock.log_fields,
             )
+
+    def observe(self, *hooks: instrumentation.Hook) -> None:
+        """Call these hooks for this run, too, which has not begun yet."""
+        from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
+
+        if self.observation is None:
+            model = self.statements.model
+            self.observation = Observation(model.tracker.use_case.name, self.statements.codes.step, self.task_id)
+        self.observation.hooks += hooks
 
     def give_back(self) -> bool:
         """Release the task although its block still runs in another thread; return whether that is on record.
@@ -164,9 +223,13 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             return False
         if self.finisher.setdefault("call", call) is not call:
             return False
+        self.is_given_back = True
         self._stop_block(lock)
-        released = self._record_after(lock, KeyboardInterrupt(), transitions.release)
+        reason = KeyboardInterrupt()
+        released = self._record_after(lock, reason, transitions.release)
         lock.lost = _given_back(lock)
+        if self.observation is not None:
+            self.observation.end(reason)
         return released
 
     def _release_unstarted(self, lock: Lock[T], error: BaseException) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pynamodb_tracker import instrumentation
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.failure import cut
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.schema import SEPARATOR
+
+log = logging.getLogger("pynamodb_tracker")
 
 MAX_TRACE_BYTES = 512
 """Bytes of a trace as JSON, without `BY`: every write of the task is charged for them."""
@@ -70,6 +74,26 @@ def trace_text(trace: object, by: str | None = None) -> str:
         )
     by = by or trace.get(BY)
     return _json({**entries, BY: cut(by, _LONGEST_BY)} if by else entries).decode()
+
+
+def text_of_new_trace(
+    model: type[TaskRow], task_id: str, given: Mapping[str, str] | None, creator: TaskRow | None, by: str | None
+) -> str | None:
+    """Return the stored form of a new task's trace: what is given, or else its creator's, with the entries of hooks.
+
+    None if there is neither. An entry that is given stays as it is; if the entries of hooks do not fit, none is stored.
+    """
+    inherited = (None if creator is None else readable_value(creator, "trace")) or {}
+    plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)
+    entries = instrumentation.trace_of(model.tracker.use_case.name, task_id)
+    if not entries:
+        return plain
+    try:
+        return trace_text({**inherited, **entries} if given is None else {**entries, **given}, by)
+    except ValueError as error:
+        fields = instrumentation.log_fields(model.tracker.use_case.name, None, task_id)
+        log.warning("what hooks add to %s %r is not stored: %s", model.__name__, task_id, error, extra=fields)
+        return plain
 
 
 def _json(entries: Mapping[str, str]) -> bytes:

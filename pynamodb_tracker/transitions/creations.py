@@ -11,7 +11,7 @@ from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb.expressions.condition import Condition
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import clock, instrumentation
 from pynamodb_tracker.dynamodb.connection import Item, Refused, missing_table, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.limits import check
@@ -86,7 +86,7 @@ def create(
 
     In a `group`, it waits for its turn. Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
-    also = tracked(group=group, trace=trace)
+    also = tracked(model, task_id, group=group, trace=trace)
     task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
     try:
         put(task)
@@ -149,15 +149,27 @@ def new_task(
     return NewTask(row, item, changes, chunks)
 
 
-def tracked(*, group: str | None = None, trace: Mapping[str, str] | None = None) -> Item:
-    """Return the stored form of the tracker's own attributes that a caller gives to a new task."""
+def tracked(
+    model: type[TaskRow],
+    task_id: str,
+    *,
+    group: str | None = None,
+    trace: Mapping[str, str] | None = None,
+    creator: TaskRow | None = None,
+    by: str | None = None,
+) -> Item:
+    """Return the stored form of the tracker's own attributes that a caller or a hook gives to a new task.
+
+    Without a `trace`, it has that of its `creator`. `by` is the run that creates it.
+    """
     stored: Item = {}
     if group is not None:
         stored |= {"group": {"S": group}, "group_number": {"N": "0"}, "v": {"N": str(FORMAT)}}
-    if trace is not None:
-        from pynamodb_tracker.model.references import trace_text  # noqa: PLC0415 - few cold starts need it
+    if trace is not None or creator is not None or instrumentation.hooks:
+        from pynamodb_tracker.model.references import text_of_new_trace  # noqa: PLC0415 - few cold starts need it
 
-        stored["trace"] = {"S": trace_text(trace)}
+        if text := text_of_new_trace(model, task_id, trace, creator, by):
+            stored["trace"] = {"S": text}
     return stored
 
 

@@ -20,7 +20,7 @@ from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.failure import type_of
-from pynamodb_tracker.model.references import parse, reference_to, trace_text
+from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason, Waiting
@@ -120,12 +120,10 @@ class FollowUps(Companion, Generic[T]):
     ) -> None:
         """Check a follow-up, and add it; ValueError for a task of another table, or one that is created twice."""
         self._check(model, task_id)
-        if trace is None:
-            trace = readable_value(self._task, "trace") or {}
+        group = check_group(group)
         also = {
             "creator": {STRING: self._creator},
-            "trace": {STRING: trace_text(trace, self._by)},
-            **tracked(group=check_group(group)),
+            **tracked(model, check_task_id(task_id), group=group, trace=trace, creator=self._task, by=self._by),
         }
         if wait:
             also |= {"parent": {STRING: self._creator}, "v": {NUMBER: str(FORMAT)}}
@@ -137,7 +135,7 @@ class FollowUps(Companion, Generic[T]):
                 f"{self._named} cannot wait for {model.__name__} {task_id!r}, which repeats: its success is not its end"
             )
         due = check_due_time(due_time)
-        task = new_task(model, check_task_id(task_id), None, due, attributes, also=also, repeat=repeat)
+        task = new_task(model, task_id, None, due, attributes, also=also, repeat=repeat)
         follow_up = FollowUp(task, waits=wait)
         if follow_up.size > _MOST_BYTES:
             raise ValueNotStorableError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -14,6 +14,7 @@ from pynamodb.constants import MAP
 
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.failure import Failure
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved
 from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
@@ -102,6 +103,8 @@ class Lock(Generic[T]):
     """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
     group: GroupOfRun | None = None
     """The group of the task, once the block has asked for it."""
+    on_loss: Callable[[LockLostError], None] | None = None
+    """What is called, once, when the row proves that the lock is lost."""
 
     def __init__(self, statements: StepStatements[T], task: T, token: str) -> None:
         self.statements = statements
@@ -160,6 +163,11 @@ class Lock(Generic[T]):
         return self.statements.codes.step
 
     @property
+    def took_over(self) -> bool:
+        """Whether the run before this one did not end: its worker died, or lost the lock."""
+        return self.attempt > 1 and self.fence - 1 in self.unfinished
+
+    @property
     def is_foreign(self) -> bool:
         """Whether this process was forked from the one that claimed the task, inside its block."""
         return self.process != os.getpid()
@@ -171,7 +179,7 @@ class Lock(Generic[T]):
     @property
     def log_fields(self) -> dict[str, object]:
         """The extra fields of log records about this run."""
-        return {"task_id": self.task.task_id, "step": self.step, "attempt": self.attempt}
+        return log_fields(self.task.use_case_id, self.step, self.task.task_id, self.attempt, self.fence)
 
     def __str__(self) -> str:
         return f"{self.step} of {type(self.task).__name__} {self.task.task_id!r} (attempt {self.attempt})"
@@ -196,7 +204,9 @@ class Lock(Generic[T]):
 
     def record_loss(self, proof: LockLostError) -> None:
         """Remember that the lock is lost."""
-        self.lost = _fresh(proof)
+        is_new, self.lost = self.lost is None, _fresh(proof)
+        if is_new and self.on_loss is not None:
+            self.on_loss(self.lost)
 
     def check(self) -> None:
         """Raise LockLostError, with the message and the row of the proof, if the lock is known to be lost."""

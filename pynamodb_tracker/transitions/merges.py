@@ -99,7 +99,7 @@ class Merge(Generic[T]):
             None,
             due_time,
             attributes,
-            also=tracked(trace=trace),
+            also=tracked(statements.model, task_id, trace=trace),
             repeat=None if self._is_over else repeat,
         )
         self._function = merge

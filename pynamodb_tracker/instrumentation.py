@@ -1,0 +1,152 @@
+"""Hooks: code of yours, or of a monitoring library, that is called when tasks are created, run and refused.
+
+A hook is registered for the whole process, by a call: nothing is observed because a package can be imported. Without
+hooks, a run and a creation look once at an empty tuple.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+__all__ = ["Hook", "RunDetails", "add_hook"]
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+class RunDetails:
+    """One run of a step of a task, as hooks see it; `outcome`, `duration` and `error` are set once it has ended."""
+
+    __slots__ = (
+        "attempt",
+        "duration",
+        "error",
+        "fence",
+        "outcome",
+        "start_time",
+        "step",
+        "task",
+        "task_id",
+        "took_over",
+        "use_case_id",
+    )
+
+    def __init__(self, use_case_id: str, step: str, task_id: str, start_time: datetime) -> None:
+        self.use_case_id = use_case_id
+        self.step = step
+        """The name of the step."""
+        self.task_id = task_id
+        self.start_time = start_time
+        """When the task was claimed, before the request was sent."""
+        self.task: Any = None
+        """The row, which the block may change; None if the claim was refused."""
+        self.attempt: int | None = None
+        """Which attempt of the step it is, from 1; None if the claim was refused."""
+        self.fence: int | None = None
+        """Which claim of the task it is, from 1; None if the claim was refused."""
+        self.took_over = False
+        """Whether the run before it did not end: its worker died, or lost the lock."""
+        self.outcome: Literal["succeeded", "failed", "ignored", "released", "refused"] | None = None
+        """What is on record; refused: the task was not started, or its end could not be recorded."""
+        self.error: BaseException | None = None
+        """Why the task was not started, what the block raised, or why its end could not be recorded."""
+        self.duration = timedelta(0)
+        """How long it took, including the requests at its start and its end."""
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """What every log record about the run has as `extra`."""
+        return log_fields(self.use_case_id, self.step, self.task_id, self.attempt, self.fence)
+
+    def __repr__(self) -> str:
+        return f"<RunDetails {self.use_case_id}.{self.step} {self.task_id!r} {self.outcome or 'running'}>"
+
+
+class Hook:
+    """Called when tasks are created, run and refused: override the methods that you need, and register an instance.
+
+    An Exception that a method raises is logged, and changes nothing for the task. Methods are called by the thread that
+    does the work, so they have to be quick, and those of one hook may be called at the same time.
+    """
+
+    def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:
+        """Return entries for the `trace` of a task that is about to be created; None for none.
+
+        Those that its creator gives have priority. Entries that do not fit into the 512 bytes of a trace are left out,
+        and logged.
+        """
+
+    def on_start(self, run: RunDetails) -> AbstractContextManager[object] | None:
+        """Return what to enter around the block of a task that was claimed; None for nothing.
+
+        It is entered before the block, and left once its end is recorded, in the context of the block, so that it may
+        set context variables. It cannot suppress an exception.
+        """
+
+    def on_end(self, run: RunDetails) -> None:
+        """Take note of the end of a run, before what `on_start` returned is left; called once for each start.
+
+        It is called in another thread than the block's if a worker releases the task while the block still runs.
+        """
+
+    def on_refuse(self, run: RunDetails) -> None:
+        """Take note of a task that was not started; the `error` of the run says why."""
+
+    def on_lock_lost(self, run: RunDetails, error: Exception) -> None:
+        """Take note that the lock of a run is lost, as the row has shown to a heartbeat or a write; called once."""
+
+
+hooks: tuple[Hook, ...] = ()
+"""Those that are registered; replaced as a whole, never changed: a run keeps those with which it began."""
+
+
+def add_hook(hook: Hook) -> Callable[[], None]:
+    """Call the hook for everything that happens in this process from now on; what is returned removes it.
+
+    Runs that have begun by then are not affected. The same hook can be added once: ValueError.
+    """
+    global hooks  # noqa: PLW0603 - one list of hooks for the whole process
+    if not isinstance(hook, Hook):
+        raise TypeError(f"add_hook takes an instance of a subclass of Hook, not {hook!r}")
+    if any(each is hook for each in hooks):
+        raise ValueError(f"{hook!r} was added before: remove it first")
+    hooks = (*hooks, hook)
+
+    def remove() -> None:
+        global hooks  # noqa: PLW0603 - as above
+        hooks = tuple(each for each in hooks if each is not hook)
+
+    return remove
+
+
+def log_fields(
+    use_case_id: str, step: str | None, task_id: str | None, attempt: int | None = None, fence: int | None = None
+) -> dict[str, object]:
+    """Return the `extra` of a log record: the same fields wherever it comes from; None for what is not known."""
+    return {"use_case_id": use_case_id, "step": step, "task_id": task_id, "attempt": attempt, "fence": fence}
+
+
+def guarded(hook: Hook, method: str, *args: object) -> object:
+    """Call a method of a hook, and return its result; an Exception is logged, and then that is None."""
+    try:
+        return getattr(hook, method)(*args)
+    except Exception:
+        log.exception("%s of the hook %r raised", method, hook)
+        return None
+
+
+def trace_of(use_case_id: str, task_id: str) -> dict[str, str]:
+    """Return the entries that hooks have for the trace of a new task."""
+    entries: dict[str, str] = {}
+    for hook in hooks:
+        given = guarded(hook, "on_create", use_case_id, task_id)
+        if given is None:
+            continue
+        if isinstance(given, Mapping) and all(isinstance(text, str) for entry in given.items() for text in entry):
+            entries.update(given)
+        else:
+            log.error("on_create of the hook %r returned no mapping of text to text, and nothing of it is stored", hook)
+    return entries
