@@ -8,6 +8,7 @@ from typing import Any, cast
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
+from pynamodb_tracker.dynamodb.error_codes import code_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
 
@@ -122,7 +123,7 @@ def describe(declared: Table) -> Description:
             region=client.meta.region_name,
         )
     except ClientError as error:
-        if _code(error) == "ResourceNotFoundException":
+        if code_of(error) == "ResourceNotFoundException":
             raise NotExaminedError(
                 f"{where} does not exist: create it with {owner}.create_table(wait=True), or use the region and the "
                 "credentials of the account that has it"
@@ -142,15 +143,11 @@ def _describe_optional(client: Any, action: str, name: str, member: str) -> Answ
     try:
         answer: Answer = getattr(client, xform_name(action))(TableName=name)[member]
     except ClientError as error:
-        if _code(error) == "UnknownOperationException":
+        if code_of(error) == "UnknownOperationException":
             return Unknown()
         return Unknown(_message(error), f"Allow dynamodb:{action} to the role that runs this check.")
     return answer
 
 
 def _message(error: ClientError) -> str:
-    return " ".join(f"{_code(error)}: {error.response.get('Error', {}).get('Message')}".split())
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code"))
+    return " ".join(f"{code_of(error)}: {error.response.get('Error', {}).get('Message')}".split())
