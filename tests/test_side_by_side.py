@@ -8,7 +8,7 @@ from queue import Queue
 
 import pytest
 
-from pynamodb_tracker.query.side_by_side import side_by_side
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 
 var: ContextVar[int] = ContextVar("var", default=0)
 

@@ -10,10 +10,10 @@ from typing import NamedTuple, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.model.group_records import range_key
 from pynamodb_tracker.model.row import StatusIndex, TaskRow, load
 from pynamodb_tracker.model.schema import SEPARATOR
-from pynamodb_tracker.query.side_by_side import side_by_side
 from pynamodb_tracker.query.state_scan import INDEX, kept_since
 
 T = TypeVar("T", bound=TaskRow)

@@ -19,11 +19,11 @@ from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, pages
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.query.side_by_side import side_by_side
 
 T = TypeVar("T", bound=TaskRow)
 

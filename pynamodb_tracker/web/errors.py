@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.glance import Glance, IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.web.listing import pattern_of
-from pynamodb_tracker.web.metering import side_by_side
 
 SAMPLE = 400
 """Entries of a state that are looked at, the newest by their due time: one request, and about 15 read units."""
@@ -54,7 +54,7 @@ class Errors:
 def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = None, sample: int = SAMPLE) -> Errors:
     """Look at the failed and ignored tasks of these steps."""
     states = [state for step in steps for state in (step.failed, step.ignored)]
-    glances = side_by_side([partial(each.glance, limit=sample, since=since, latest_first=True) for each in states])
+    glances = side_by_side(methodcaller("glance", limit=sample, since=since, latest_first=True), states)
     found = list(zip(states, glances, strict=True))
     ignored = [
         (state, entry) for state, part in found if state.status == "ignored" for entry in part.tasks[: 4 * _NEWEST]

@@ -1,21 +1,15 @@
-"""What a view costs: requests that are sent at the same time, and the read and write units that DynamoDB reports."""
+"""What a view costs: its requests, and the read and write units that DynamoDB reports for them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from pynamodb_tracker.task.task import Task
-
-R = TypeVar("R")
-
-THREADS = 8
-"""Requests of one view that are sent at the same time; botocore keeps 10 connections open."""
 
 _READS = frozenset({"BatchGetItem", "GetItem", "Query", "Scan"})
 
@@ -62,14 +56,6 @@ def metered(*models: type[Task]) -> Iterator[Spent]:
         yield spent
     finally:
         _spent.reset(token)
-
-
-def side_by_side(calls: Sequence[Callable[[], R]]) -> list[R]:
-    """Call the functions at the same time, metered with the caller, and return their results in order."""
-    if len(calls) == 1:
-        return [calls[0]()]
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="pynamodb_tracker.web") as pool:
-        return [future.result() for future in [pool.submit(copy_context().run, call) for call in calls]]
 
 
 def _ask(params: dict[str, Any], model: Any, **_: object) -> dict[str, Any] | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
@@ -16,7 +17,6 @@ from pynamodb_tracker.step.glance import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.errors import Errors
-from pynamodb_tracker.web.metering import side_by_side
 from pynamodb_tracker.web.words import span
 
 MOST = 1000
@@ -191,17 +191,17 @@ class Overview:
 
 def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
     """Ask for what the overview shows; failed and ignored tasks that the look at errors has counted cost nothing."""
-    firsts = side_by_side([step.next_due for step in steps])
+    firsts = side_by_side(methodcaller("next_due"), steps)
     known = {state: Number(tasks) for state, tasks in errors.counts.items() if tasks <= MOST}
-    asked: dict[State[Any], Callable[[], Number]] = {}
+    asked: list[State[Any]] = []
     for step, first in zip(steps, firsts, strict=True):
         # What waits for others is not in `first`; a state in progress without a first task has none.
         if step.in_progress not in first:
             known[step.in_progress] = Number(0)
-        asked |= {state: partial(_count, state) for state in _states(step) if state not in known}
-    known |= dict(zip(asked, side_by_side(list(asked.values())), strict=True)) if asked else {}
-    left = side_by_side([partial(_left_behind, step, first) for step, first in zip(steps, firsts, strict=True)])
-    waiting = side_by_side([partial(_waiting, step, known[step.pending]) for step in steps])
+        asked += [state for state in _states(step) if state not in known]
+    known |= dict(zip(asked, side_by_side(_count, asked), strict=True))
+    left = side_by_side(lambda each: _left_behind(*each), zip(steps, firsts, strict=True))
+    waiting = side_by_side(lambda step: _waiting(step, known[step.pending]), steps)
     views = [
         StepView(
             step,

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from operator import methodcaller
 
 import pytest
 
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.testing import StoppedClock
 from pynamodb_tracker.web.cache import Cache
-from pynamodb_tracker.web.metering import metered, side_by_side
+from pynamodb_tracker.web.metering import metered
 from tests.web.conftest import Open
 from tests.web.shop import Order, Parcel, Refund
 from tests.web.test_views import text_of
@@ -180,10 +181,10 @@ def test_only_so_many_answers_are_kept() -> None:
 
 @pytest.mark.usefixtures("shop")
 def test_only_requests_of_the_block_are_measured_those_of_its_threads_included() -> None:
-    counts: list[Callable[[], int]] = [Order.ship.failed.count, Order.ship.ignored.count, Refund.pay_back.failed.count]
+    states = [Order.ship.failed, Order.ship.ignored, Refund.pay_back.failed]
     Order.ship.failed.count()
     with metered(Order) as spent:
-        assert side_by_side(counts) == [0, 0, 0]
+        assert side_by_side(methodcaller("count"), states) == [0, 0, 0]
         Order.create("o-1")
     Order.ship.failed.count()
     assert (spent.requests, spent.reads > 0, spent.writes > 0) == (4, True, True)
