@@ -1,0 +1,122 @@
+"""The event loop that a process keeps for async functions which are called from threads, as handlers and workers do.
+
+It lives in a thread of its own from the first call until the process ends, so what a function has opened on it, such as
+a session of an HTTP client, can be used again by later calls. A caller may be on any thread, even on one where another
+loop is running: it waits for the function, and that loop stands still meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, TypeVar, cast
+
+R = TypeVar("R")
+
+_LONGEST_GOODBYE = 1.0
+"""Seconds that the end of the process waits for tasks that are left on the loop, which are cancelled."""
+
+
+class LoopThread:
+    """A thread, and the event loop that runs in it."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        """A process that was forked has no threads of its parent."""
+        self._loop = asyncio.new_event_loop()
+        self._ends = False
+        self._thread = threading.Thread(target=self._run, name="pynamodb_tracker event loop", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run a coroutine function to its end, with the context variables of this thread, and return its result.
+
+        If this thread is interrupted meanwhile, as by Ctrl-C, the function is cancelled, and the interrupt leaves once
+        it has ended. RuntimeError if this is called on the loop itself.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "an async function that a handler or a worker runs has called another one that waits for the same "
+                "event loop: call it in a thread, await asyncio.to_thread(handler, event, context)"
+            )
+        call = _Call(work)
+        try:
+            self._loop.call_soon_threadsafe(call.start)
+            call.ended.wait()
+        except BaseException:
+            self._loop.call_soon_threadsafe(call.cancel)
+            call.ended.wait()
+            raise
+        return call.result()
+
+    def close(self) -> None:
+        """Cancel what is left on the loop, and end it; does nothing in a process that was forked."""
+        atexit.unregister(self.close)
+        if self.process != os.getpid():
+            return
+        self._ends = True
+        with suppress(RuntimeError):  # the loop is closed already
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_LONGEST_GOODBYE)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            while not self._ends:
+                with suppress(KeyboardInterrupt, SystemExit):  # of a task that a function has left behind
+                    runner.get_loop().run_forever()
+
+
+class _Call(Generic[R]):
+    """A call of an async function, by a thread that waits for its end."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, R]]) -> None:
+        self.ended = threading.Event()
+        self._work = work
+        self._task: asyncio.Task[R | None] | None = None
+        self._leaving: BaseException | None = None
+        """KeyboardInterrupt or SystemExit of the function: a task that raises one would end the loop."""
+
+    def start(self) -> None:
+        """Start the function; on the loop."""
+        self._task = asyncio.get_running_loop().create_task(self._kept())
+        self._task.add_done_callback(lambda _: self.ended.set())
+
+    def cancel(self) -> None:
+        """Cancel it; on the loop."""
+        if self._task is None:  # the interrupt came before the function was to start
+            self.ended.set()
+        else:
+            self._task.cancel()
+
+    async def _kept(self) -> R | None:
+        try:
+            return await self._work()
+        except (KeyboardInterrupt, SystemExit) as error:
+            self._leaving = error
+            return None
+
+    def result(self) -> R:
+        """Return what the function returned, or raise what it raised."""
+        if self._leaving is not None:
+            raise self._leaving
+        return cast("asyncio.Task[R]", self._task).result()
+
+
+_loops: dict[int, LoopThread] = {}
+"""By process: one that was forked needs its own."""
+
+
+def loop_thread() -> LoopThread:
+    """Return the one of this process."""
+    found = _loops.get(os.getpid())
+    if found is None:  # without a lock, which another thread might hold during a fork
+        made = LoopThread()
+        found = _loops.setdefault(os.getpid(), made)
+        if found is not made:
+            made.close()
+    return found
