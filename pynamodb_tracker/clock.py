@@ -56,7 +56,7 @@ class StoppedClock(Clock):
         return math.inf
 
     def advance(self, by: timedelta) -> None:
-        """Move the clock by `by`, which may be negative: real clocks are set back, too."""
+        """Move the clock forward; a negative duration sets it back, which happens to real clocks, too."""
         if not isinstance(by, timedelta):
             raise TypeError(f"a clock advances by a timedelta, not {by!r}: write timedelta(seconds=...)")
         with self._lock:

@@ -1,4 +1,4 @@
-"""Writes of several threads in one request: who waits for whom, and what becomes of each."""
+"""Writes of several threads in one request: which of them wait, and what becomes of each."""
 
 from __future__ import annotations
 
@@ -423,26 +423,26 @@ class Interrupted(BaseException):
 
 
 class Fragile:
-    """Where a thread is told things; the thread that tells the first answer of all is interrupted."""
+    """The inbox of a thread; the thread that announces the first answer of all is interrupted."""
 
     struck = False
 
     def __init__(self) -> None:
-        self._told = SimpleQueue[str]()
+        self._inbox = SimpleQueue[str]()
 
-    def put(self, told: str) -> None:
-        """Tell something."""
-        if told == "answered" and not Fragile.struck:
+    def put(self, message: str) -> None:
+        """Send a message."""
+        if message == "answered" and not Fragile.struck:
             Fragile.struck = True
             raise Interrupted
-        self._told.put(told)
+        self._inbox.put(message)
 
     def get(self, timeout: float) -> str:
-        """Return what is told."""
-        return self._told.get(timeout=timeout)
+        """Return the next message."""
+        return self._inbox.get(timeout=timeout)
 
 
-def test_threads_whose_leader_is_interrupted_before_it_tells_them_go_on(
+def test_threads_whose_leader_is_interrupted_before_it_wakes_them_go_on(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pynamodb_tracker.dynamodb.write_batcher._LOOK_EVERY", 0.05)

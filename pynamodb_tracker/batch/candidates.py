@@ -48,7 +48,7 @@ _LONGEST_PAUSE = 0.2
 """Seconds between two places in a row where no claim succeeds: few tasks are left, or the index is behind."""
 
 _CAREFUL_GROWTH = 0.125
-"""The same near other workers: whoever meets one has at most an eighth as many claims refused as succeeded before."""
+"""The same near other workers: at most an eighth as many claims are refused as have succeeded before."""
 
 Read = Callable[[int, int | None], Iterator[str]]
 """Reads the ids of the due tasks of a shard, oldest first; the second argument is about how many are needed."""

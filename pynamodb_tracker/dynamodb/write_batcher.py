@@ -30,11 +30,11 @@ _LOOK_EVERY = 1.0
 """Seconds after which a thread that waits looks whether the one that it waits for was interrupted."""
 
 _LEAD, _GO, _ANSWERED = "lead", "go", "answered"
-"""What a waiting thread is told: to send what has gathered, to wait no longer for others, or that it has an answer."""
+"""Messages to a waiting thread: send what has gathered; wait no longer for others; your write has its answer."""
 
 
 def batcher_for(threads: int) -> WriteBatcher | None:
-    """Return what sends the writes of that many threads; None for one, which has nobody to share requests with."""
+    """Return what sends the writes of that many threads; None for one thread, which shares with no other."""
     return None if threads == 1 else WriteBatcher()
 
 
@@ -112,12 +112,12 @@ class WriteBatcher:
                 self._lead_next()
             else:
                 self._let_go_if_complete()
-        while (told := waiting.told(_LOOK_EVERY)) is not _ANSWERED:
-            if told is _LEAD:
+        while (message := waiting.next_message(_LOOK_EVERY)) is not _ANSWERED:
+            if message is _LEAD:
                 if not self._is_complete():
-                    waiting.told(_LONGEST_WAIT)
+                    waiting.next_message(_LONGEST_WAIT)
                 self._lead(waiting)
-            elif told is None:
+            elif message is None:
                 self._forget_absent()
         waiting.is_answered = True
 
@@ -136,7 +136,7 @@ class WriteBatcher:
             self._leader.inbox.put(_LEAD)
 
     def _lead(self, leader: _Waiting) -> None:
-        """Send what has gathered, and tell its threads; they send again what has no answer."""
+        """Send what has gathered, and wake its threads; they send again what has no answer."""
         taken: list[_Waiting] = []
         try:
             self._take(leader, taken)
@@ -200,8 +200,8 @@ class _Waiting:
         """Whether the thread that was to send it does not do that any more."""
         return self.leader is not None and not self.leader.is_present
 
-    def told(self, seconds: float) -> str | None:
-        """Return what its thread is told in that time, if anything."""
+    def next_message(self, seconds: float) -> str | None:
+        """Return the next message to its thread; None if none arrives within that time."""
         try:
             return self.inbox.get(timeout=seconds)
         except Empty:

@@ -124,7 +124,7 @@ def _created_when_ignored(lock: Lock[T], failure: Failure, failures: list[Failur
 def company_of_end(row: TaskRow, until: Callable[[], datetime] | None = None) -> list[Companion]:
     """Return what is written together with the end of a task: the turn of its group is handed on.
 
-    `until` tells when the lock of a run expires.
+    `until` returns when the lock of a run expires.
     """
     if membership_of(row) in {Membership.NONE, Membership.ENDED}:
         return []

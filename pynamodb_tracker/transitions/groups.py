@@ -265,7 +265,7 @@ class Groups(Companion):
     """The companion of an end, or of a creation: what it changes in groups."""
 
     def __init__(self, until: Callable[[], datetime] | None = None) -> None:
-        """`until` tells when the lock of a run expires, which may be extended."""
+        """`until` returns when the lock of a run expires, which may be extended."""
         self._until = until
         self.follow_ups: Callable[[], Iterable[tuple[type[TaskRow], str, Entrant]]] | None = None
         """Returns the tasks that are created with the end of this one, each with its use case and its group."""

@@ -256,7 +256,7 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
-    """Return what `errors` keeps of a command: not a failure of the task, but what was done to it, by whom, and why."""
+    """Return what `errors` keeps of a command: no failure, but what was done to the task, who did it, and why."""
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 

@@ -57,9 +57,9 @@ def dashboard(
     """Return a page for operators about these use cases, or about all of these tables, as an ASGI app.
 
     Mount it in your own app, behind your own login: `user`, a function of the request, async or not, returns the name
-    of who asks, or None for somebody who may not see the page. Or give it a `token`, which the first address must have
-    as `?token=`; a cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the page is
-    served; None leaves that check to your app.
+    of the person who asks, or None if that person may not see the page. Or give it a `token`, which the first address
+    must have as `?token=`; a cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the
+    page is served; None leaves that check to your app.
 
     The page is read-only unless `actions` is true: people can then reopen and ignore tasks. `may`, a function of
     (name, verb, use_case), allows each of these; the verbs are `reopen` and `ignore`. `hide` names attributes, and

@@ -35,7 +35,7 @@ class Answer(Generic[V_co]):
     asked: float
     """When it was asked for, by a clock that no test and no demo stops: costs are about real time."""
     answered: float
-    """When it was there. It is kept from then on: who waited for it while DynamoDB was slow shall not ask again."""
+    """When it was there. It is kept from then on: those who waited for it while DynamoDB was slow do not ask again."""
 
     @property
     def age(self) -> timedelta:
@@ -49,7 +49,7 @@ class Answer(Generic[V_co]):
 
 @dataclass(slots=True)
 class _Asking:
-    """That somebody asks: who comes meanwhile waits for the answer, and shares it or the error."""
+    """One request for an answer: others who want it meanwhile wait, and share the answer or the error."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     error: Exception | None = None
@@ -86,7 +86,7 @@ class Cache:
                 except Exception as error:
                     asking.error = error
                     with self._gate:
-                        self._asking.pop(key, None)  # who comes from now on asks anew
+                        self._asking.pop(key, None)  # later requests ask again
                     raise
                 finally:
                     self.total.add(spent)

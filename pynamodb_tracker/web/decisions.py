@@ -59,7 +59,7 @@ _UNITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done with tasks, by whom, and why."""
+    """What is done with tasks, who does it, and why."""
 
     verb: str
     step: BoundStep[Any]

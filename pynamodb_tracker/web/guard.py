@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pynamodb_tracker.arguments import shown
 
 User = Callable[[Request], str | Awaitable[str | None] | None]
-"""Returns, or awaits, the name of who sent a request, None for nobody who may see the page."""
+"""Returns, or awaits, the name of the person who sent a request; None if they may not see the page."""
 
 _WHO = "pynamodb_tracker.who"
 _SAFE = ("GET", "HEAD")
@@ -49,7 +49,7 @@ HEADERS = {
 
 
 def who(request: Request) -> str:
-    """Return the name of who sent a request that the guard has let through."""
+    """Return the name of the person who sent a request that the guard has let through."""
     name: str = request.scope[_WHO]
     return name
 
@@ -65,7 +65,7 @@ class Guard:
         self._token = token
         self._hosts = hosts
         self._anonymous = anonymous
-        """The name of who has logged in by the token, where no function returns a better one."""
+        """The name of a person who logged in by the token, unless a function returns a better one."""
         # The cookie proves the token without containing it. Pages of several ports share cookies: hence the name.
         self._session = _digest(token or "", "session")
         self._cookie = f"pynamodb_tracker_{_digest(token or '', 'name')[:8]}"

@@ -229,7 +229,7 @@ class StepPoller:
             is_wanted=self._cooldown.is_over,
             patience=self._shards_per_poll,
         )
-        """Gives the tasks of a scan, and is told which claims were answered."""
+        """Gives the tasks of a scan; it has to learn which claims were answered."""
         self._scan: Iterator[str] | None = None
         """The ids of due tasks that are left to try."""
         self._scan_ends = _EARLIEST

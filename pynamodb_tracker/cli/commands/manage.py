@@ -245,7 +245,7 @@ def _for_each_target(
         task = targets.task(check_task_id(task_id)) if found is None else found
         return change(targets.step_of(task, task_id), task, task_id)
 
-    if "-" in targets.ids:  # whoever writes them may take their time
+    if "-" in targets.ids:  # a person who types them may take a while
         _for_each(((task_id, None) for task_id in ids_in(targets.ids)), change_one, _THREADS)
     else:
         _for_each(with_rows(model, iter(targets.ids)), change_one, min(len(targets.ids), _THREADS))

@@ -32,7 +32,7 @@ def web(
 ) -> None:
     """Serve a page about the tasks for a browser: what waits, what fails and why, and what looking costs.
 
-    It prints an address with a token, which is new at each start: whoever has it can see the page. Nothing can be
+    It prints an address with a token, which is new at each start: anyone who has it can see the page. Nothing can be
     changed there without --actions. What people do is logged on stderr, one line of JSON for each task.
 
     By default, only this machine can reach it. Other people need encryption and a login of their own: mount the page in
