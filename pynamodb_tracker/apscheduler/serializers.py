@@ -1,9 +1,25 @@
-"""How the state of a job becomes bytes in the table, and is read back."""
+"""How the state of a job becomes bytes in the table, and is read back: a pickle, or JSON, and either of them signed."""
 
 from __future__ import annotations
 
+import hmac
+import json
+import math
 import pickle
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
+
+from apscheduler.util import ref_to_obj
+
+from pynamodb_tracker.apscheduler.triggers import stored_time, stored_trigger, time_of, trigger_of
+
+_MAC = 32
+"""Bytes of an HMAC-SHA256."""
+
+_SHORTEST_KEY = 32
+"""Bytes: a key shorter than the hash weakens it (https://datatracker.ietf.org/doc/html/rfc2104#section-3)."""
+
+_PLAIN = (str, bool, int, float, type(None))
 
 
 class JobKey(NamedTuple):
@@ -40,3 +56,106 @@ class PickleSerializer:
         """Return the state from its pickle."""
         state: dict[str, Any] = pickle.loads(stored)  # noqa: S301 - documented above
         return state
+
+
+class Signed:
+    """Another serializer whose bytes are signed: `Signed(PickleSerializer(), key)` loads only what a holder wrote.
+
+    Each key has 32 random bytes or more. The first signs; all verify, so that a key can be replaced: put the new one
+    first, and drop the old one once every job has been written anew. The signature covers the store, the job's id and
+    the bytes, and is checked before anything is deserialized. It hides nothing, and does not detect that an older
+    version of the same job was put back.
+    """
+
+    def __init__(self, serializer: Serializer, key: bytes, *older_keys: bytes) -> None:
+        keys = (key, *older_keys)
+        if not all(isinstance(each, bytes) for each in keys):
+            raise TypeError("a key is bytes: secrets.token_bytes(32), kept where the schedulers read their secrets")
+        if any(len(each) < _SHORTEST_KEY for each in keys):
+            raise ValueError(f"a key has {_SHORTEST_KEY} bytes or more: secrets.token_bytes({_SHORTEST_KEY})")
+        self._serializer, self._keys = serializer, keys
+
+    def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:
+        """Return the signature by the first key, and the job."""
+        content = self._serializer.dumps(state, key)
+        return _mac(self._keys[0], key, content) + content
+
+    def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:
+        """Verify the signature, then load the job; raise ValueError if it is the signature of none of the keys."""
+        mac, content = stored[:_MAC], stored[_MAC:]
+        if not any(hmac.compare_digest(mac, _mac(each, key, content)) for each in self._keys):
+            raise ValueError("it was not signed with any of the keys, or was changed or moved afterwards")
+        return self._serializer.loads(content, key)
+
+
+def _mac(secret: bytes, key: JobKey, content: bytes) -> bytes:
+    signed = b""
+    for part in (b"pynamodb_tracker.apscheduler", key.store.encode(), key.job_id.encode(), content):
+        signed += len(part).to_bytes(8, "big") + part  # so that no two jobs are signed as the same bytes
+    return hmac.digest(secret, signed, "sha256")
+
+
+class JSONSerializer:
+    """Stores jobs as JSON, with the triggers of APScheduler, and calls only functions of the modules in `allow`.
+
+    JSON alone would be no protection, because a job names its function as text, and `os:system` is a function: so
+    `allow` is required. `"shop.jobs"` stands for the functions that are defined in it and in modules below it; a
+    function that it imports from elsewhere is refused. Arguments are text, numbers, booleans, None, and lists and dicts
+    of them: others are a TypeError when the job is added. Time zones need a name, as `zoneinfo.ZoneInfo` takes it.
+    """
+
+    def __init__(self, allow: Iterable[str]) -> None:
+        self._allow = () if isinstance(allow, str) else tuple(allow)
+        if not self._allow or not all(self._allow):
+            raise ValueError(f'allow={allow!r} must list the modules of your jobs: allow=["shop.jobs"]')
+
+    def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - the same for every job
+        """Return the job as JSON; raise ValueError for its function, TypeError for a trigger or an argument."""
+        self._check(state["func"])
+        args, kwargs = list(state["args"]), dict(state["kwargs"])
+        _check_plain("args", args)
+        _check_plain("kwargs", kwargs)
+        changed = {
+            "args": args,
+            "kwargs": kwargs,
+            "trigger": stored_trigger(state["trigger"]),
+            "next_run_time": stored_time(state["next_run_time"]),
+        }
+        return json.dumps({**state, **changed}, allow_nan=False, separators=(",", ":")).encode()
+
+    def loads(self, stored: bytes, key: JobKey) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Return the job, whose function has been checked before and after it was imported."""
+        state: dict[str, Any] = json.loads(stored)
+        self._check(state["func"])
+        trigger, next_run_time = trigger_of(state["trigger"]), time_of(state["next_run_time"])
+        return {**state, "args": tuple(state["args"]), "trigger": trigger, "next_run_time": next_run_time}
+
+    def _check(self, reference: str) -> None:
+        """Refuse a function of another module, also one that is reached through an allowed module."""
+        module, _, path = reference.partition(":")
+        if self._allows(module) and not any(name.startswith("__") for name in path.split(".")):
+            defined_in = getattr(ref_to_obj(reference), "__module__", None)
+            if isinstance(defined_in, str) and self._allows(defined_in):
+                return
+        allowed = ", ".join(self._allow)
+        raise ValueError(f"{reference!r} is not a function that is defined in one of the allowed modules: {allowed}")
+
+    def _allows(self, module: str) -> bool:
+        return any(f"{module}.".startswith(f"{each}.") for each in self._allow)
+
+
+def _check_plain(where: str, value: object) -> None:
+    """Raise TypeError unless JSON gives back the same value, of the same types."""
+    if type(value) is list:
+        for number, each in enumerate(value):
+            _check_plain(f"{where}[{number}]", each)
+    elif type(value) is dict:
+        for name, each in value.items():
+            if type(name) is not str:
+                raise TypeError(f"the key {name!r} of {where} is not text, and JSON has no other keys")
+            _check_plain(f"{where}[{name!r}]", each)
+    elif type(value) not in _PLAIN or (type(value) is float and not math.isfinite(value)):
+        raise TypeError(
+            f"{where} is a {type(value).__name__} that JSON would not give back as it is: use text, finite numbers, "
+            "booleans, None, lists and dicts; instead of an object, pass the key by which the job finds it"
+        )

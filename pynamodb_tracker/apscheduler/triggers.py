@@ -1,0 +1,123 @@
+"""APScheduler's own triggers, and their times, in a form that JSON has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.calendarinterval import CalendarIntervalTrigger
+from apscheduler.triggers.combining import AndTrigger, OrTrigger
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+from apscheduler.triggers.interval import IntervalTrigger
+
+_KINDS: dict[str, type[BaseTrigger]] = {
+    "date": DateTrigger,
+    "interval": IntervalTrigger,
+    "cron": CronTrigger,
+    "calendarinterval": CalendarIntervalTrigger,
+    "and": AndTrigger,
+    "or": OrTrigger,
+}
+"""By APScheduler's own alias for each."""
+
+
+def stored_trigger(trigger: BaseTrigger) -> dict[str, Any]:
+    """Return a trigger in a form that JSON has; raise TypeError for one that is not APScheduler's own."""
+    kind = next((kind for kind, of in _KINDS.items() if of is type(trigger)), None)
+    if kind is None:
+        raise TypeError(
+            f"{type(trigger).__name__} is not a trigger of APScheduler, so JSON cannot express it: use one of "
+            f"{', '.join(_KINDS)}, or Signed(PickleSerializer(), key)"
+        )
+    state = dict(trigger.__getstate__())
+    if "triggers" in state:
+        state["triggers"] = [stored_trigger(each) for each in trigger.triggers]
+    if "fields" in state:
+        state["fields"] = {field.name: str(field) for field in trigger.fields if not field.is_default}
+    return {"kind": kind, **{name: _stored(value) for name, value in state.items()}}
+
+
+def trigger_of(stored: Mapping[str, Any]) -> BaseTrigger:
+    """Return the trigger, which fires at the same times as the one that was stored."""
+    kind = _KINDS[stored["kind"]]
+    state = {name: _value(value) for name, value in stored.items() if name != "kind"}
+    if "fields" in state:
+        state["fields"] = CronTrigger(**stored["fields"], timezone=UTC).fields
+    trigger: BaseTrigger = object.__new__(kind)
+    if "triggers" in state:
+        trigger.__setstate__({**state, "triggers": []})
+        trigger.triggers = [trigger_of(each) for each in stored["triggers"]]
+    else:
+        trigger.__setstate__(state)
+    return trigger
+
+
+def stored_time(time: datetime | None) -> dict[str, Any] | None:
+    """Return a time with the name of its zone; None stays None."""
+    if time is None:
+        return None
+    if time.tzinfo is None:
+        raise TypeError(f"{time!r} has no time zone")
+    return {"time": time.astimezone(UTC).isoformat(), **_stored_zone(time.tzinfo)}
+
+
+def time_of(stored: Mapping[str, Any] | None) -> datetime | None:
+    """Return the time in its zone."""
+    return None if stored is None else datetime.fromisoformat(stored["time"]).astimezone(_zone(stored["zone"]))
+
+
+def _stored(value: object) -> object:
+    match value:
+        case datetime():
+            return stored_time(value)
+        case date():
+            return {"date": value.isoformat()}
+        case timedelta():
+            return {"days": value.days, "seconds": value.seconds, "microseconds": value.microseconds}
+        case tzinfo():
+            return _stored_zone(value)
+        case _:
+            return value
+
+
+def _value(stored: Any) -> object:
+    match stored:
+        case {"time": _}:
+            return time_of(stored)
+        case {"date": day}:
+            return date.fromisoformat(day)
+        case {"days": _, "seconds": _, "microseconds": _}:
+            return timedelta(**stored)
+        case {"zone": name}:
+            return _zone(name)
+        case _:
+            return stored
+
+
+def _stored_zone(zone: tzinfo) -> dict[str, str | float]:
+    """Return the name of the zone, which is all of it that stays true when its rules change, or a fixed offset."""
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)  # of zoneinfo, and of pytz
+    if name is not None and _is_zone(name):
+        return {"zone": name}
+    offset = zone.utcoffset(None) if name is None else None
+    if offset is None:
+        raise TypeError(f"the time zone {zone!r} has no name: use a zoneinfo.ZoneInfo, as in ZoneInfo('Europe/Berlin')")
+    return {"zone": offset.total_seconds()}
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError):  # of a file, for example: tzlocal calls that "local"
+        return False
+    return True
+
+
+def _zone(name: str | float) -> tzinfo:
+    if isinstance(name, str):
+        return ZoneInfo(name)
+    return timezone(timedelta(seconds=name))
