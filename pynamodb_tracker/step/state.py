@@ -76,10 +76,7 @@ class State(Generic[T]):
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
-        scan = index.StateScan(
-            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
-        )
-        return scan.rows(limit)
+        return self._scan(since, until, latest_first=latest_first, with_data=with_data).rows(limit)
 
     def page(
         self,
@@ -98,10 +95,7 @@ class State(Generic[T]):
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
-        scan = index.StateScan(
-            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
-        )
-        scan.positions = {} if cursor is None else self._positions(scan, cursor)
+        scan = self._scan(since, until, cursor, latest_first=latest_first, with_data=with_data)
         tasks = list(scan.rows(limit))
         more = len(tasks) == limit and scan.has_more()
         return Page(tasks, self._cursor(scan) if more else None)
@@ -125,8 +119,7 @@ class State(Generic[T]):
 
         check_limit("limit", limit)
         check_flags(latest_first=latest_first)
-        scan = index.StateScan(self.model, self.code, window(since, until), latest_first=latest_first)
-        scan.positions = {} if cursor is None else self._positions(scan, cursor)
+        scan = self._scan(since, until, cursor, latest_first=latest_first)
         found: dict[str, Item] = {}  # a task that moves in the meantime may be met twice
         more = False
         for entry in scan.entries(limit and limit + 1):
@@ -143,7 +136,24 @@ class State(Generic[T]):
         more. The shards are read at the same time.
         """
         check_limit("most", most)
-        return index.StateScan(self.model, self.code, window(since, until)).count(most)
+        return self._scan(since, until).count(most)
+
+    def _scan(
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        cursor: str | None = None,
+        *,
+        latest_first: bool = False,
+        with_data: bool = True,
+    ) -> index.StateScan[T]:
+        """Return a scan of this state, from the place of the cursor on."""
+        scan = index.StateScan(
+            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
+        )
+        if cursor is not None:
+            scan.positions = self._positions(scan, cursor)
+        return scan
 
     def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
         times = [time and time.isoformat() for time in (scan.window.since, scan.window.until)]
