@@ -25,7 +25,10 @@ _TEMPORARY = {CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 class Deadline(Protocol):
     """The lock that a transaction is about; a heartbeat may extend it meanwhile."""
 
-    expire_time: datetime
+    @property
+    def expire_time(self) -> datetime:
+        """When it expires, as known by now."""
+        ...
 
 
 class Unapplied:

@@ -1,0 +1,134 @@
+"""The jobs that this scheduler runs, from the claim until the table has their next times.
+
+The loop of a scheduler submits a job first, and updates or removes it afterwards. Nothing there catches what these
+calls raise, so it would end the loop, and no job would run again. So a write that fails is owed: it is kept, and made
+before the scheduler looks for jobs again. Until then the job does not run here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from datetime import datetime
+
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker.apscheduler.claims import Claim
+from pynamodb_tracker.apscheduler.codec import JobCodec
+from pynamodb_tracker.apscheduler.job_table import JobTable
+from pynamodb_tracker.apscheduler.stored_job import StoredJob
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
+
+_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    claim: Claim
+    next_run_time: datetime | None
+    """None if the job has run for the last time, and is to be removed."""
+
+
+class Firings:
+    """What runs here, and what the table does not know of it yet."""
+
+    def __init__(self, table: JobTable, codec: JobCodec) -> None:
+        self.logger = logging.getLogger("apscheduler.jobstores")
+        self._table = table
+        self._codec = codec
+        self._jobs: dict[str, StoredJob] = {}
+        self._owed: dict[str, _Owed] = {}
+        self._thread: int | None = None
+
+    @property
+    def are_owed(self) -> bool:
+        """Whether the table lacks an end."""
+        return bool(self._owed)
+
+    def owes(self, job_id: str) -> bool:
+        """Return whether the table lacks the end of this job's last firing."""
+        return job_id in self._owed
+
+    def begin_look(self) -> None:
+        """Forget what the loop has left of its last look, and make the writes that are owed.
+
+        PynamoDB's error if the table still cannot be reached. A write that fails for another reason stays owed.
+        """
+        self._thread = threading.get_ident()
+        self._jobs.clear()
+        for job_id, owed in list(self._owed.items()):
+            try:
+                self._settle(owed.claim, owed.next_run_time)
+            except Exception as error:
+                if isinstance(error, PynamoDBException) and is_temporary(error):
+                    raise
+                self.logger.exception("The next run time of job %r is still not stored: it does not run here", job_id)
+            else:
+                del self._owed[job_id]
+
+    def begin(self, job: StoredJob) -> None:
+        """Take note of a job that is handed to the loop."""
+        self._jobs[job.id] = job
+
+    def current(self, job_id: str) -> StoredJob | None:
+        """Return the job that the loop runs, if it is the loop that asks."""
+        return self._jobs.get(job_id) if self._thread == threading.get_ident() else None
+
+    def end(self, job: StoredJob, claim: Claim, next_run_time: datetime | None) -> None:
+        """Store when the job runs next, or remove it; never raises, except for what ends the process.
+
+        What others have made of the job meanwhile stands.
+        """
+        self._jobs.pop(job.id, None)
+        job.claim = None
+        try:
+            done = self._table.remove([job.item], claim) if next_run_time is None else self._move(job, claim)
+            if not done:
+                self._settle(claim, next_run_time)
+        except Exception:
+            self._owed[job.id] = _Owed(claim, next_run_time)
+            self.logger.exception(
+                "Job %r was submitted, but its next run time is not stored yet: that is tried again before the next "
+                "look for jobs; another scheduler runs the same time again after %s",
+                job.id,
+                claim.expire_time,
+            )
+
+    def _move(self, job: StoredJob, claim: Claim) -> bool:
+        """Store the job with its next time; return whether nobody had changed the stored one."""
+        item = self._codec.dump(job)
+        if not self._table.replace(job.item, item, claim):
+            return False
+        job.remember(item)
+        return True
+
+    def _settle(self, claim: Claim, next_run_time: datetime | None) -> None:
+        """Store the end of a firing in the job as it is now, unless somebody has given it another time."""
+        for _ in range(_TRIES):
+            item = self._table.job(claim.due.job_id)
+            if item is None or item.next != claim.due.time:  # removed, paused, rescheduled, or stored by the first try
+                return
+            if next_run_time is None:
+                done = self._table.remove([item], claim)
+            else:
+                job = self._codec.load(item)
+                job.next_run_time = next_run_time
+                done = self._move(job, claim)
+            if done:
+                return
+        raise RuntimeError(f"job {claim.due.job_id!r} was changed {_TRIES} times meanwhile")
+
+    def give_back(self) -> None:
+        """Make the writes that are owed, and give back the claims of jobs that the loop has not submitted.
+
+        What fails is left: another scheduler takes these jobs over once the claims have expired.
+        """
+        left = list(self._jobs.values())
+        try:
+            self.begin_look()
+            for job in left:
+                if job.claim is not None and not self.owes(job.id):
+                    self._table.give_back(job.claim.due)
+        except PynamoDBException:
+            self.logger.warning("Claims could not be given back, and expire on their own", exc_info=True)

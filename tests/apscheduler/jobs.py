@@ -1,0 +1,60 @@
+"""Functions of jobs, and stores and jobs as the tests need them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apscheduler.job import Job
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from pynamodb_tracker import Task, clock
+from pynamodb_tracker.apscheduler import DynamoDBJobStore
+from tests.support.shop import AppTask
+
+__all__ = ["SECOND", "anything", "at", "due", "new_job", "new_store", "nothing"]
+
+SECOND = timedelta(seconds=1)
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def anything(*_args: object, **_kwargs: object) -> None:
+    """Do nothing with any arguments."""
+
+
+def at(seconds: float) -> datetime:
+    """Return the time so many seconds from now."""
+    return clock.now() + timedelta(seconds=seconds)
+
+
+def new_store(table: type[Task] = AppTask, *, scheduler: Any = None, **settings: Any) -> DynamoDBJobStore:
+    """Return a store that has been started."""
+    store = DynamoDBJobStore(table, **settings)
+    store.start(scheduler, "default")
+    return store
+
+
+def new_job(job_id: str = "j-1", **settings: Any) -> Any:
+    """Return a job that has been due for a second, unless its settings say something else."""
+    defaults: dict[str, Any] = {
+        "trigger": IntervalTrigger(seconds=60, timezone=UTC),
+        "executor": "default",
+        "func": "tests.apscheduler.jobs:nothing",
+        "args": (),
+        "kwargs": {},
+        "name": "nothing",
+        "misfire_grace_time": None,
+        "coalesce": True,
+        "max_instances": 1,
+        "next_run_time": at(-1),
+    }
+    return Job(BackgroundScheduler(timezone=UTC), id=job_id, **{**defaults, **settings})
+
+
+def due(store: DynamoDBJobStore) -> list[str]:
+    """Return the ids of the jobs that are due now, in order, and claim them."""
+    return [job.id for job in store.get_due_jobs(clock.now())]

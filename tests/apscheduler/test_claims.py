@@ -1,0 +1,190 @@
+"""Several schedulers on one store: a job that is due is claimed by one of them, and taken over if that one dies."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.testing import StoppedClock
+from tests.apscheduler.jobs import SECOND, at, due, new_job, new_store
+from tests.support.network import Network, silent
+
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+LOCK, MARGIN = timedelta(seconds=60), timedelta(seconds=2)
+
+
+def test_a_job_that_is_due_is_claimed_by_one_store() -> None:
+    first, second = new_store(), new_store()
+    first.add_job(new_job())
+    assert due(first) == ["j-1"]
+    assert due(second) == []
+
+
+def test_a_claim_that_has_expired_is_taken_over_after_the_margin_of_the_clocks(clock: StoppedClock) -> None:
+    dead, other = new_store(lock_for=LOCK), new_store(lock_for=LOCK)
+    dead.add_job(new_job())
+    due(dead)
+    free = other.get_next_run_time()
+    assert at(0) + LOCK + MARGIN < free <= at(0) + LOCK + MARGIN + SECOND  # type: ignore[operator]  # there is one
+    clock.advance(LOCK + MARGIN)
+    assert due(other) == []
+    clock.advance(timedelta(microseconds=1))
+    assert due(other) == ["j-1"]
+    assert due(dead) == []
+
+
+def test_a_store_gets_its_own_claims_again() -> None:
+    store = new_store()
+    store.add_job(new_job())
+    assert due(store) == due(store) == ["j-1"]
+
+
+def test_a_process_that_was_forked_is_another_owner() -> None:
+    store = new_store()
+    store.add_job(new_job())
+    due(store)
+    with mock.patch.object(os, "getpid", return_value=os.getpid() + 1):
+        assert due(store) == []
+
+
+def test_a_late_copy_does_not_shorten_a_claim(clock: StoppedClock, network: Network) -> None:
+    store, other = new_store(lock_for=LOCK), new_store(lock_for=LOCK)
+    store.add_job(new_job())
+    late: list[Any] = []
+
+    def keep(operation: str, _request: Any, send: Any) -> Any:
+        late.extend([send] if operation == "UpdateItem" else [])
+        return send()
+
+    network.rule = keep
+    due(store)
+    clock.advance(timedelta(seconds=50))
+    due(store)
+    with pytest.raises(Exception, match="ConditionalCheckFailed"):
+        late[0]()
+    clock.advance(timedelta(seconds=13))
+    assert due(other) == []
+
+
+def test_a_look_claims_at_most_50_jobs_and_the_others_are_due_at_once() -> None:
+    store, other = new_store(), new_store()
+    for number in range(52):
+        store.add_job(new_job(f"j-{number:02}"))
+    assert due(store) == [f"j-{number:02}" for number in range(50)]
+    assert other.get_next_run_time() == at(-1)
+    assert due(other) == ["j-50", "j-51"]
+
+
+def test_jobs_are_given_in_the_order_of_their_times() -> None:
+    store = new_store()
+    for job_id, time in [("a", -1.0), ("b", -3.0), ("c", -2.0), ("paused", None), ("later", 1.0)]:
+        store.add_job(new_job(job_id, next_run_time=None if time is None else at(time)))
+    assert due(store) == ["b", "c", "a"]
+
+
+def test_a_job_whose_claim_expires_before_it_is_submitted_has_no_run_times(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store(lock_for=LOCK)
+    store.add_job(new_job())
+    now = at(0)
+    (job,) = store.get_due_jobs(now)
+    assert job._get_run_times(now) == [at(-1)]
+    clock.advance(LOCK)
+    assert job._get_run_times(now) == []
+    assert "The claim of job 'j-1' expired" in caplog.text
+
+
+def test_a_shutdown_gives_claims_back_and_claims_no_more() -> None:
+    store, other = new_store(), new_store()
+    store.add_job(new_job())
+    due(store)
+    store.shutdown()
+    assert due(store) == []
+    assert due(other) == ["j-1"]
+    store.start(None, "default")
+    assert due(store) == []
+
+
+def test_a_shutdown_without_a_network_leaves_the_claims_and_does_not_raise(
+    network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = new_store()
+    store.add_job(new_job())
+    due(store)
+    network.rule = silent("UpdateItem")
+    store.shutdown()
+    assert "expire on their own" in caplog.text
+
+
+def test_what_was_claimed_runs_even_if_the_next_claim_fails(network: Network, caplog: pytest.LogCaptureFixture) -> None:
+    store = new_store()
+    for job_id in ("a", "b"):
+        store.add_job(new_job(job_id))
+
+    def rule(operation: str, request: Any, send: Any) -> Any:
+        if operation == "UpdateItem" and request["Key"]["use_case_id"]["S"].endswith("#b"):
+            return silent("UpdateItem")(operation, request, send)
+        return send()
+
+    network.rule = rule
+    assert due(store) == ["a"]
+    assert "Not all due jobs could be claimed" in caplog.text
+
+
+def test_a_scheduler_looks_at_least_every_so_often_for_jobs_that_others_add() -> None:
+    alone, running = new_store(), new_store(scheduler=mock.Mock(), look_every=timedelta(seconds=30))
+    assert alone.get_next_run_time() is None
+    assert running.get_next_run_time() == at(30)
+    alone.add_job(new_job(next_run_time=at(10)))
+    assert running.get_next_run_time() == alone.get_next_run_time() == at(10)
+
+
+def test_times_far_away_keep_their_microseconds() -> None:
+    store = new_store()
+    far = clock.now().replace(year=2999, microsecond=123457)
+    for job_id, time in [("later", far), ("earlier", far.replace(year=1900))]:
+        store.add_job(new_job(job_id, next_run_time=time))
+    assert store.get_next_run_time() == far.replace(year=1900)
+    store.remove_job("earlier")
+    assert store.get_next_run_time() == far
+
+
+def test_a_due_item_whose_job_is_gone_is_dropped(network: Network) -> None:
+    store = new_store()
+    store.add_job(new_job())
+    job = store._table.job("j-1")
+    assert job is not None
+    with mock.patch.object(store._table, "_due_deletes", return_value=[]):
+        store._table.remove([job])  # as a person does, in a console
+    assert due(store) == []
+    assert store.get_next_run_time() is None
+    del network
+
+
+def test_a_due_item_that_comes_to_be_right_is_not_dropped(network: Network) -> None:
+    store, other = new_store(), new_store()
+    store.add_job(new_job())
+    job: Any = other.lookup_job("j-1")
+    now, later = job.next_run_time, at(60)
+
+    def rule(operation: str, _request: Any, send: Any) -> Any:
+        if operation == "BatchGetItem":  # it is moved away right before, and back right after the look reads it
+            network.rule = lambda _operation, _request, send: send()
+            job.next_run_time = later
+            other.update_job(job)
+            answer = send()
+            job.next_run_time = now
+            other.update_job(job)
+            return answer
+        return send()
+
+    network.rule = rule
+    assert due(store) == []
+    assert due(store) == ["j-1"]
