@@ -7,7 +7,7 @@ hooks, a run and a creation look once at an empty tuple.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -21,6 +21,7 @@ class RunDetails:
     """One run of a step of a task, as hooks see it; `outcome`, `duration` and `error` are set once it has ended."""
 
     __slots__ = (
+        "__weakref__",  # hooks may keep something for each run that has not ended
         "attempt",
         "duration",
         "error",
@@ -75,8 +76,8 @@ class Hook:
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:
         """Return entries for the `trace` of a task that is about to be created; None for none.
 
-        Those that its creator gives have priority. Entries that do not fit into the 512 bytes of a trace are left out,
-        and logged.
+        If its creator gives one of them, that has priority, and none of these is stored. Nor are they if they do not
+        fit into the 512 bytes of a trace, which is logged.
         """
 
     def on_start(self, run: RunDetails) -> AbstractContextManager[object] | None:
@@ -138,15 +139,19 @@ def guarded(hook: Hook, method: str, *args: object) -> object:
         return None
 
 
-def trace_of(use_case_id: str, task_id: str) -> dict[str, str]:
-    """Return the entries that hooks have for the trace of a new task."""
+def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str, str]:
+    """Return the entries that hooks have for the trace of a new task, whose creator gives those of these names.
+
+    The entries of a hook belong together, as a traceparent and its tracestate do: if one is given, none of them counts.
+    """
     entries: dict[str, str] = {}
     for hook in hooks:
-        given = guarded(hook, "on_create", use_case_id, task_id)
-        if given is None:
+        own = guarded(hook, "on_create", use_case_id, task_id)
+        if own is None:
             continue
-        if isinstance(given, Mapping) and all(isinstance(text, str) for entry in given.items() for text in entry):
-            entries.update(given)
+        if isinstance(own, Mapping) and all(isinstance(text, str) for entry in own.items() for text in entry):
+            if not any(name in given for name in own):
+                entries.update(own)
         else:
             log.error("on_create of the hook %r returned no mapping of text to text, and nothing of it is stored", hook)
     return entries

@@ -5,7 +5,7 @@ import re
 from importlib import metadata, resources
 
 import pynamodb_tracker
-from pynamodb_tracker import aws_lambda, exceptions, web
+from pynamodb_tracker import aws_lambda, exceptions, instrumentation, opentelemetry, web
 
 NAMES = [
     "BoundStep",
@@ -74,6 +74,13 @@ def test_the_public_names_for_lambda_are_exactly_these() -> None:
 def test_the_public_names_for_the_page_are_exactly_these() -> None:
     assert web.__all__ == ["dashboard"]
     assert inspect.getdoc(web.dashboard)
+
+
+def test_the_public_names_for_hooks_are_exactly_these() -> None:
+    assert instrumentation.__all__ == ["Hook", "RunDetails", "add_hook"]
+    assert [name for name in instrumentation.__all__ if not inspect.getdoc(getattr(instrumentation, name))] == []
+    assert opentelemetry.__all__ == ["instrument"]
+    assert inspect.getdoc(opentelemetry.instrument)
 
 
 def test_every_public_name_is_there_and_explains_itself() -> None:

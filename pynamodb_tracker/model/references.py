@@ -85,7 +85,7 @@ def text_of_new_trace(
     """
     inherited = (None if creator is None else readable_value(creator, "trace")) or {}
     plain = None if given is None and creator is None else trace_text(inherited if given is None else given, by)
-    entries = instrumentation.trace_of(model.tracker.use_case.name, task_id)
+    entries = instrumentation.trace_of(model.tracker.use_case.name, task_id, given or ())
     if not entries:
         return plain
     try:

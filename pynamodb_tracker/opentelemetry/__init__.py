@@ -1,0 +1,10 @@
+"""Spans and metrics of runs for OpenTelemetry, by hooks; it needs the extra `opentelemetry`."""
+
+try:
+    from pynamodb_tracker.opentelemetry.setup import instrument
+except ImportError as error:
+    if (error.name or "").startswith("pynamodb_tracker"):
+        raise
+    raise ImportError(f"spans and metrics need {error.name}: pip install 'pynamodb-tracker[opentelemetry]'") from error
+
+__all__ = ["instrument"]

@@ -1,0 +1,32 @@
+"""What `opentelemetry-instrument` loads, by the entry point `opentelemetry_instrumentor`.
+
+It is a module of its own because it needs opentelemetry-instrumentation, which brings that command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+
+from pynamodb_tracker.opentelemetry.setup import instrument
+
+
+class TrackerInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it is untyped
+    """Calls `instrument`; `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=pynamodb_tracker` keeps the command from it."""
+
+    _remove: Callable[[], None] | None = None
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """Return none: it is part of the package that it instruments."""
+        return ()
+
+    def _instrument(self, **kwargs: Any) -> None:
+        known = ("tracer_provider", "meter_provider", "relation", "gauges")
+        self._remove = instrument(**{name: kwargs[name] for name in known if name in kwargs})
+
+    def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - of the base class
+        if self._remove is not None:
+            self._remove()
+            self._remove = None

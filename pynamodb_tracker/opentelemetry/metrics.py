@@ -1,0 +1,134 @@
+"""Metrics of runs and refusals, and on request of how long tasks have been due. Ids of tasks are in none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from pynamodb_tracker import clock, exceptions
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.failure import type_of
+from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.opentelemetry import names
+from pynamodb_tracker.opentelemetry.spans import error_of
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.task.task import Task
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
+"""Seconds: the default buckets of the SDK are meant for milliseconds, and end where some tasks begin."""
+
+_REASONS: dict[type, str] = {
+    exceptions.TaskAlreadySucceededError: "succeeded",
+    exceptions.TaskLockedError: "locked",
+    exceptions.TaskNotReadyError: "not_ready",
+    exceptions.TaskNotFoundError: "not_found",
+    exceptions.PayloadMismatchError: "mismatch",
+    exceptions.TaskIgnoredError: "ignored",
+    exceptions.TaskFormatError: "format",
+    exceptions.TaskNotStartableError: names.UNKNOWN,  # with detailed_error=False
+}
+"""The same words as in the logs of Lambda handlers. Any other error is one of a request: "error"."""
+
+
+class Metrics(Hook):
+    """A histogram of durations, and counters of what happens to claims and locks."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._duration = meter.create_histogram(
+            names.PROCESS_DURATION,
+            unit="s",
+            description="Duration of runs, including the requests at their start and their end.",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
+        self._refused = meter.create_counter(
+            names.REFUSED, unit="{claim}", description="Claims that were refused, and claims whose request failed."
+        )
+        self._takeovers = meter.create_counter(
+            names.TAKEOVERS, unit="{run}", description="Runs that took a task over whose worker had not ended its run."
+        )
+        self._locks_lost = meter.create_counter(
+            names.LOCKS_LOST, unit="{lock}", description="Runs that lost their lock."
+        )
+
+    def on_start(self, run: RunDetails) -> None:
+        """Count it if it is a takeover."""
+        if run.took_over:
+            self._takeovers.add(1, _of_step(run))
+
+    def on_end(self, run: RunDetails) -> None:
+        """Record how long it took, and how it ended."""
+        attributes = _of_step(run)
+        attributes[names.OUTCOME] = run.outcome or names.UNKNOWN
+        if error := error_of(run):
+            attributes[names.ERROR_TYPE] = type_of(error)
+        self._duration.record(run.duration.total_seconds(), attributes)
+
+    def on_refuse(self, run: RunDetails) -> None:
+        """Count it, and why."""
+        attributes = _of_step(run)
+        attributes[names.REASON] = _REASONS.get(type(run.error), "error")
+        self._refused.add(1, attributes)
+
+    def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - of the hook
+        """Count it."""
+        self._locks_lost.add(1, _of_step(run))
+
+
+class DueAges:
+    """The gauge of how long the first task of each state has been due: one export costs 1.5 read units per step."""
+
+    _observed: ClassVar[tuple[BoundStep[Any], ...]] = ()
+    """The steps of the last call, for all calls: of an instrument that a meter has, it keeps the first callback, and
+    there is no means to remove that."""
+
+    def __init__(self, models: Iterable[type[Task]]) -> None:
+        """Raise a TypeError for what is no use case."""
+        self._steps = tuple(step for model in models for step in _steps_of(model))
+
+    def start(self, meter: Meter) -> None:
+        """Observe these steps, and no others."""
+        DueAges._observed = self._steps
+        if self._steps:
+            meter.create_observable_gauge(
+                names.DUE_AGE,
+                callbacks=[DueAges._observe],
+                unit="s",
+                description="For how long the first task that can start has been due; 0 if there is none.",
+            )
+
+    def stop(self) -> None:
+        """Observe nothing, unless another call has replaced this one."""
+        if DueAges._observed is self._steps:
+            DueAges._observed = ()
+
+    @classmethod
+    def _observe(cls, options: CallbackOptions) -> Iterable[Observation]:  # noqa: ARG003 - of OpenTelemetry
+        for step in cls._observed:
+            first = step.next_due()
+            now = clock.now()
+            for state in (step.pending, step.failed, step.in_progress):
+                age = max(timedelta(0), now - first[state]) if state in first else timedelta(0)
+                attributes = _attributes(step.model.tracker.use_case.name, step.name)
+                attributes[names.STATUS] = str(state.status)
+                yield Observation(age.total_seconds(), attributes)
+
+
+def _steps_of(given: object) -> Iterable[BoundStep[Any]]:
+    if not (isinstance(given, type) and issubclass(given, Task) and given._bound_steps):
+        raise TypeError(f"gauges takes use cases, [Order], not {shown(given)}")
+    return given._bound_steps.values()
+
+
+def _of_step(run: RunDetails) -> dict[str, str]:
+    return _attributes(run.use_case_id, run.step)
+
+
+def _attributes(use_case_id: str, step: str) -> dict[str, str]:
+    return {
+        names.SYSTEM: names.TRACKER,
+        names.OPERATION_NAME: names.RUN,
+        names.DESTINATION: names.destination(use_case_id, step),
+    }

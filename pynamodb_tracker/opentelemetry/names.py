@@ -1,0 +1,47 @@
+"""What spans and metrics are called: the one place that changes with OpenTelemetry's semantic conventions.
+
+Those for messaging have the status "Development", so they may still change. A step is what they call a destination, a
+task a message, and a run is an operation of the type "process":
+https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCOPE: Final = "pynamodb_tracker"
+"""The name of the tracer and of the meter."""
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.43.0"
+"""The version of the conventions from which the names of the first table are."""
+
+# Of the semantic conventions.
+SYSTEM: Final = "messaging.system"
+OPERATION_TYPE: Final = "messaging.operation.type"
+OPERATION_NAME: Final = "messaging.operation.name"
+DESTINATION: Final = "messaging.destination.name"
+MESSAGE_ID: Final = "messaging.message.id"
+ERROR_TYPE: Final = "error.type"
+PROCESS_DURATION: Final = "messaging.process.duration"
+
+# Our own.
+ATTEMPT: Final = "pynamodb_tracker.attempt"
+FENCE: Final = "pynamodb_tracker.fence"
+TOOK_OVER: Final = "pynamodb_tracker.took_over"
+OUTCOME: Final = "pynamodb_tracker.outcome"
+REASON: Final = "pynamodb_tracker.reason"
+STATUS: Final = "pynamodb_tracker.status"
+REFUSED: Final = "pynamodb_tracker.refused"
+TAKEOVERS: Final = "pynamodb_tracker.takeovers"
+LOCKS_LOST: Final = "pynamodb_tracker.locks_lost"
+DUE_AGE: Final = "pynamodb_tracker.due.age"
+
+# Values.
+TRACKER: Final = "pynamodb_tracker"
+PROCESS: Final = "process"
+RUN: Final = "run"
+UNKNOWN: Final = "unknown"
+
+
+def destination(use_case_id: str, step: str) -> str:
+    """Return what a step is called: `order.ship`."""
+    return f"{use_case_id}.{step}"
