@@ -18,7 +18,8 @@ from pynamodb_tracker.worker.attempt import Function
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
-from pynamodb_tracker.worker.thread_team import ThreadTeam, WorkerSettings
+from pynamodb_tracker.worker.thread_team import ThreadTeam
+from pynamodb_tracker.worker.work import WorkerSettings
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -52,7 +53,7 @@ class Worker:
         self._functions = _check_functions(functions)
         self._processes = _check_processes(processes, self._functions)
         self._options: dict[str, Any] = {
-            "threads": arguments.check_threads(threads),
+            "concurrency": arguments.check_threads(threads),
             "heartbeat": heartbeat,
             "rate": arguments.check_rate("rate", rate),
             "grace": _check_grace(grace),

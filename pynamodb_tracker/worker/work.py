@@ -1,0 +1,96 @@
+"""The work of one process of a worker: the steps, what finds their due tasks, and the attempts that run."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.write_batcher import batcher_for
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.worker.attempt import WorkerAttempt
+from pynamodb_tracker.worker.dispatcher import Dispatcher
+from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.shutdown import print_to_stderr
+from pynamodb_tracker.worker_name import this_worker
+
+A = TypeVar("A", bound=WorkerAttempt)
+
+GIVE_BACK_WITHIN = 5.0
+"""Seconds that giving tasks back may take: if the network is down, their locks expire instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a process of a worker needs to know; it is sent to other processes."""
+
+    functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
+    concurrency: int
+    """How many tasks run at the same time."""
+    heartbeat: bool
+    rate: float | None
+    grace: timedelta
+    longest_pause: timedelta
+    until_idle: bool
+
+
+class Work:
+    """What the threads, or the asyncio tasks, of a process share."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._pollers = [
+            StepPoller(step, settings.longest_pause, threads=settings.concurrency, eager=settings.until_idle)
+            for step, _ in settings.functions
+        ]
+        self.dispatcher = Dispatcher(self._pollers, rate=settings.rate, until_idle=settings.until_idle)
+        self._batcher = batcher_for(settings.concurrency)
+        self._running: dict[WorkerAttempt, None] = {}
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self._pollers)
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What became of the tasks, by step."""
+        return [poller.tally for poller in self._pollers]
+
+    def begin(self, kind: type[A], poller: StepPoller, task_id: str) -> A:
+        """Return a new attempt at a task that the dispatcher has given."""
+        settings = self._settings
+        stopped, batcher = self.dispatcher.stopped, self._batcher
+        attempt = kind(poller, task_id, heartbeat=settings.heartbeat, stopped=stopped, batcher=batcher)
+        self._running[attempt] = None
+        return attempt
+
+    def end(self, attempt: WorkerAttempt) -> None:
+        """Note that an attempt has ended."""
+        del self._running[attempt]
+        self.dispatcher.note_end()
+
+    def give_back(self) -> None:
+        """Release what still runs; each on a thread of its own, because without a network that takes long."""
+        helpers = [
+            threading.Thread(target=attempt.give_back, args=(GIVE_BACK_WITHIN,), daemon=True)
+            for attempt in list(self._running)
+        ]
+        deadline = time.monotonic() + GIVE_BACK_WITHIN
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join(max(0.0, deadline - time.monotonic()))
+
+    def print_status(self, are_busy: str) -> None:
+        """Print what runs, and what each step is waiting for; `are_busy` says what is counted."""
+        now, running = clock.now(), list(self._running)
+        stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
+        lines = [f"worker {this_worker()}: {len(running)} of {self._settings.concurrency} {are_busy}{stopping}"]
+        lines += [f"  {attempt}: {(now - attempt.began).total_seconds():.1f} s" for attempt in running]
+        for poller in self._pollers:
+            wait = max(0.0, (poller.next_poll - now).total_seconds())
+            lines.append(f"  {poller.name}: {poller.tally}; next poll {f'in {wait:.1f} s' if wait else 'now'}")
+        print_to_stderr("\n".join([*lines, ""]))
