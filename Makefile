@@ -18,10 +18,10 @@ SECONDS ?= 600
 # Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick check docs bench chaos clean
+.PHONY: help demo test quick upstream check docs bench chaos clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
@@ -38,6 +38,9 @@ endif
 
 quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
 	@$(BIN)/python -m pytest --quick $(PARALLEL) $(ARGS)
+
+upstream: $(READY) ## run APScheduler's own tests of job stores against ours; downloads its release the first time
+	@$(BIN)/python -m tests.upstream
 
 check: $(READY) ## check format, lint, types and layers
 	$(BIN)/ruff format --check .
