@@ -1,0 +1,55 @@
+"""Four processes with a scheduler on one job store; two are killed while they have claimed jobs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from apscheduler.triggers.interval import IntervalTrigger
+
+from tests.engine.dynamodb_local import Engine
+from tests.support.bad_network import started_together
+from tests.support.processes import until
+from tests.support.scheduler_process import SchedulerWorker, scheduler_on
+
+pytestmark = pytest.mark.race
+
+JOBS, TIMES, EVERY = 6, 12, 0.25
+
+
+def test_no_due_time_runs_twice_and_none_is_missing_when_two_of_four_schedulers_are_killed(
+    dynamodb_local: Engine, table: str, name: str, tmp_path: Path
+) -> None:
+    settings = {"endpoint": dynamodb_local.endpoint, "table": table, "name": name, "lock_for": 2.0, "margin": 0.1}
+    scheduler = scheduler_on(**settings)
+    scheduler.start(paused=True)
+    first = int(time.time()) + 2
+    for number in range(JOBS):
+        scheduler.add_job(
+            "tests.support.scheduler_process:work",
+            IntervalTrigger(seconds=EVERY, start_date=datetime.fromtimestamp(first, UTC), timezone=UTC),
+            id=f"j-{number}",
+        )
+    logs = {when: tmp_path / f"{when}-{number}" for number, when in enumerate(["claimed", "updated"])}
+    others = [tmp_path / "survivor-1", tmp_path / "survivor-2"]
+    commands = [[when, str(log)] for when, log in logs.items()] + [["never", str(log)] for log in others]
+    with started_together(SchedulerWorker, settings, commands) as processes:
+        assert [victim.wait() for victim in processes[:2]] == [-signal.SIGKILL] * 2
+        killed = time.time()
+        last = max(first + TIMES * EVERY, killed)
+        until(lambda: all(job.next_run_time.timestamp() > last for job in scheduler.get_jobs()))
+        for survivor in processes[2:]:
+            survivor.go()
+        assert [survivor.wait() for survivor in processes[2:]] == [0, 0]
+    scheduler.shutdown()
+
+    ran = [json.loads(line) for log in (*logs.values(), *others) for line in log.read_text().splitlines()]
+    for number in range(JOBS):
+        times = sorted(time for _, job_id, time in ran if job_id == f"j-{number}")
+        assert times == [first + EVERY * each for each in range(len(times))]
+        assert times[-1] >= last - EVERY
+    assert all(log.read_text() for log in (*logs.values(), *others))
