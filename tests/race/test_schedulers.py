@@ -7,6 +7,7 @@ import signal
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from apscheduler.triggers.interval import IntervalTrigger
@@ -24,7 +25,13 @@ JOBS, TIMES, EVERY = 6, 12, 0.25
 def test_no_due_time_runs_twice_and_none_is_missing_when_two_of_four_schedulers_are_killed(
     dynamodb_local: Engine, table: str, name: str, tmp_path: Path
 ) -> None:
-    settings = {"endpoint": dynamodb_local.endpoint, "table": table, "name": name, "lock_for": 2.0, "margin": 0.1}
+    settings: dict[str, Any] = {
+        "endpoint": dynamodb_local.endpoint,
+        "table": table,
+        "name": name,
+        "lock_for": 2.0,
+        "margin": 0.1,
+    }
     scheduler = scheduler_on(**settings)
     scheduler.start(paused=True)
     first = int(time.time()) + 2
