@@ -124,7 +124,11 @@ def add_hook(hook: Hook) -> Callable[[], None]:
 
 
 def log_fields(
-    use_case_id: str, step: str | None, task_id: str | None, attempt: int | None = None, fence: int | None = None
+    use_case_id: str,
+    step: str | None = None,
+    task_id: str | None = None,
+    attempt: int | None = None,
+    fence: int | None = None,
 ) -> dict[str, object]:
     """Return the `extra` of a log record: the same fields wherever it comes from; None for what is not known."""
     return {"use_case_id": use_case_id, "step": step, "task_id": task_id, "attempt": attempt, "fence": fence}

@@ -30,11 +30,12 @@ class Status(StrEnum):
 
 
 class Codes:
-    """The codes of one step: its number, and the three that follow; `succeeded` belongs to what comes next."""
+    """The codes of a step: its number, and the three that follow; `succeeded` belongs to what comes next."""
 
-    __slots__ = ("failed", "ignored", "in_progress", "own", "pending", "step", "succeeded")
+    __slots__ = ("failed", "ignored", "in_progress", "own", "pending", "step", "succeeded", "use_case_id")
 
-    def __init__(self, step: str, pending: int, succeeded: int) -> None:
+    def __init__(self, use_case_id: str, step: str, pending: int, succeeded: int) -> None:
+        self.use_case_id = use_case_id
         self.step = step
         self.pending = pending
         self.succeeded = succeeded

@@ -11,6 +11,7 @@ import pytest
 
 from pynamodb_tracker import Report, TaskNotFoundError, TrackerError
 from pynamodb_tracker.batch.batch import TaskAttempt
+from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import Engine, Moto
 from tests.support.workers import Broken, die
@@ -75,29 +76,22 @@ def test_a_stopped_attempt_is_released_without_calling_the_function() -> None:
     assert Order.get_task("o-1").attempt == 0
 
 
-def test_a_stopped_attempt_whose_lock_is_lost_is_refused(clock: StoppedClock) -> None:
+def test_a_stopped_attempt_whose_lock_is_lost_is_refused(clock: StoppedClock, monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1")
     stopped = threading.Event()
 
-    def start(task_id: str) -> Any:
-        run: Any = Order.confirm.start(task_id)
-        enter = type(run).__enter__
+    enter = Run.__enter__
 
-        class Slow:
-            def __enter__(self) -> Any:
-                ctx = enter(run)
-                clock.advance(timedelta(minutes=6))
-                die(Order.confirm, task_id)
-                stopped.set()
-                return ctx
+    def slow(run: Run[Any]) -> Any:
+        ctx = enter(run)
+        monkeypatch.setattr(Run, "__enter__", enter)
+        clock.advance(timedelta(minutes=6))
+        die(Order.confirm, "o-1")
+        stopped.set()
+        return ctx
 
-            def __exit__(self, *error: object) -> None:
-                assert not run.__exit__(*error)
-
-        return Slow()
-
-    attempt: TaskAttempt[Any] = TaskAttempt(Order.confirm._definition.codes, "o-1", stopped=stopped)
-    attempt.execute(start, raising(Broken()))
+    monkeypatch.setattr(Run, "__enter__", slow)
+    attempt = attempted(raising(Broken()), stopped=stopped)
     assert attempt.outcome == "refused"
     assert isinstance(attempt.error, TrackerError)
 

@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
 from pynamodb_tracker.aws_lambda import trigger as triggers
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt, InvocationLog
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
+from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeVar, cast, overload
 from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.delivery import Delivery, RecordRunner, Same
-from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationLog, LambdaContext, prepare_in_lambda
+from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, prepare_in_lambda
+from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Replies, TaskId, TriggerName

@@ -1,15 +1,8 @@
-"""One invocation of a function: its time, the tasks that it tries, and what it logs and counts as each task ends.
+"""One invocation of a function: its time, and the tasks that it tries."""
 
-Metrics are in CloudWatch's embedded metric format, lines of JSON on stdout, which cost no request:
-https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
-"""
-
-import json
 import logging
 import os
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,11 +13,11 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
-from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError, shape_of
+from pynamodb_tracker.aws_lambda.trigger import Reason, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
+from pynamodb_tracker.exceptions import TaskNotStartableError
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.changes import as_stored
@@ -47,22 +40,8 @@ _REASONS: dict[type[TaskNotStartableError], Reason] = {
     exceptions.TaskIgnoredError: "ignored",
 }
 
-_LEVELS: dict[Reason | None, int] = {
-    "succeeded": logging.INFO,
-    "locked": logging.INFO,
-    "not_ready": logging.INFO,
-    "waits": logging.INFO,
-    "not_found": logging.WARNING,
-    "mismatch": logging.WARNING,
-    "ignored": logging.WARNING,
-}
-"""The level of the log for each reason why a task was not started; for any other it is ERROR."""
-
 _LOOK_AGAIN = timedelta(seconds=5)
 """When a caller is advised to try again, at the latest, if another worker has the task."""
-
-_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class LambdaContext(Protocol):
@@ -170,7 +149,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         with suppress(SystemExit):
             self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
         self.duration = clock.now() - self._begun
-        if self.ctx is not None or self.is_broken:  # a table that does not answer takes as long the next time
+        if self.was_claimed or self.is_broken:  # a table that does not answer takes as long the next time
             self._invocation.note_duration(self.duration)
 
     def hand_on(self, queue: Queue, group: str | None = None) -> None:
@@ -194,30 +173,30 @@ class InvocationAttempt(TaskAttempt[Any]):
 
         UnreadableEventError if the attributes cannot be stored.
         """
-        self.error = None
+        self.details = self.new_details()
         try:
             self.step.model.create(self.task_id, state=self.step.pending, **attributes)
         except exceptions.TaskAlreadyExistsError:
-            log.debug("%s: another event has created it", self)
+            log.debug("%s: another event has created it", self, extra=self.details.log_fields)
         except (TypeError, ValueError) as error:  # its message may contain a value, which may be confidential
-            log.debug("%s cannot be created", self, exc_info=True)
+            log.debug("%s cannot be created", self, exc_info=True, extra=self.details.log_fields)
             attribute = f" for {error.attribute!r}" if isinstance(error, exceptions.ValueNotStorableError) else ""
             raise UnreadableEventError(
                 f"{self} cannot be created with {shape_of(attributes)}: {type(error).__name__}{attribute}; its message "
                 "is logged at level DEBUG"
             ) from error
         except Exception as error:  # noqa: BLE001 - the table failed; it is reported like any other error
-            self.error = error
+            self.details.error = error
 
     @property
     def task(self) -> Any:
         """The row as last seen; None if it was not."""
-        return getattr(self.error, "task", None) if self.ctx is None else self.ctx.task
+        return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
     def reason(self) -> Reason | None:
         """Why the task did not succeed in this invocation, which decides the reply."""
-        if self.ctx is not None:
+        if self.was_claimed:
             return self.outcome if self.outcome in ("failed", "ignored") else None
         for kind, reason in _REASONS.items():
             if isinstance(self.error, kind):
@@ -238,7 +217,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             status, value = "succeeded", self.value
         elif repeated:
             value = self.step.answer(task)
-        elif self.ctx is not None:
+        elif self.was_claimed:
             task = as_stored(task)
         return Result(
             status=status or "failed",
@@ -266,12 +245,12 @@ class InvocationAttempt(TaskAttempt[Any]):
     @property
     def set_aside(self) -> bool:
         """Whether this attempt made the task ignored: it was the last one, or the claim found none left."""
-        return self.outcome == "ignored" and (self.ctx is not None or self.task.update_time >= self._begun)
+        return self.outcome == "ignored" and (self.was_claimed or self.task.update_time >= self._begun)
 
     @property
     def claim_error(self) -> BaseException | None:
         """The error that kept the task from being claimed, unless it is about the task, such as a refusal."""
-        return self.error if self.ctx is None and not isinstance(self.error, exceptions.TaskError) else None
+        return self.error if not self.was_claimed and not isinstance(self.error, exceptions.TaskError) else None
 
     @property
     def is_broken(self) -> bool:
@@ -279,123 +258,6 @@ class InvocationAttempt(TaskAttempt[Any]):
         unrecorded = self.outcome == "refused" and isinstance(self.error, PynamoDBException)
         return unrecorded or self.claim_error is not None or self.unsent is not None
 
-    @property
-    def took_over(self) -> bool:
-        """Whether the worker of the attempt before died, or lost the lock."""
-        return self.ctx is not None and self.ctx.attempt > 1 and self.ctx.fence - 1 in (self.ctx.task.unfinished or ())
-
     def __str__(self) -> str:
-        attempt = "" if self.ctx is None else f" (attempt {self.ctx.attempt})"
+        attempt = f" (attempt {self.details.attempt})" if self.was_claimed else ""
         return f"{self.step.name} of {self.step.model.__name__} {self.task_id!r}{attempt}"
-
-
-class InvocationLog:
-    """The log and the metrics of an invocation, written task by task: the next task may kill the function."""
-
-    def __init__(self, step: BoundStep[Any], invocation: Invocation, trigger: str, namespace: str | None) -> None:
-        self._namespace = namespace
-        self._about = {
-            "use_case_id": step.model.tracker.use_case.name,
-            "step": step.name,
-            "request_id": invocation.request_id,
-            "trigger": trigger,
-        }
-
-    def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
-        """Report what became of a task."""
-        self._count(attempt)
-        fields: dict[str, object] = {
-            "outcome": attempt.outcome,
-            "task_id": attempt.task_id,
-            "reason": attempt.reason,
-            "duration_ms": round(attempt.duration / _MILLISECOND, 3),
-        }
-        if attempt.ctx is not None:
-            fields |= {"attempt": attempt.ctx.attempt, "fence": attempt.ctx.fence}
-        level, message = _level_and_message(attempt)
-        log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
-
-    def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
-        """Report an event or a record that cannot be read."""
-        self._write_metrics({"Refused": True}, {})
-        where = f"record {record.name}: " if record and record.name else ""
-        log.error("%s%s", where, error, extra=self._fields(record, outcome="unreadable"))
-
-    def no_time_for(self, records: Sequence[Record]) -> None:
-        """Report records that were not started because the invocation is about to end."""
-        log.warning(
-            "no time is left for %d records, from %s on: they will be redelivered",
-            len(records),
-            records[0].name,
-            extra=self._fields(records[0], outcome="left"),
-        )
-
-    def group_blocked(self, record: Record) -> None:
-        """Report a message that was not started because an earlier one of its group will be redelivered."""
-        log.info(
-            "record %s was not started: an earlier one of its group will be redelivered first",
-            record.name,
-            extra=self._fields(record, outcome="left"),
-        )
-
-    def summary(self, counts: dict[str, Any]) -> None:
-        """Report what became of the tasks of the whole invocation."""
-        text = ", ".join(f"{count} {name}" for name, count in counts.items())
-        log.info("%s", text, extra=self._fields(None, **counts))
-
-    def advise(self, message: str) -> None:
-        """Report a setting that somebody should change."""
-        log.warning("%s", message, extra=self._fields(None))
-
-    def _fields(self, record: Record | None, **fields: object) -> dict[str, object]:
-        return {**self._about, **({"record": record.name} if record and record.name else {}), **fields}
-
-    def _count(self, attempt: InvocationAttempt) -> None:
-        if self._namespace is None:
-            return
-        started = attempt.ctx is not None
-        counted = {
-            "Started": started,
-            "Succeeded": attempt.outcome == "succeeded",
-            "Failed": attempt.outcome == "failed",
-            "Ignored": attempt.set_aside,
-            "TakenOver": attempt.took_over,
-            "Refused": not started,
-            "Broken": attempt.is_broken,
-        }
-        self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
-
-    def _write_metrics(self, counted: Mapping[str, bool], durations: Mapping[str, float]) -> None:
-        if self._namespace is None:
-            return
-        counts = {name: int(counted.get(name, False)) for name in _COUNTS}
-        names = ("use_case_id", "step")
-        dimensions = {name: str(self._about[name]).encode("ascii", "backslashreplace").decode() for name in names}
-        directive = {
-            "Namespace": self._namespace,
-            "Dimensions": [names],
-            "Metrics": [
-                *({"Name": name, "Unit": "Count"} for name in counts),
-                *({"Name": name, "Unit": "Milliseconds"} for name in durations),
-            ],
-        }
-        about = {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}
-        sys.stdout.write(json.dumps({"_aws": about, **dimensions, **counts, **durations}) + "\n")
-        sys.stdout.flush()
-
-
-def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
-    task, error = attempt.task, attempt.error
-    if attempt.unsent is not None:
-        return logging.ERROR, f"succeeded, but was not sent to the queue of its next step: {attempt.unsent}"
-    if attempt.set_aside:
-        return logging.ERROR, f"became ignored and will not run again unless it is reopened: {task.last_error}"
-    if attempt.ctx is None:
-        return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
-    if attempt.outcome == "succeeded":
-        return logging.INFO, "succeeded"
-    if attempt.outcome == "failed":
-        return logging.WARNING, f"failed: {task.last_error}"
-    # The message of any other error is the function's own, and may contain a secret.
-    reason = error if isinstance(error, TrackerError) else type(error).__name__
-    return logging.WARNING, f"ended, but that was not recorded: {reason}"

@@ -26,10 +26,10 @@ from pynamodb_tracker.aws_lambda.handler import check_namespace, check_step
 from pynamodb_tracker.aws_lambda.invocation import (
     Invocation,
     InvocationAttempt,
-    InvocationLog,
     LambdaContext,
     prepare_in_lambda,
 )
+from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
@@ -23,6 +24,8 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 
@@ -90,12 +93,12 @@ class TaskAttempt(Generic[T]):
         """
         self.codes = codes
         self.task_id = task_id
+        self.details = self.new_details()
+        """What the run is, and what became of it, as hooks see it."""
         self.ctx: ExecutionContext[T] | None = None
-        """The context of the function; None if the task was not started."""
+        """The context of the function; None until the task is started."""
         self.value: object = None
         """What the function returned."""
-        self.error: BaseException | None = None
-        """Why the task was not started, what the function raised, or why its end could not be recorded."""
         self._feed = feed
         self._stopped = stopped
         self._batcher = batcher
@@ -109,21 +112,31 @@ class TaskAttempt(Generic[T]):
         sending = nullcontext() if self._batcher is None else self._batcher.sending()
         pausing = nullcontext() if self._batcher is None else self._batcher.pausing()
         try:
-            with sending, start(self.task_id) as self.ctx:
+            run = cast("Run[T]", start(self.task_id))
+            self.follow(run)
+            with sending, run as self.ctx:
                 self._note_answer()
                 if self.is_stopped:
                     raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
                 with pausing:
                     self.value = call(function, self.ctx)
         except _Stopped:
-            if self.outcome != "released":
-                self.error = TrackerError("the worker was stopped, and the attempt could not be released")
+            not_released = TrackerError("the worker was stopped, and the attempt could not be released")
+            self.details.error = None if self.outcome == "released" else not_released
         except BaseException as error:
-            self.error = error
+            self.details.error = error
             if not isinstance(error, Exception):
                 raise
         finally:
             self._note_answer()
+
+    def new_details(self) -> RunDetails:
+        """Return what is known of a run before its claim."""
+        return RunDetails(self.codes.use_case_id, self.codes.step, self.task_id, clock.now())
+
+    def follow(self, run: Run[T]) -> None:
+        """Have a run, which has not begun yet, keep the details of this attempt up to date."""
+        run.observe(self.details)
 
     def skip(self) -> None:
         """Do not start the task; the feed counts on every task that it gave."""
@@ -143,19 +156,29 @@ class TaskAttempt(Generic[T]):
     @property
     def outcome(self) -> Outcome:
         """What became of the task, as far as that is on record."""
-        if self.ctx is None:
-            return "ignored" if isinstance(self.error, TaskIgnoredError) else "refused"
-        return self.ctx.outcome or "refused"
+        if not self.was_claimed and isinstance(self.error, TaskIgnoredError):
+            return "ignored"
+        return self.details.outcome or "refused"
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the task was not started, what the function raised, or why its end could not be recorded."""
+        return self.details.error
+
+    @property
+    def was_claimed(self) -> bool:
+        """Whether the task was claimed."""
+        return self.details.attempt is not None
 
     @property
     def was_taken(self) -> bool:
         """Whether the task was not started because another worker had it first."""
-        return self.ctx is None and was_taken(self.error)
+        return not self.was_claimed and was_taken(self.error)
 
     @property
     def unexpected_error(self) -> BaseException | None:
         """The error that kept the task from being started, unless it is a refusal or a failed request."""
-        is_expected = self.ctx is not None or isinstance(self.error, TrackerError | PynamoDBException)
+        is_expected = self.was_claimed or isinstance(self.error, TrackerError | PynamoDBException)
         return None if is_expected else self.error
 
     def add_to(self, report: Report) -> None:

@@ -16,16 +16,20 @@ log = logging.getLogger("pynamodb_tracker")
 
 
 class Observation:
-    """One run and its hooks: those that were registered when its task was claimed."""
+    """The details of one run, kept up to date, and its hooks: its own, and those that were registered at its claim."""
 
-    __slots__ = ("_entered", "_has_begun", "_lock", "details", "hooks")
+    __slots__ = ("_entered", "_has_begun", "_lock", "_own", "details", "hooks")
 
-    def __init__(self, use_case_id: str, step: str, task_id: str) -> None:
-        self.details = RunDetails(use_case_id, step, task_id, clock.now())
-        self.hooks: tuple[Hook, ...] = ()
+    def __init__(self, details: RunDetails, *own: Hook) -> None:
+        self.details = details
+        self.hooks = self._own = own
         self._lock: Lock[Any] | None = None
         self._has_begun = False
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
+
+    def add(self, hooks: tuple[Hook, ...]) -> None:
+        """Call these hooks, too, which are registered for the whole process."""
+        self.hooks = (*self._own, *hooks)
 
     def note_claim(self, lock: Lock[Any]) -> None:
         """Keep what is known of the run once its task is claimed."""
@@ -65,6 +69,8 @@ class Observation:
 
     def leave(self, error: BaseException | None) -> None:
         """Leave what was entered, the last one first; an interrupt is raised once all of them are left."""
+        if self._lock is not None:
+            self._lock.on_loss = None  # otherwise only the garbage collector could free both, and the row
         interrupt: BaseException | None = None
         while self._entered:
             hook, manager = self._entered.pop()

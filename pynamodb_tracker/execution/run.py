@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import instrumentation, transitions
+from pynamodb_tracker import clock, instrumentation, transitions
 from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
@@ -26,6 +26,7 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
 from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
@@ -138,7 +139,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `abandon`."""
         if instrumentation.hooks:
-            self.observe(*instrumentation.hooks)
+            self._add_hooks(instrumentation.hooks)
         self.lock = transitions.claim(
             self.statements,
             self.task_id,
@@ -198,14 +199,18 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 extra=lock.log_fields,
             )
 
-    def observe(self, *hooks: instrumentation.Hook) -> None:
-        """Call these hooks for this run, too, which has not begun yet."""
+    def observe(self, details: RunDetails, *hooks: Hook) -> None:
+        """Keep the details of this run, which has not begun yet, up to date, and call these hooks for it alone."""
         from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
 
+        self.observation = Observation(details, *hooks)
+
+    def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
         if self.observation is None:
-            model = self.statements.model
-            self.observation = Observation(model.tracker.use_case.name, self.statements.codes.step, self.task_id)
-        self.observation.hooks += hooks
+            codes = self.statements.codes
+            self.observe(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
+        if self.observation is not None:
+            self.observation.add(hooks)
 
     def give_back(self) -> bool:
         """Release the task although its block still runs in another thread; return whether that is on record.

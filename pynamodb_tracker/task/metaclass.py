@@ -96,7 +96,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     steps = sorted(_steps(model), key=lambda step: step.number if type(step.number) is int else 0)
     _refuse(model, _mistakes_in_steps(steps))
     following = [step.number for step in steps[1:]] + [END]
-    codes = [Codes(step.name, step.number, after) for step, after in zip(steps, following, strict=True)]
+    codes = [Codes(use_case.name, step.name, step.number, after) for step, after in zip(steps, following, strict=True)]
     table = model.tracker.table
     model.tracker = Schema(model, table, use_case, codes, reserved=model.tracker_attributes)
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}

@@ -89,7 +89,7 @@ class Work:
         now, running = clock.now(), list(self._running)
         stopping = ", stopping" if self.dispatcher.stopped.is_set() else ""
         lines = [f"worker {this_worker()}: {len(running)} of {self._settings.concurrency} {are_busy}{stopping}"]
-        lines += [f"  {attempt}: {(now - attempt.began).total_seconds():.1f} s" for attempt in running]
+        lines += [f"  {attempt}: {(now - attempt.details.start_time).total_seconds():.1f} s" for attempt in running]
         for poller in self._pollers:
             wait = max(0.0, (poller.next_poll - now).total_seconds())
             lines.append(f"  {poller.name}: {poller.tally}; next poll {f'in {wait:.1f} s' if wait else 'now'}")

@@ -15,6 +15,7 @@ from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
 from pynamodb_tracker.backoff import RANDOM
+from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import local_table
 from pynamodb_tracker.worker.attempt import WorkerAttempt
@@ -48,7 +49,7 @@ class FakeStep:
         self.looks: list[datetime] = []
         self.rounds: list[list[str]] = []
         self.shards = 1
-        self.codes = None
+        self.codes = Codes("order", "ship", 10, 20)
         self.states = {state: state for state in (self.pending, self.failed, self.in_progress)}
         self._clock = clock
         self._definition = self

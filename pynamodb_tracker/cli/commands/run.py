@@ -219,7 +219,7 @@ class WatchedBatch:
 
     def _note(self, attempt: TaskAttempt[Any]) -> None:
         with self._guard:
-            if self.selection.is_named and attempt.ctx is None and isinstance(attempt.error, Exception):
+            if self.selection.is_named and not attempt.was_claimed and isinstance(attempt.error, Exception):
                 self.report.refused[attempt.task_id] = attempt.error
             else:
                 attempt.add_to(self.report)

@@ -1,0 +1,142 @@
+"""What an invocation logs and counts as each of its tasks ends: the next task may kill the function.
+
+Metrics are in CloudWatch's embedded metric format, lines of JSON on stdout, which cost no request:
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
+from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.step.bound import BoundStep
+
+log = logging.getLogger("pynamodb_tracker")
+
+_LEVELS: dict[Reason | None, int] = {
+    "succeeded": logging.INFO,
+    "locked": logging.INFO,
+    "not_ready": logging.INFO,
+    "waits": logging.INFO,
+    "not_found": logging.WARNING,
+    "mismatch": logging.WARNING,
+    "ignored": logging.WARNING,
+}
+"""The level of the log for each reason why a task was not started; for any other it is ERROR."""
+
+_COUNTS = ("Started", "Succeeded", "Failed", "Ignored", "TakenOver", "Refused", "Broken")
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class InvocationLog:
+    """The log and the metrics of an invocation, written task by task: the next task may kill the function."""
+
+    def __init__(self, step: BoundStep[Any], invocation: Invocation, trigger: str, namespace: str | None) -> None:
+        self._namespace = namespace
+        self._step = log_fields(step.model.tracker.use_case.name, step.name)
+        self._about = {"request_id": invocation.request_id, "trigger": trigger}
+
+    def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
+        """Report what became of a task."""
+        self._count(attempt)
+        fields = {
+            **attempt.details.log_fields,
+            "outcome": attempt.outcome,
+            "reason": attempt.reason,
+            "duration_ms": round(attempt.duration / _MILLISECOND, 3),
+        }
+        level, message = _level_and_message(attempt)
+        log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
+
+    def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
+        """Report an event or a record that cannot be read."""
+        self._write_metrics({"Refused": True}, {})
+        where = f"record {record.name}: " if record and record.name else ""
+        log.error("%s%s", where, error, extra=self._fields(record, outcome="unreadable"))
+
+    def no_time_for(self, records: Sequence[Record]) -> None:
+        """Report records that were not started because the invocation is about to end."""
+        log.warning(
+            "no time is left for %d records, from %s on: they will be redelivered",
+            len(records),
+            records[0].name,
+            extra=self._fields(records[0], outcome="left"),
+        )
+
+    def group_blocked(self, record: Record) -> None:
+        """Report a message that was not started because an earlier one of its group will be redelivered."""
+        log.info(
+            "record %s was not started: an earlier one of its group will be redelivered first",
+            record.name,
+            extra=self._fields(record, outcome="left"),
+        )
+
+    def summary(self, counts: dict[str, Any]) -> None:
+        """Report what became of the tasks of the whole invocation."""
+        text = ", ".join(f"{count} {name}" for name, count in counts.items())
+        log.info("%s", text, extra=self._fields(None, **counts))
+
+    def advise(self, message: str) -> None:
+        """Report a setting that somebody should change."""
+        log.warning("%s", message, extra=self._fields(None))
+
+    def _fields(self, record: Record | None, **fields: object) -> dict[str, object]:
+        about = {**self._about, "record": record.name} if record and record.name else self._about
+        return {**self._step, **about, **fields}
+
+    def _count(self, attempt: InvocationAttempt) -> None:
+        if self._namespace is None:
+            return
+        started = attempt.was_claimed
+        counted = {
+            "Started": started,
+            "Succeeded": attempt.outcome == "succeeded",
+            "Failed": attempt.outcome == "failed",
+            "Ignored": attempt.set_aside,
+            "TakenOver": attempt.details.took_over,
+            "Refused": not started,
+            "Broken": attempt.is_broken,
+        }
+        self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
+
+    def _write_metrics(self, counted: Mapping[str, bool], durations: Mapping[str, float]) -> None:
+        if self._namespace is None:
+            return
+        counts = {name: int(counted.get(name, False)) for name in _COUNTS}
+        names = ("use_case_id", "step")
+        dimensions = {name: str(self._step[name]).encode("ascii", "backslashreplace").decode() for name in names}
+        directive = {
+            "Namespace": self._namespace,
+            "Dimensions": [names],
+            "Metrics": [
+                *({"Name": name, "Unit": "Count"} for name in counts),
+                *({"Name": name, "Unit": "Milliseconds"} for name in durations),
+            ],
+        }
+        about = {"Timestamp": time.time_ns() // 1_000_000, "CloudWatchMetrics": [directive]}
+        sys.stdout.write(json.dumps({"_aws": about, **dimensions, **counts, **durations}) + "\n")
+        sys.stdout.flush()
+
+
+def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
+    task, error = attempt.task, attempt.error
+    if attempt.unsent is not None:
+        return logging.ERROR, f"succeeded, but was not sent to the queue of its next step: {attempt.unsent}"
+    if attempt.set_aside:
+        return logging.ERROR, f"became ignored and will not run again unless it is reopened: {task.last_error}"
+    if not attempt.was_claimed:
+        return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
+    if attempt.outcome == "succeeded":
+        return logging.INFO, "succeeded"
+    if attempt.outcome == "failed":
+        return logging.WARNING, f"failed: {task.last_error}"
+    # The message of any other error is the function's own, and may contain a secret.
+    reason = error if isinstance(error, TrackerError) else type(error).__name__
+    return logging.WARNING, f"ended, but that was not recorded: {reason}"
