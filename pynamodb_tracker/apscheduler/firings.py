@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pynamodb.exceptions import PynamoDBException
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claim
 from pynamodb_tracker.apscheduler.codec import JobCodec
 from pynamodb_tracker.apscheduler.job_table import JobTable
 from pynamodb_tracker.apscheduler.stored_job import StoredJob
+from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 
 _TRIES = 8
@@ -31,12 +33,16 @@ class _Owed:
 
 
 class Firings:
-    """What runs here, and what the table does not know of it yet."""
+    """What runs here, and what the table does not know of it yet.
 
-    def __init__(self, table: JobTable, codec: JobCodec) -> None:
+    The loop waits for a write as long as the `patience` says: meanwhile no other job runs, and their claims expire.
+    """
+
+    def __init__(self, table: JobTable, codec: JobCodec, patience: timedelta) -> None:
         self.logger = logging.getLogger("apscheduler.jobstores")
         self._table = table
         self._codec = codec
+        self._patience = patience
         self._jobs: dict[str, StoredJob] = {}
         self._owed: dict[str, _Owed] = {}
         self._thread: int | None = None
@@ -83,7 +89,8 @@ class Firings:
         self._jobs.pop(job.id, None)
         job.claim = None
         try:
-            done = self._table.remove([job.item], claim) if next_run_time is None else self._move(job, claim)
+            until = clock.now() + self._patience
+            done = self._table.remove([job.item], until) if next_run_time is None else self._move(job, until)
             if not done:
                 self._settle(claim, next_run_time)
         except Exception:
@@ -95,26 +102,28 @@ class Firings:
                 claim.expire_time,
             )
 
-    def _move(self, job: StoredJob, claim: Claim) -> bool:
+    def _move(self, job: StoredJob, until: datetime) -> bool:
         """Store the job with its next time; return whether nobody had changed the stored one."""
         item = self._codec.dump(job)
-        if not self._table.replace(job.item, item, claim):
+        if not self._table.replace(job.item, item, until):
             return False
         job.remember(item)
         return True
 
     def _settle(self, claim: Claim, next_run_time: datetime | None) -> None:
         """Store the end of a firing in the job as it is now, unless somebody has given it another time."""
+        until = clock.now() + self._patience
         for _ in range(_TRIES):
-            item = self._table.job(claim.due.job_id)
+            with ending_by(until):
+                item = self._table.job(claim.due.job_id)
             if item is None or item.next != claim.due.time:  # removed, paused, rescheduled, or stored by the first try
                 return
             if next_run_time is None:
-                done = self._table.remove([item], claim)
+                done = self._table.remove([item], until)
             else:
                 job = self._codec.load(item)
                 job.next_run_time = next_run_time
-                done = self._move(job, claim)
+                done = self._move(job, until)
             if done:
                 return
         raise RuntimeError(f"job {claim.due.job_id!r} was changed {_TRIES} times meanwhile")

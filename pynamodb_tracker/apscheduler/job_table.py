@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pynamodb.connection.table import TableConnection
@@ -21,7 +23,7 @@ from pynamodb_tracker.apscheduler.items import (
 )
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
-from pynamodb_tracker.dynamodb.transact_write import REFUSED, Deadline, transact_write
+from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.model.overflow import CHUNK
 from pynamodb_tracker.model.row import TaskRow
 
@@ -33,6 +35,15 @@ _PAGE = 25
 """Due items in one answer to when the next job is due: mostly enough, and they take one read unit together."""
 _PAGE_UNTIL = 100
 """Due items in one answer to which jobs are due."""
+
+
+_ALWAYS: Mapping[str, Any] = {}
+"""The condition of a write that is made in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    expire_time: datetime
 
 
 class JobTable:
@@ -73,20 +84,24 @@ class JobTable:
 
     def add(self, job: JobItem) -> bool:
         """Put a job and its due item; return whether there was none with its id."""
-        put = self._put(self._key_of(job.job_id), job.dump(), "attribute_not_exists(task_id)")
+        is_new = {"ConditionExpression": "attribute_not_exists(task_id)"}
+        put = self._put(self._key_of(job.job_id), job.dump(), is_new)
         return self._write([put, *self._due_puts(job)])
 
-    def replace(self, before: JobItem, after: JobItem, deadline: Deadline | None = None) -> bool:
-        """Put `after` in place of `before`, and move its due item; return whether that was still the job."""
-        writes = [self._put(self._key_of(after.job_id), after.dump(), "#write = :write", **_seen(before))]
+    def replace(self, before: JobItem, after: JobItem, until: datetime | None = None) -> bool:
+        """Put `after` in place of `before`, and move its due item; return whether that was still the job.
+
+        It is tried `until` then, if a time is given.
+        """
+        writes = [self._put(self._key_of(after.job_id), after.dump(), _unchanged(before))]
         if before.next != after.next:
             writes += [*self._due_deletes(before), *self._due_puts(after)]
-        return self._write(writes, deadline)
+        return self._write(writes, until)
 
-    def remove(self, jobs: Sequence[JobItem], deadline: Deadline | None = None) -> bool:
+    def remove(self, jobs: Sequence[JobItem], until: datetime | None = None) -> bool:
         """Delete up to 50 jobs with their due items; return whether all of them were still as they are given."""
-        deletes = [self._delete(self._key_of(job.job_id), "#write = :write", **_seen(job)) for job in jobs]
-        return self._write([*deletes, *(delete for job in jobs for delete in self._due_deletes(job))], deadline)
+        deletes = [self._delete(self._key_of(job.job_id), _unchanged(job)) for job in jobs]
+        return self._write([*deletes, *(delete for job in jobs for delete in self._due_deletes(job))], until)
 
     def drop(self, due: DueItem) -> None:
         """Delete a due item, unless the job says that it is due at that time."""
@@ -121,16 +136,16 @@ class JobTable:
         found = pages(table, table.query, self._hash_key, condition, consistent_read=True, **options)
         return (item for page in found for item in page["Items"])
 
-    def _write(self, writes: list[dict[str, Any]], deadline: Deadline | None = None) -> bool:
+    def _write(self, writes: list[dict[str, Any]], until: datetime | None = None) -> bool:
         """Apply all writes or none; return whether their conditions held."""
         if len(writes) == 1:
             ((kind, write),) = writes[0].items()
             try:
-                send(self._connection, f"{kind}Item", write, until=None if deadline is None else deadline.expire_time)
+                send(self._connection, f"{kind}Item", write, until=until)
             except Refused:
                 return False
             return True
-        unapplied = transact_write(self._connection, writes, lock=deadline)
+        unapplied = transact_write(self._connection, writes, lock=None if until is None else _Deadline(until))
         if unapplied is None:
             return True
         if is_missing_table(unapplied.error.cause):
@@ -161,13 +176,11 @@ class JobTable:
     def _due_deletes(self, job: JobItem) -> list[dict[str, Any]]:
         return [] if job.next is None else [self._delete(self._key(due_key(job.next, job.job_id)))]
 
-    def _put(self, key: Item, attributes: Item, condition: str | None = None, **expression: Any) -> dict[str, Any]:
-        put: dict[str, Any] = {"TableName": self._connection.table_name, "Item": {**key, **attributes}, **expression}
-        return {"Put": put if condition is None else {**put, "ConditionExpression": condition}}
+    def _put(self, key: Item, attributes: Item, condition: Mapping[str, Any] = _ALWAYS) -> dict[str, Any]:
+        return {"Put": {"TableName": self._connection.table_name, "Item": {**key, **attributes}, **condition}}
 
-    def _delete(self, key: Item, condition: str | None = None, **expression: Any) -> dict[str, Any]:
-        delete: dict[str, Any] = {**self._of_table(key), **expression}
-        return {"Delete": delete if condition is None else {**delete, "ConditionExpression": condition}}
+    def _delete(self, key: Item, condition: Mapping[str, Any] = _ALWAYS) -> dict[str, Any]:
+        return {"Delete": {**self._of_table(key), **condition}}
 
     def _of_table(self, key: Item) -> dict[str, Any]:
         return {"TableName": self._connection.table_name, "Key": key}
@@ -179,9 +192,10 @@ class JobTable:
         return {"task_id": {"S": self._hash_key}, "use_case_id": {"S": range_key}}
 
 
-def _seen(job: JobItem) -> Mapping[str, Any]:
-    """Return what the condition compares with: no other write has the same token."""
-    return {
-        "ExpressionAttributeNames": {"#write": WRITE},
-        "ExpressionAttributeValues": {":write": {"S": job.write}},
-    }
+def _unchanged(job: JobItem) -> dict[str, Any]:
+    """Return the condition that nobody has written the job since: no two writes have the same token."""
+    condition: dict[str, Any] = {"ExpressionAttributeNames": {"#write": WRITE}}
+    if not job.write:  # somebody else has put the item
+        return {**condition, "ConditionExpression": "attribute_exists(task_id) AND attribute_not_exists(#write)"}
+    values = {":write": {"S": job.write}}
+    return {**condition, "ConditionExpression": "#write = :write", "ExpressionAttributeValues": values}

@@ -13,7 +13,7 @@ from pynamodb_tracker import Task, clock
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from tests.support.shop import AppTask
 
-__all__ = ["SECOND", "anything", "at", "due", "new_job", "new_store", "nothing"]
+__all__ = ["SECOND", "anything", "at", "due", "modify", "new_job", "new_store", "nothing"]
 
 SECOND = timedelta(seconds=1)
 
@@ -58,3 +58,9 @@ def new_job(job_id: str = "j-1", **settings: Any) -> Any:
 def due(store: DynamoDBJobStore) -> list[str]:
     """Return the ids of the jobs that are due now, in order, and claim them."""
     return [job.id for job in store.get_due_jobs(clock.now())]
+
+
+def modify(job: Any, **values: Any) -> None:
+    """Change a job as `Job.modify` does, without a scheduler."""
+    for name, value in values.items():
+        setattr(job, name, value)

@@ -1,0 +1,202 @@
+"""What several people and schedulers change in a job at the same time: nothing that one of them changed is lost."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from apscheduler.jobstores.base import ConflictingIdError, JobLookupError
+
+from pynamodb_tracker.apscheduler import DynamoDBJobStore
+from tests.apscheduler.jobs import at, due, modify, new_job, new_store
+from tests.support.engines import only_dynamodb_local
+from tests.support.network import Network, before
+from tests.support.recorder import recorded
+
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+
+@pytest.fixture
+def loop() -> DynamoDBJobStore:
+    """Return the store of a scheduler that has just submitted a job, and not stored its next time yet."""
+    store = new_store()
+    store.add_job(new_job())
+    return store
+
+
+@pytest.fixture
+def firing(loop: DynamoDBJobStore) -> Any:
+    (job,) = loop.get_due_jobs(at(0))
+    return job
+
+
+@pytest.fixture
+def person() -> DynamoDBJobStore:
+    """Return the store of another process, in which people change jobs."""
+    return new_store()
+
+
+def change(store: DynamoDBJobStore, **values: Any) -> None:
+    job: Any = store.lookup_job("j-1")
+    modify(job, **values)
+    store.update_job(job)
+
+
+def move_on(store: DynamoDBJobStore, job: Any) -> None:
+    """Do what the loop does after it has submitted a job."""
+    modify(job, next_run_time=at(60))
+    store.update_job(job)
+
+
+def stored() -> Any:
+    return new_store().lookup_job("j-1")
+
+
+def due_times(store: DynamoDBJobStore) -> list[int]:
+    return [each.time for each in store._table.due_items()]
+
+
+def test_a_pause_while_a_job_runs_stands(loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore) -> None:
+    change(person, next_run_time=None)
+    move_on(loop, firing)
+    assert stored().next_run_time is None
+    assert due_times(loop) == []
+
+
+def test_a_new_time_while_a_job_runs_stands(loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore) -> None:
+    change(person, next_run_time=at(3600))
+    move_on(loop, firing)
+    assert stored().next_run_time == person.get_next_run_time() == at(3600)
+
+
+def test_a_new_name_while_a_job_runs_is_kept_and_its_time_moves_on(
+    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
+) -> None:
+    change(person, name="renamed")
+    move_on(loop, firing)
+    assert (stored().name, stored().next_run_time) == ("renamed", at(60))
+    assert len(due_times(loop)) == 1
+
+
+def test_a_job_that_is_removed_while_it_runs_stays_removed(
+    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
+) -> None:
+    person.remove_job("j-1")
+    move_on(loop, firing)
+    assert stored() is None
+    assert due_times(loop) == []
+
+
+def test_a_job_that_runs_for_the_last_time_and_gets_another_time_is_not_removed(
+    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
+) -> None:
+    change(person, next_run_time=at(3600))
+    loop.remove_job(firing.id)
+    assert stored().next_run_time == at(3600)
+
+
+def test_a_job_that_is_renamed_while_it_runs_for_the_last_time_is_removed(
+    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
+) -> None:
+    change(person, name="renamed")
+    loop.remove_job(firing.id)
+    assert stored() is None
+    assert due_times(loop) == []
+
+
+def test_a_change_that_meets_the_end_of_a_run_does_not_bring_back_the_time_that_has_run(
+    loop: DynamoDBJobStore, firing: Any, person: DynamoDBJobStore
+) -> None:
+    job: Any = person.lookup_job("j-1")
+    move_on(loop, firing)
+    modify(job, name="renamed")
+    person.update_job(job)
+    assert (job.name, job.next_run_time) == (stored().name, stored().next_run_time) == ("renamed", at(60))
+
+
+def test_of_two_people_who_change_different_values_both_are_heeded(
+    loop: DynamoDBJobStore, person: DynamoDBJobStore
+) -> None:
+    first, second = loop.lookup_job("j-1"), person.lookup_job("j-1")
+    modify(first, name="renamed", max_instances=2)
+    loop.update_job(first)
+    modify(second, coalesce=False, max_instances=3)
+    person.update_job(second)
+    assert (stored().name, stored().coalesce, stored().max_instances) == ("renamed", False, 3)
+
+
+def test_a_job_that_replaces_another_one_replaces_all_of_it(loop: DynamoDBJobStore, person: DynamoDBJobStore) -> None:
+    with pytest.raises(ConflictingIdError):
+        person.add_job(new_job())
+    person.update_job(new_job(name="new", next_run_time=at(5)))
+    assert (stored().name, stored().next_run_time) == ("new", at(5))
+    assert len(due_times(loop)) == 1
+
+
+def test_the_same_job_can_be_changed_again_and_again(person: DynamoDBJobStore, loop: DynamoDBJobStore) -> None:
+    job: Any = person.lookup_job("j-1")
+    with recorded() as requests:
+        for name in ("a", "b"):
+            modify(job, name=name)
+            person.update_job(job)
+    assert requests.operations == ["PutItem", "PutItem"]
+    (fired,) = loop.get_due_jobs(at(0))
+    move_on(loop, fired)
+    modify(fired, name="c")
+    loop.update_job(fired)
+    assert (stored().name, stored().next_run_time) == ("c", at(60))
+
+
+@pytest.mark.usefixtures("loop")
+def test_a_removal_that_meets_a_change_removes_the_job(person: DynamoDBJobStore, network: Network) -> None:
+    before(network, "TransactWriteItems", lambda: change(new_store(), name="renamed"))
+    person.remove_job("j-1")
+    assert stored() is None
+    with pytest.raises(JobLookupError):
+        person.remove_job("j-1")
+    with pytest.raises(JobLookupError):
+        person.update_job(new_job())
+
+
+def test_all_jobs_are_removed_also_those_that_change_meanwhile(network: Network) -> None:
+    store = new_store()
+    for number in range(52):
+        store.add_job(new_job(f"j-{number}", next_run_time=None if number % 10 else at(number)))
+    before(network, "TransactWriteItems", lambda: change(new_store(), name="renamed"))
+    store.remove_all_jobs()
+    assert store.get_all_jobs() == due_times(store) == []
+
+
+def test_an_id_that_fits_into_no_key_is_a_value_error() -> None:
+    store = new_store()
+    store.add_job(new_job("ä" * 495))
+    assert due(store) == ["ä" * 495]
+    with pytest.raises(ValueError, match="at most 990 bytes"):
+        store.add_job(new_job("x" * 991))
+
+
+def test_a_job_that_fits_into_no_item_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"'j-1' takes about 41\d,\d{3} bytes.* at most 409,600"):
+        new_store().add_job(new_job(func="tests.apscheduler.jobs:anything", args=("x" * 410_000,)))
+
+
+@only_dynamodb_local
+@pytest.mark.race
+def test_threads_that_change_one_job_leave_one_due_item(loop: DynamoDBJobStore) -> None:
+    def work(number: int) -> None:
+        store = new_store()
+        for turn in range(5):
+            change(store, next_run_time=at(100 + number * 10 + turn), kwargs={})
+
+    with mock.patch("pynamodb_tracker.apscheduler.store._TRIES", 100):
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(due_times(loop)) == 1
+    assert stored().next_run_time == loop.get_next_run_time()
+    assert stored().next_run_time >= at(100) - timedelta(seconds=30)  # pauses between tries move a stopped clock

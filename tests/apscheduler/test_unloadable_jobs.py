@@ -1,0 +1,123 @@
+"""Jobs that one process cannot load or run: it leaves them alone, and another one runs them."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from pynamodb_tracker.apscheduler import DynamoDBJobStore, PickleSerializer, Signed
+from pynamodb_tracker.testing import StoppedClock
+from tests.apscheduler import jobs
+from tests.apscheduler.jobs import due, modify, new_job, new_store
+from tests.support.rows import client
+from tests.support.shop import AppTask
+
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+CODE = "tests.apscheduler.jobs:anything"
+
+
+@pytest.fixture
+def old(monkeypatch: pytest.MonkeyPatch) -> DynamoDBJobStore:
+    """Return the store of a process that lacks the code of the first of two jobs."""
+    store = new_store()
+    store.add_job(new_job("j-1", func=CODE))
+    store.add_job(new_job("j-2"))
+    monkeypatch.delattr(jobs, "anything")
+    return store
+
+
+def test_a_job_without_its_code_is_left_alone_and_another_process_runs_it(
+    old: DynamoDBJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert due(old) == ["j-2"]
+    assert [job.id for job in old.get_all_jobs()] == ["j-2"]
+    assert {job_id: type(error) for job_id, error in old.unloadable().items()} == {"j-1": LookupError}
+    monkeypatch.setattr(jobs, "anything", jobs.nothing, raising=False)  # a deployment has reached the other one
+    assert due(new_store()) == ["j-1"]
+
+
+def test_it_is_reported_once_and_counts_for_no_wake_up(old: DynamoDBJobStore, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        due(old)
+    old.remove_job("j-2")
+    assert caplog.text.count("Job 'j-1' cannot run in this process, and stays in the table") == 1
+    assert old.get_next_run_time() is None
+
+
+def test_it_is_tried_again_after_ten_minutes_or_once_somebody_has_changed_it(
+    old: DynamoDBJobStore, monkeypatch: pytest.MonkeyPatch, clock: StoppedClock
+) -> None:
+    other = new_store()
+    other.add_job(new_job("j-3", executor="default"))
+    due(old)
+    monkeypatch.setattr(jobs, "anything", jobs.nothing, raising=False)
+    assert due(old) == ["j-2", "j-3"]
+    job: Any = other.lookup_job("j-1")
+    modify(job, name="renamed")
+    other.update_job(job)
+    assert due(old) == ["j-1", "j-2", "j-3"]
+    assert old.unloadable() == {}
+    monkeypatch.delattr(jobs, "anything")
+    due(old)
+    monkeypatch.setattr(jobs, "anything", jobs.nothing, raising=False)
+    clock.advance(timedelta(minutes=10))
+    assert due(old)[0] == "j-1"
+
+
+def test_many_of_them_keep_no_other_job_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = new_store()
+    for number in range(51):
+        store.add_job(new_job(f"j-{number}", func=CODE))
+    store.add_job(new_job("z"))
+    monkeypatch.delattr(jobs, "anything")
+    assert due(store) == []
+    assert due(store) == ["z"]
+
+
+def test_one_that_is_removed_is_not_listed_any_more(old: DynamoDBJobStore) -> None:
+    due(old)
+    new_store().remove_job("j-1")
+    old.get_all_jobs()
+    assert old.unloadable() == {}
+    old.remove_job("j-2")
+    assert old.get_all_jobs() == []
+
+
+def test_a_job_without_its_executor_is_left_alone_and_listed_among_the_jobs() -> None:
+    scheduler = BackgroundScheduler(timezone=UTC, executors={"default": DebugExecutor()})
+    store = new_store(scheduler=scheduler)
+    store.add_job(new_job(executor="gpu"))
+    assert due(store) == []
+    assert "gpu" in str(store.unloadable()["j-1"])
+    assert [job.id for job in store.get_all_jobs()] == ["j-1"]
+    assert list(store.unloadable()) == ["j-1"]
+
+
+def test_a_row_that_was_changed_by_hand_is_not_loaded() -> None:
+    store = new_store(serializer=Signed(PickleSerializer(), b"k" * 32))
+    store.add_job(new_job())
+    key = {"task_id": {"S": "apscheduler#default"}, "use_case_id": {"S": "#aps#job#j-1"}}
+    time = {"N": str(store._table.job("j-1").next - 1)}  # type: ignore[union-attr,operator]  # it is there, and due
+    item = {**client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key)["Item"], "next": time}
+    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item=item)
+    assert store.get_all_jobs() == []
+    assert "another time than its state" in str(store.unloadable()["j-1"])
+    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item=key)
+    assert store.get_all_jobs() == []
+    store.remove_all_jobs()
+
+
+def test_a_state_under_another_id_is_not_loaded() -> None:
+    store = new_store()
+    store.add_job(new_job())
+    job = store._table.job("j-1")
+    assert job is not None
+    key = {"task_id": {"S": "apscheduler#default"}, "use_case_id": {"S": "#aps#job#j-2"}}
+    client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item={**key, **job.dump()})
+    with pytest.raises(ValueError, match="the item of job 'j-2' has the state of 'j-1'"):
+        store.lookup_job("j-2")
