@@ -133,14 +133,18 @@ def test_late_copies_change_nothing_in_a_job_that_was_removed_and_added_again(
 ) -> None:
     proxy.rule = late = Late()
     time = at(-1)
-    for remove in (store.remove_all_jobs, lambda: [store.remove_job(job.id) for job in store.get_all_jobs()]):
-        store.add_job(new_job(next_run_time=time))
-        store.add_job(new_job("paused", next_run_time=None))
-        assert due(store) == ["j-1"]
-        remove()
     store.add_job(new_job(next_run_time=time))
     store.add_job(new_job("paused", next_run_time=None))
+    assert due(store) == ["j-1"]
+    store.remove_all_jobs()
+    store.add_job(new_job(next_run_time=time))
+    store.add_job(new_job("paused", next_run_time=None))
+    assert due(store) == ["j-1"]
+    for job_id in ("j-1", "paused"):
+        store.remove_job(job_id)
     proxy.rule = pass_everything
+    store.add_job(new_job(next_run_time=time))
+    store.add_job(new_job("paused", next_run_time=None))
     before = sorted(store.get_all_jobs(), key=lambda job: job.id)
     for held in late.held:
         arrive(proxy, held)
