@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import logging
 from typing import Any
 
@@ -72,4 +71,4 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
 
     def __reduce__(self) -> Any:
         """Pickle as APScheduler's own class: processes of an executor need nothing of this one."""
-        return copyreg.__newobj__, (Job,), self.__getstate__()  # type: ignore[attr-defined]  # not in its stub
+        return object.__new__, (Job,), self.__getstate__()
