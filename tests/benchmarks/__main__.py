@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.benchmarks import batch, cold, cost, cpu, imports, layouts, live, queries, settings, soak, workers
+from tests.benchmarks import batch, cold, cost, cpu, hooks, imports, layouts, live, queries, settings, soak, workers
 from tests.conftest import pytest_configure as replace_aws_settings
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cost": cost.report,
     "settings": settings.report,
     "cpu": cpu.report,
+    "hooks": hooks.report,
     "live": live.report,
     "imports": imports.report,
     "cold": cold.report,
