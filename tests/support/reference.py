@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pynamodb_tracker
-from pynamodb_tracker import aws_lambda, testing, web
+from pynamodb_tracker import aws_lambda, instrumentation, opentelemetry, testing, web
 from tests.support.pages import ROOT, Page
 
 __all__ = ["INTERNAL", "OBJECTS", "REFERENCE", "members"]
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
-OBJECTS |= {name: getattr(module, name) for module in (aws_lambda, testing, web) for name in module.__all__}
+OBJECTS |= {name: getattr(module, name) for module in (aws_lambda, instrumentation, opentelemetry, testing, web) for name in module.__all__}
 INTERNAL = {
     *(
         "allow_from",
