@@ -17,7 +17,11 @@ __all__ = ["INTERNAL", "OBJECTS", "REFERENCE", "members"]
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
-OBJECTS |= {name: getattr(module, name) for module in (aws_lambda, instrumentation, opentelemetry, testing, web) for name in module.__all__}
+OBJECTS |= {
+    name: getattr(module, name)
+    for module in (aws_lambda, instrumentation, opentelemetry, testing, web)
+    for name in module.__all__
+}
 INTERNAL = {
     *(
         "allow_from",
