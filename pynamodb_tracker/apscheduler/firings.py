@@ -87,7 +87,6 @@ class Firings:
         What others have made of the job meanwhile stands.
         """
         self._jobs.pop(job.id, None)
-        job.claim = None
         try:
             until = clock.now() + self._patience
             done = self._table.remove([job.item], until) if next_run_time is None else self._move(job, until)
