@@ -29,6 +29,7 @@ from pynamodb_tracker.step import BoundStep, Page, State, Step
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
+    from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.step.glance import Glance, IndexEntry
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.worker import Tally, Worker
 
 __all__ = [
+    "AsyncContext",
     "BoundStep",
     "DecimalAttribute",
     "DefinitionError",
@@ -74,6 +76,7 @@ __all__ = [
 
 
 _LAZY = {
+    "AsyncContext": "pynamodb_tracker.aio.context",
     "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",
     "IndexEntry": "pynamodb_tracker.step.glance",

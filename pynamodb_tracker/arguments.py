@@ -93,12 +93,17 @@ def check_duration(name: str, duration: object) -> timedelta:
     return duration
 
 
-def check_function(function: object) -> None:
+def is_async(function: object) -> bool:
+    """Return whether a function is an `async def`, or an object that is called as one."""
+    return callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+
+
+def check_function(function: object, *, may_be_async: bool = False) -> None:
     """Refuse what cannot be called, or would return before its work is done."""
     if not callable(function):
         raise TypeError(f"this takes a function of the context, not {shown(function)}")
     for called in (function, type(function).__call__):
-        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+        if inspect.isasyncgenfunction(called) or (inspect.iscoroutinefunction(called) and not may_be_async):
             raise TypeError(
                 f"this takes a function that has finished when it returns, not the async {shown(function)}: "
                 "write lambda ctx: asyncio.run(...)"
@@ -110,9 +115,9 @@ def check_function(function: object) -> None:
             )
 
 
-def check_parameters(function: Callable[..., object], *names: str) -> None:
+def check_parameters(function: Callable[..., object], *names: str, may_be_async: bool = False) -> None:
     """Refuse a function that cannot be called with these arguments; what has no signature passes."""
-    check_function(function)
+    check_function(function, may_be_async=may_be_async)
     try:
         inspect.signature(function).bind(*names)
     except ValueError:  # some functions that are written in C have no signature
@@ -139,10 +144,10 @@ def check_limit(name: str, limit: object) -> int | None:
     return limit
 
 
-def check_threads(threads: object) -> int:
-    """Return the number of threads, from 1."""
+def check_threads(threads: object, name: str = "threads") -> int:
+    """Return the number of threads, or of what is called `name`, from 1."""
     if type(threads) is not int or threads < 1:
-        raise ValueError(f"threads must be a whole number from 1, not {shown(threads)}")
+        raise ValueError(f"{name} must be a whole number from 1, not {shown(threads)}")
     return threads
 
 

@@ -7,7 +7,19 @@ import threading
 import time
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["NEVER", "Clock", "StoppedClock", "now", "read", "seconds_until", "sleep", "stamp", "use", "wait"]
+__all__ = [
+    "NEVER",
+    "Clock",
+    "StoppedClock",
+    "now",
+    "read",
+    "seconds_until",
+    "sleep",
+    "sleep_async",
+    "stamp",
+    "use",
+    "wait",
+]
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 """The due time of a task that only another task's end makes due."""
@@ -34,6 +46,14 @@ class Clock:
     def wait(self, event: threading.Event, seconds: float) -> bool:
         """Wait until the event is set, at most that long, and return whether it is."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
+
+    async def sleep_async(self, seconds: float) -> None:
+        """Wait for real, on an event loop."""
+        import asyncio  # noqa: PLC0415 - few programs need it
+
+        await asyncio.sleep(min(seconds, threading.TIMEOUT_MAX))
+
+    wait_async = sleep_async
 
 
 class StoppedClock(Clock):
@@ -74,6 +94,21 @@ class StoppedClock(Clock):
                 return True
         return event.is_set()
 
+    async def sleep_async(self, seconds: float) -> None:
+        """Move forward by `seconds` at once; other tasks of the event loop have a turn."""
+        import asyncio  # noqa: PLC0415 - as above
+
+        self.sleep(seconds)
+        await asyncio.sleep(0)
+
+    async def wait_async(self, seconds: float) -> None:
+        """Wait, on an event loop, until the clock has moved forward by `seconds`."""
+        import asyncio  # noqa: PLC0415 - as above
+
+        end = self.now() + timedelta(seconds=seconds)
+        while self.now() < end:  # noqa: ASYNC110 - nothing tells it that the clock was moved
+            await asyncio.sleep(_GLANCE)
+
 
 _SYSTEM = Clock()
 _clock = _SYSTEM
@@ -104,6 +139,16 @@ def sleep(seconds: float) -> None:
 def wait(event: threading.Event, seconds: float) -> bool:
     """Wait until the event is set, at most that long, and return whether it is."""
     return _clock.wait(event, seconds)
+
+
+async def sleep_async(seconds: float) -> None:
+    """Wait on an event loop."""
+    await _clock.sleep_async(seconds)
+
+
+async def wait_async(seconds: float) -> None:
+    """Wait, on an event loop, until the clock has moved forward by `seconds`."""
+    await _clock.wait_async(seconds)
 
 
 def read(text: str) -> datetime | None:

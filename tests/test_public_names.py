@@ -8,6 +8,7 @@ import pynamodb_tracker
 from pynamodb_tracker import aws_lambda, exceptions, instrumentation, opentelemetry, web
 
 NAMES = [
+    "AsyncContext",
     "BoundStep",
     "DecimalAttribute",
     "DefinitionError",

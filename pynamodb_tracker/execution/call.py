@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import ParamSpec, TypeVar
 
-from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 
 P = ParamSpec("P")
@@ -19,7 +19,11 @@ def call(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
     The function itself does not show that: a lambda, a decorator or a partial may hide a coroutine function.
     """
-    result = function(*args, **kwargs)
+    return check_finished(function(*args, **kwargs))
+
+
+def check_finished(result: R) -> R:
+    """Return what a function has returned; TypeError if its work is still to be done."""
     if result is not None and issubclass(type(result), (Awaitable, AsyncGenerator, Generator)):
         _refuse(result)
     return result
@@ -30,9 +34,18 @@ def call_for_answer(function: Callable[[ExecutionContext[T]], R], ctx: Execution
 
     That is what the function has stored by `ctx.store_answer`, if it did.
     """
-    lock = ctx._lock  # noqa: SLF001 - no name for it among what the user's function sees
-    lock.expects_answer = True
-    result = call(function, ctx)
+    expect_answer(ctx)
+    return answer_of(ctx, call(function, ctx))
+
+
+def expect_answer(ctx: BlockContext[T]) -> None:
+    """Refuse to record the success in a transaction before an answer is stored."""
+    ctx._lock.expects_answer = True  # noqa: SLF001 - no name for it among what the user's function sees
+
+
+def answer_of(ctx: BlockContext[T], result: R) -> R:
+    """Store what a function has returned, unless it has stored an answer itself; return the answer."""
+    lock = ctx._lock  # noqa: SLF001 - as above
     if lock.expects_answer:
         ctx.store_answer(result)
         return result

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
-class ExecutionContext(Generic[T_co]):
-    """One attempt of one step of one task, which this worker has locked."""
+class BlockContext(Generic[T_co]):
+    """What a block can learn about its run, and ask of it, without a request."""
 
     invocation: Any = None
     """Lambda's context object, if a handler of `aws_lambda` runs the function; otherwise None."""
@@ -101,6 +101,72 @@ class ExecutionContext(Generic[T_co]):
         lock = self._lock
         return lock.lost is not None or lock.is_foreign or lock.expire_time <= clock.now()
 
+    def store_answer(self, answer: object) -> None:
+        """Store a JSON value with the success, as the answer to repeated calls; `step.answer` reads it.
+
+        It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
+        None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
+        the task is charged for them; otherwise it is a ValueNotStorableError. A transaction that records the success
+        stores it as well, if you call this before its commit.
+        """
+        with self._holding("store the answer of"):
+            self._lock.answer = answer_text(answer, self.task.task_id)
+            self._lock.expects_answer = False
+
+    def check_in(self, transaction: TransactWrite) -> None:
+        """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
+
+        The check is the first of its actions, and so the first of the `cancellation_reasons` of PynamoDB's
+        TransactWriteError. It is on the task's row, so the transaction cannot write that row. LockLostError if the lock
+        is known to be lost.
+        """
+        from pynamodb.transactions import TransactWrite  # noqa: PLC0415 - few cold starts need it
+
+        from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - as above
+
+        given: object = transaction
+        if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
+            raise TypeError(
+                f"check_in takes a TransactWrite of your own, not {transaction!r}; ctx.transaction() checks by itself"
+            )
+        with self._holding("check the lock in a transaction of"):
+            transitions.check_in(self._lock, transaction)
+
+    def _check_process(self, operation: str) -> None:
+        """Refuse an operation in a process that was forked inside the block."""
+        if self._lock.is_foreign:
+            raise LockLostError(
+                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {self._lock.describe_foreign()}; only "
+                "the process that claimed a task holds it",
+                task_id=self.task.task_id,
+            )
+
+    @contextmanager
+    def _holding(self, operation: str) -> Iterator[None]:
+        """Refuse an operation at once if the block has ended or the lock is known to be lost; remember a new loss."""
+        self._check_process(operation)
+        if self._lock.ended:
+            pending = self._lock.pending_success
+            why = "a transaction has recorded its success" if pending and pending.recorded else "the block has ended"
+            raise LockLostError(
+                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {why}, which released the lock",
+                task_id=self.task.task_id,
+            )
+        self._lock.check()
+        try:
+            yield
+        except LockLostError as proof:
+            self._lock.note_refusal(proof)
+            raise
+
+    def __repr__(self) -> str:
+        name, step = type(self.task).__name__, self._lock.step
+        return f"<{type(self).__name__} {name}.{step} {self.task.task_id!r} attempt {self.attempt} fence {self.fence}>"
+
+
+class ExecutionContext(BlockContext[T_co]):
+    """One attempt of one step of one task, which this worker has locked."""
+
     @property
     def group(self) -> GroupOfRun:
         """The group of the task: its `name`, and the `data` that its tasks share.
@@ -138,18 +204,6 @@ class ExecutionContext(Generic[T_co]):
         """
         with self._writing("save"):
             transitions.save(self._lock)
-
-    def store_answer(self, answer: object) -> None:
-        """Store a JSON value with the success, as the answer to repeated calls; `step.answer` reads it.
-
-        It is written together with the success, or not at all, and replaces the answer of an earlier run of the step;
-        None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
-        the task is charged for them; otherwise it is a ValueNotStorableError. A transaction that records the success
-        stores it as well, if you call this before its commit.
-        """
-        with self._holding("store the answer of"):
-            self._lock.answer = answer_text(answer, self.task.task_id)
-            self._lock.expects_answer = False
 
     def create(
         self,
@@ -230,59 +284,9 @@ class ExecutionContext(Generic[T_co]):
             else:
                 transitions.commit_success(self._lock, pending, actions)
 
-    def check_in(self, transaction: TransactWrite) -> None:
-        """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
-
-        The check is the first of its actions, and so the first of the `cancellation_reasons` of PynamoDB's
-        TransactWriteError. It is on the task's row, so the transaction cannot write that row. LockLostError if the lock
-        is known to be lost.
-        """
-        from pynamodb.transactions import TransactWrite  # noqa: PLC0415 - as above
-
-        from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - as above
-
-        given: object = transaction
-        if not isinstance(given, TransactWrite) or isinstance(given, TaskTransaction):
-            raise TypeError(
-                f"check_in takes a TransactWrite of your own, not {transaction!r}; ctx.transaction() checks by itself"
-            )
-        with self._holding("check the lock in a transaction of"):
-            transitions.check_in(self._lock, transaction)
-
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:
         """Refuse an operation as `_holding` does, one after the other."""
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
         with self._lock.writing, self._holding(operation):
             yield
-
-    def _check_process(self, operation: str) -> None:
-        """Refuse an operation in a process that was forked inside the block."""
-        if self._lock.is_foreign:
-            raise LockLostError(
-                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {self._lock.describe_foreign()}; only "
-                "the process that claimed a task holds it",
-                task_id=self.task.task_id,
-            )
-
-    @contextmanager
-    def _holding(self, operation: str) -> Iterator[None]:
-        """Refuse an operation at once if the block has ended or the lock is known to be lost; remember a new loss."""
-        self._check_process(operation)
-        if self._lock.ended:
-            pending = self._lock.pending_success
-            why = "a transaction has recorded its success" if pending and pending.recorded else "the block has ended"
-            raise LockLostError(
-                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {why}, which released the lock",
-                task_id=self.task.task_id,
-            )
-        self._lock.check()
-        try:
-            yield
-        except LockLostError as proof:
-            self._lock.note_refusal(proof)
-            raise
-
-    def __repr__(self) -> str:
-        name, step = type(self.task).__name__, self._lock.step
-        return f"<ExecutionContext {name}.{step} {self.task.task_id!r} attempt {self.attempt} fence {self.fence}>"

@@ -22,7 +22,7 @@ log = logging.getLogger("pynamodb_tracker")
 _SOON = 5.0
 """Seconds within which a failed beat is retried; less if the lock is short."""
 
-_MOMENT = 1.0
+MOMENT = 1.0
 """Seconds for which the end of a block waits for a beat that is on its way."""
 
 
@@ -30,7 +30,7 @@ class Heartbeat(Generic[T]):
     """The thread that extends the lock of one run, from `start` until `stop`, or until the lock is lost."""
 
     def __init__(self, lock: transitions.Lock[T], lock_for: timedelta) -> None:
-        beats = _Beats(lock, lock_for)
+        beats = Beats(lock, lock_for)
         self._stopped = beats.stopped
         self._thread = threading.Thread(
             target=beats.run, name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}", daemon=True
@@ -51,11 +51,11 @@ class Heartbeat(Generic[T]):
         """Wait a moment for a beat that is on its way, so that it arrives before the end of the run."""
         # The garbage collector may end the block of a dropped generator in any thread, the heartbeat's included.
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(_MOMENT)
+            self._thread.join(MOMENT)
 
 
-class _Beats(Generic[T]):
-    """What the thread does."""
+class Beats(Generic[T]):
+    """What extends the lock of one run, whatever calls it when the time has come."""
 
     def __init__(self, lock: transitions.Lock[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
@@ -65,19 +65,24 @@ class _Beats(Generic[T]):
     def run(self) -> None:
         """Extend the lock whenever a third of it has passed, until it is stopped, lost, or released."""
         try:
-            pause = self._until_due()
-            while not clock.wait(self.stopped, pause) and self._lock.lost is None and not self._lock.ended:
-                pause = self._until_due() or self._beat()
+            pause = self.until_due()
+            while not clock.wait(self.stopped, pause) and self.are_needed:
+                pause = self.until_due() or self.beat()
         except BaseException:  # another thread may raise SystemExit here, which ends a thread without a word
             log.exception("the heartbeat of %s has ended: the lock is no longer extended", self._lock)
             raise
 
-    def _until_due(self) -> float:
+    @property
+    def are_needed(self) -> bool:
+        """Whether there is a lock to extend: the block runs, and the lock is not lost."""
+        return not self.stopped.is_set() and self._lock.lost is None and not self._lock.ended
+
+    def until_due(self) -> float:
         """Return the seconds until a third of the lock has passed; a longer extension by the block saves beats."""
         due = self._lock.expire_time - self._lock_for * 2 / 3
         return max(0.0, (due - clock.now()).total_seconds())
 
-    def _beat(self) -> float:
+    def beat(self) -> float:
         """Extend the lock; return the seconds until it is checked again."""
         try:
             transitions.extend(self._lock, self._lock_for)
@@ -85,7 +90,7 @@ class _Beats(Generic[T]):
             self._note_refusal(proof)
         except Exception as error:  # noqa: BLE001 - whatever it is, the lock is worth another try
             return self._failed(error)
-        return self._until_due()
+        return self.until_due()
 
     def _note_refusal(self, proof: LockLostError) -> None:
         """Mark the lock as lost, unless the beat was refused because the run itself has ended."""

@@ -49,6 +49,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "detailed_error",
         "finisher",
         "heartbeat",
+        "is_cancelled",
         "is_given_back",
         "lock",
         "lock_for",
@@ -90,6 +91,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
         self.is_given_back = False
         """Whether it is `give_back` that ends the run."""
+        self.is_cancelled = False
+        """Whether the block was cancelled from outside, so that its attempt is released, as by Ctrl-C."""
         self.observation: Observation | None = None
         """The hooks of the run, once it is claimed; None without hooks."""
         self.lock: Lock[T] | None = None
@@ -317,7 +320,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _end_without_success(self, lock: Lock[T], error: BaseException) -> bool:
         """Record release or failure; return whether the error is skipped."""
         kind = type(error)  # isinstance would ask the user's exception for its class, which may lie, or raise
-        if issubclass(kind, KeyboardInterrupt):
+        if self.is_cancelled or issubclass(kind, KeyboardInterrupt):
             self._record_after(lock, error, transitions.release)
             return False
         recorded = self._fail(lock, error)

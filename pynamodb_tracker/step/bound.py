@@ -1,264 +1,126 @@
-"""A step that is bound to its use case: its states, and the operations on its tasks."""
+"""A step that is bound to its use case: its states, and the operations on its tasks, also on an event loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
-from pynamodb_tracker import arguments, transitions
-from pynamodb_tracker.exceptions import TaskNotFoundError
-from pynamodb_tracker.execution.call import call, call_for_answer
+from pynamodb_tracker import arguments
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.model.answers import answer_in, fingerprint
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.definition import States, StepDefinition
-from pynamodb_tracker.step.functions import bind, function_of
-from pynamodb_tracker.step.state import State
+from pynamodb_tracker.step.functions import async_function_of, bind, function_of
+from pynamodb_tracker.step.sync_step import SyncStep
 
 if TYPE_CHECKING:
     from typing_extensions import deprecated  # type checkers have it; nothing imports it
 
+    from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
-    from pynamodb_tracker.step.definition import BatchOptions, RunOptions
+    from pynamodb_tracker.step.definition import RunOptions, StartOptions, States
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
+F = TypeVar("F")
 
 
-class BoundStep(Generic[T]):
-    """A step of a class of tasks: its states, and what can be done with its tasks."""
+class BoundStep(SyncStep[T]):
+    """A step of a class of tasks: its states, and what can be done with its tasks.
 
-    def __init__(self, definition: StepDefinition[T]) -> None:
-        self._definition = definition
-        self.model = definition.model
-        """The class of the use case."""
-        self.name = definition.declared.name
-        """The name that the class body gives it; not stored."""
-        self.number = definition.declared.number
-        """The number that is stored."""
-        self.max_attempts = definition.declared.max_attempts
-        """How many attempts a task has, before it is ignored."""
-        self.lock_for = definition.declared.lock_for
-        """How long a claim locks a task, unless it asks for another time."""
-        self.function: Callable[[ExecutionContext[T]], object] | None = None
-        """What `does` has bound; a test may replace it by a stub of its own."""
-
-    @property
-    def pending(self) -> State[T]:
-        """Waits for an attempt."""
-        return self._definition.states[self._definition.codes.pending]
-
-    @property
-    def in_progress(self) -> State[T]:
-        """A worker holds the lock, or died while it did."""
-        return self._definition.states[self._definition.codes.in_progress]
-
-    @property
-    def failed(self) -> State[T]:
-        """The last attempt failed, and another one is allowed."""
-        return self._definition.states[self._definition.codes.failed]
-
-    @property
-    def ignored(self) -> State[T]:
-        """Not tried any more; waits for a person."""
-        return self._definition.states[self._definition.codes.ignored]
-
-    @property
-    def succeeded(self) -> State[T]:
-        """Done: pending of the next step, or the end."""
-        return self._definition.states[self._definition.codes.succeeded]
-
-    def does(self, function: Callable[[ExecutionContext[T]], R]) -> Callable[[ExecutionContext[T]], R]:
-        """Bind a function of the context to this step, as a decorator, and return it unchanged.
-
-        `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. A class
-        that inherits the step does not inherit its function. A second function is a DefinitionError, unless it is the
-        same one, which a reload or a notebook has defined again.
-        """
-        bind(self, function)
-        return function
-
-    @overload
-    def start(
-        self,
-        task_id: str,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        skip_error: Literal[True],
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-    ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
-
-    @overload
-    def start(
-        self,
-        task_id: str,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        skip_error: bool = False,
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-    ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
-
-    def start(
-        self,
-        task_id: str,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        skip_error: bool = False,
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-    ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
-        """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
-
-        Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded.
-        A task that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError
-        or TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
-        TaskNotStartableError, without that request. LockLostError is raised when the row shows that another worker has
-        taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a thread extends the lock while the block
-        runs, whenever a third of it has passed; each extension is one request, and 1 write unit per started KB of the
-        row. `same`, a JSON value such as the payload, tells a repeated call from another one with the same id: the
-        first claim stores its fingerprint, and a start with a different one raises PayloadMismatchError, whatever the
-        state of the task. After a `reopen`, the next start may have a new one.
-        """
-        task_id = arguments.check_task_id(task_id)
-        arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
-        of = self._definition
-        duration = of.declared.lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
-        also = of.also_from
-        if also_from != ():
-            also |= of.codes_to_start_from(also_from)
-        return Run(
-            of.statements,
-            of.declared,
-            task_id,
-            duration,
-            also,
-            detailed_error=detailed_error,
-            skip_error=skip_error,
-            heartbeat=heartbeat,
-            payload=None if same is None else fingerprint(same),
-        )
-
-    @overload
-    def run(self, task_id: str, function: Callable[[ExecutionContext[T]], R], **options: Unpack[RunOptions]) -> R: ...
-
-    @overload
-    def run(self, task_id: str, function: None = None, **options: Unpack[RunOptions]) -> object: ...
-
-    def run(
-        self,
-        task_id: str,
-        function: Callable[[ExecutionContext[T]], R] | None = None,
-        *,
-        lock_for: timedelta | None = None,
-        detailed_error: bool = True,
-        also_from: States = (),
-        heartbeat: bool = False,
-        same: object = None,
-        store_answer: bool = False,
-    ) -> R | object:
-        """Start the task, call the function with the context, and return its result; options as in `start`.
-
-        The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
-        Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
-        ValueError. With `store_answer`, the result is stored with the success, as `ctx.store_answer` does: a repeated
-        call raises TaskAlreadySucceededError, and `answer` returns the result for the `task` of that error.
-        """
-        arguments.check_flags(store_answer=store_answer)
-        chosen = function_of(self, function)
-        with self.start(
-            task_id,
-            lock_for=lock_for,
-            detailed_error=detailed_error,
-            also_from=also_from,
-            heartbeat=heartbeat,
-            same=same,
-        ) as ctx:
-            result = call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx)
-        return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
-
-    def todo(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        only: States = (),
-        error_like: str | None = None,
-        with_data: bool = True,
-    ) -> Iterator[T]:
-        """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
-
-        All shards are read, and merged: this is for people and reports, `run_all` for work.
-        `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
-        contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
-        """
-        arguments.check_limit("limit", limit)
-        arguments.check_flags(with_data=with_data)
-        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
-        return due.rows(limit, with_data=with_data)
-
-    def next_due(self) -> dict[State[T], datetime]:
-        """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
-
-        That time may have passed. Tasks that only the end of others makes due are left out. A task in progress can be
-        taken over once its lock, as it was claimed, has expired; if the lock was extended since, that is later. Read
-        from the index, with one request per state and shard; the shards are asked at the same time.
-        """
-        of = self._definition
-        return {of.states[code]: time for code, time in of.due().first().items()}
-
-    def due_ids(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        only: States = (),
-        error_like: str | None = None,
-    ) -> Iterator[str]:
-        """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
-        arguments.check_limit("limit", limit)
-        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
-        return islice(due.ids(limit), limit)
+    Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
+    """
 
     if TYPE_CHECKING:
 
         @overload
-        def run_all(
-            self, function: Callable[[ExecutionContext[T]], None] | None = None, **options: Unpack[BatchOptions]
-        ) -> Report: ...
+        def does(
+            self, function: Callable[[AsyncContext[T]], Coroutine[Any, Any, R]]
+        ) -> Callable[[AsyncContext[T]], Coroutine[Any, Any, R]]: ...
 
         @overload
-        @deprecated("run_all refuses an async function: write lambda ctx: asyncio.run(...)")  # what checkers report
-        def run_all(
-            self, function: Callable[[ExecutionContext[T]], Coroutine[Any, Any, Any]], **options: Unpack[BatchOptions]
-        ) -> Report: ...
+        @deprecated("an async function takes an AsyncContext")  # what checkers report
+        def does(
+            self, function: Callable[[ExecutionContext[T]], Coroutine[Any, Any, R]]
+        ) -> Callable[[ExecutionContext[T]], Coroutine[Any, Any, R]]: ...
 
         @overload
-        def run_all(
-            self,
-            function: Callable[[ExecutionContext[T]], object] | None = None,
-            **options: Unpack[BatchOptions],
-        ) -> Report: ...
+        def does(self, function: Callable[[ExecutionContext[T]], R]) -> Callable[[ExecutionContext[T]], R]: ...
 
-    def run_all(
+    def does(self, function: Any) -> Any:
+        """Bind a function of the context to this step, as a decorator, and return it unchanged.
+
+        `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. An
+        async function takes an AsyncContext, and is for `arun`, `arun_all` and AsyncWorker. A class that inherits the
+        step does not inherit its function. A second function is a DefinitionError, unless it is the same one, which a
+        reload or a notebook has defined again.
+        """
+        bind(self, function)
+        return function
+
+    if TYPE_CHECKING:
+
+        @overload
+        def astart(
+            self, task_id: str, *, skip_error: Literal[True], **options: Unpack[StartOptions]
+        ) -> AbstractAsyncContextManager[AsyncContext[T], bool]: ...
+
+        @overload
+        def astart(
+            self, task_id: str, *, skip_error: bool = False, **options: Unpack[StartOptions]
+        ) -> AbstractAsyncContextManager[AsyncContext[T], bool | None]: ...
+
+    def astart(
+        self, task_id: str, *, heartbeat: bool = False, **options: Any
+    ) -> AbstractAsyncContextManager[AsyncContext[T], bool | None]:
+        """Return an async context manager that runs the task as `start` does, with the same options, on an event loop.
+
+        If the block is cancelled from outside, the attempt is released and does not count, as after Ctrl-C. A timeout
+        within the block, and a CancelledError that the block itself raises, are failures. A request that is on its way
+        is never abandoned: the cancellation takes effect once it has ended. Data and failures that are stored off-row
+        are read with the claim. A `heartbeat` is an asyncio task, which a loop that hangs does not run.
+        """
+        from pynamodb_tracker.aio.run import AsyncRun  # noqa: PLC0415 - few programs have an event loop
+
+        arguments.check_flags(heartbeat=heartbeat)
+        return AsyncRun(cast("Run[T]", self.start(task_id, **options)), heartbeat=heartbeat)
+
+    @overload
+    async def arun(
+        self, task_id: str, function: Callable[[AsyncContext[T]], Awaitable[R]], **options: Unpack[RunOptions]
+    ) -> R: ...
+
+    @overload
+    async def arun(self, task_id: str, function: None = None, **options: Unpack[RunOptions]) -> object: ...
+
+    async def arun(
         self,
-        function: Callable[[ExecutionContext[T]], object] | None = None,
+        task_id: str,
+        function: Callable[[AsyncContext[T]], Awaitable[R]] | None = None,
         *,
-        threads: int = 1,
+        store_answer: bool = False,
+        **options: Unpack[StartOptions],
+    ) -> R | object:
+        """Start the task as `astart` does, await the function of the context, and return its result.
+
+        The options are those of `run`. Without a function, it is the async one that `does` has bound. A function that
+        is not async is a TypeError.
+        """
+        from pynamodb_tracker.aio.call import call, call_for_answer  # noqa: PLC0415 - few programs have an event loop
+
+        arguments.check_flags(store_answer=store_answer)
+        chosen = async_function_of(self, function)
+        async with self.astart(task_id, **options) as ctx:
+            result = await (call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx))
+        return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
+
+    async def arun_all(
+        self,
+        function: Callable[[AsyncContext[T]], Awaitable[object]] | None = None,
+        *,
+        concurrency: int = 25,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
@@ -269,151 +131,55 @@ class BoundStep(Generic[T]):
         progress: Callable[[Report], object] | None = None,
         heartbeat: bool = False,
     ) -> Report:
-        """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
+        """Run the async function on each task of `todo`, once, and return what became of them; options as of `run_all`.
 
-        The oldest task is first; with several shards, these take turns, from any of them on, and it is the oldest of a
-        shard. Workers that compete for tasks spread over the shards and the oldest tasks in them.
-
-        The function is that of `run`, and may be left out if one is bound.
-        Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
-        starts, and KeyboardInterrupt propagates when the running ones have ended. `rate` limits the starts per second.
-        `dry_run` runs nothing, and reports what is due. `progress` is called with the report after each task, one call
-        at a time. `heartbeat` is that of `start`: one thread for each running task.
+        At most `concurrency` tasks run at a time, each as an asyncio task; they share requests, as threads do. If this
+        is cancelled, the running tasks are released, and no further one starts. `progress` is called on the event loop.
         """
-        from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.aio.batch import AsyncBatch  # noqa: PLC0415 - few programs have an event loop
+        from pynamodb_tracker.aio.pool import drained  # noqa: PLC0415 - as above
+        from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
-        if function is not None or not dry_run:
-            function = function_of(self, function)
-        arguments.check_threads(threads)
-        arguments.check_limit("limit", limit)
-        arguments.check_flags(heartbeat=heartbeat, dry_run=dry_run)
-        if not (progress is None or callable(progress)):
-            raise TypeError(f"progress must be a function of the report, not {progress!r}")
-        rate = arguments.check_rate("rate", rate)
+        chosen = None if function is None and dry_run else async_function_of(self, function)
+        arguments.check_threads(concurrency, "concurrency")
+        rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
         which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
-        if dry_run or function is None:
-            return Report(due=list(self.due_ids(**which)))
-        feed = self._definition.feed(threads=threads, **which)
-        start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(self._definition.codes, start, function, feed, progress, batcher_for(threads))
-        return batch.run(limit=limit, threads=threads, rate=rate)
-
-    def answer(self, task: T | str) -> Any:
-        """Return the answer that the step's last success has stored, of a task or of a task id; None if it has none.
-
-        It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
-        TaskNotFoundError if there is no such task. TaskError if another program has damaged the answer.
-        """
-        given: object = task
-        if not isinstance(given, str | self.model):
-            raise TypeError(f"answer takes a task id or a task of {self.model.__name__}, not {arguments.shown(given)}")
-        row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
-        if row is None:
-            raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
-        return answer_in(row, self.number) if row.status >= self._definition.codes.succeeded else None
-
-    def reopen(self, task_id: str, *, by: str | None = None) -> T:
-        """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
-
-        Its next start may have another payload, if it was started with `same`.
-        With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
-        TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
-        """
-        return transitions.reopen(
-            self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
-        )
-
-    def ignore(self, task_id: str, *, reason: str, by: str | None = None, even_running: bool = False) -> T:
-        """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
-
-        `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
-        An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or
-        TaskNotReadyError, a missing one TaskNotFoundError. With `even_running`, a task that a worker holds is ignored
-        as well: its block is not stopped, but its `ctx.lock_lost` becomes true at the next heartbeat, and its writes
-        and its end raise LockLostError, with the reason. Two requests, and 3 write units for a row of up to 1 KB.
-        """
-        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
-        task_id = arguments.check_task_id(task_id)
-        arguments.check_flags(even_running=even_running)
-        return transitions.ignore(self._definition.statements, task_id, reason, by, even_running=even_running)
-
-    def reopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
-        """Reopen these tasks, each once and on its own, and return what became of them.
-
-        The report lists tasks that are pending now, or were already, as succeeded. Those that `reopen` would refuse, or
-        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
-        is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
-        25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
-        have ended.
-        """
-        by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
-        arguments.check_threads(threads)
-        from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
-
-        def reopen(task_id: str, _given: None) -> Literal["succeeded"]:
-            transitions.reopen(self._definition.statements, task_id, by)
-            return "succeeded"
-
-        return report_of_each(((task_id, None) for task_id in each_once(ids)), reopen, threads)
-
-    def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
-        """Ignore these tasks, each once and on its own, and return what became of them.
-
-        The report lists tasks that are ignored now, or were already, as ignored. Those that `ignore` would refuse, or
-        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
-        is read lazily, 100 at a time, whose rows are read together; the threads share requests, and Ctrl-C ends it, as
-        in `reopen_many`. The step's `when_ignored` is called on these threads.
-        """
-        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
-        ids = arguments.check_task_ids("ignore_many", task_ids)
-        arguments.check_threads(threads)
-        from pynamodb_tracker.batch.bulk import each_once, report_of_each, with_rows  # noqa: PLC0415 - for cold starts
-
-        def ignore(task_id: str, found: T | None) -> Literal["ignored"]:
-            transitions.ignore(self._definition.statements, task_id, reason, by, found=found)
-            return "ignored"
-
-        return report_of_each(with_rows(self.model, each_once(ids)), ignore, threads)
-
-    def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
-        """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
-
-        It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. `worker`,
-        as it stands in the row, makes sure that no other worker's task is released: TaskLockedError. If the worker
-        lives after all, its writes raise LockLostError from then on; effects outside of the table may happen twice. The
-        reason is kept in `errors`, and `by` as in `ignore`. A pending or failed task stays as it is; otherwise raises
-        TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError or TaskNotReadyError.
-        """
-        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
-        worker = arguments.check_name("worker", worker)
-        return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickle as a reference: another process finds its own by the class and the name."""
-        return getattr, (self.model, self.name)
-
-    def __str__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
+        if dry_run or chosen is None:
+            due = await drained(lambda: list(self.due_ids(**which)))
+            return Report(due=due)
+        of = self._definition
+        start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
+        feed, batcher = of.feed(threads=concurrency, **which), batcher_for(concurrency)
+        batch = AsyncBatch(of.codes, start, chosen, feed, progress, batcher)
+        return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
 
 
 def bound_functions(given: Sequence[object]) -> dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]]:
     """Return the functions bound to these steps, and to those of these use cases, in the order given."""
+    return _bound_functions(given, function_of)
+
+
+def bound_async_functions(
+    given: Sequence[object],
+) -> dict[BoundStep[Any], Callable[[AsyncContext[Any]], Awaitable[object]]]:
+    """Return the async functions bound to these steps, and to those of these use cases, in the order given."""
+    return _bound_functions(given, async_function_of)
+
+
+def _bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:
     if not given:
         raise TypeError("no use case is given: write [Order]")
-    functions: dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]] = {}
+    functions: dict[BoundStep[Any], F] = {}
     for each in given:
         if isinstance(each, BoundStep):
-            functions[each] = function_of(each, None)
+            functions[each] = choose(each, None)
         elif isinstance(each, type) and issubclass(each, TaskRow) and each._bound_steps:
             steps: list[BoundStep[Any]] = [step for step in each._bound_steps.values() if step.function is not None]
             if not steps:
                 step = f"{each.__name__}.{next(iter(each._bound_steps))}"
                 raise TypeError(f"no step of {each.__name__} has a function: bind one with @{step}.does")
-            functions.update((step, function_of(step, None)) for step in steps)
+            functions.update((step, choose(step, None)) for step in steps)
         else:
             raise TypeError(f"{arguments.shown(each)} is no use case, and no step of one: write Order, or Order.ship")
     return functions

@@ -45,14 +45,18 @@ class DeclaredState:
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
 
-    class RunOptions(TypedDict, total=False):
-        """The options of `run`."""
+    class StartOptions(TypedDict, total=False):
+        """The options of `start` and `run`."""
 
         lock_for: timedelta | None
         detailed_error: bool
         also_from: States
         heartbeat: bool
         same: object
+
+    class RunOptions(StartOptions, total=False):
+        """The options of `run`."""
+
         store_answer: bool
 
     class BatchOptions(TypedDict, total=False):

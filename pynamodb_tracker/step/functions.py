@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pynamodb_tracker.arguments import check_function, check_parameters, shown
+from pynamodb_tracker.arguments import check_function, check_parameters, is_async, shown
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
-F = TypeVar("F")
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.aio.context import AsyncContext
+
+    StepFunction = Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]]
+    """What a step does: a function of the context, async or not."""
 
 
-class Bindable(Protocol[F]):
+class Bindable(Protocol[T]):
     """A bound step, as far as it is about its function."""
 
-    model: Any
+    model: type[T]
     name: str
-    function: F | None
+    function: StepFunction[T] | None
 
 
-def bind(step: Bindable[Callable[[ExecutionContext[T]], object]], function: Callable[[ExecutionContext[T]], R]) -> None:
-    """Bind a function to a step; DefinitionError if another one is bound to it."""
-    check_parameters(function, "ctx")
+def bind(step: Bindable[T], function: StepFunction[T]) -> None:
+    """Bind a function, async or not, to a step; DefinitionError if another one is bound to it."""
+    check_parameters(function, "ctx", may_be_async=True)
     if step.function is not None and not is_same_function(step.function, function):
         other = _other_name(step.function, function)
         raise DefinitionError(
@@ -37,9 +42,46 @@ def bind(step: Bindable[Callable[[ExecutionContext[T]], object]], function: Call
 
 
 def function_of(
-    step: Bindable[Callable[[ExecutionContext[T]], object]], given: Callable[[ExecutionContext[T]], R] | None
+    step: Bindable[T], given: Callable[[ExecutionContext[T]], R] | None
 ) -> Callable[[ExecutionContext[T]], R | object]:
-    """Return the function to run: the one given, or the one bound; if both are there, they must be the same one."""
+    """Return the function to run: the one given, or the one bound; if both are there, they must be the same one.
+
+    TypeError for an async one, before a task is claimed for it.
+    """
+    function: Any = _chosen(step, given)
+    if is_async(function):
+        name = _name_of(step)
+        raise TypeError(
+            f"{function_name(function)} is an async function, which needs an event loop: await {name}.arun(...) or "
+            f"{name}.arun_all(...), or run an AsyncWorker"
+        )
+    check_function(function)
+    return function  # type: ignore[no-any-return]  # it is not async
+
+
+def async_function_of(
+    step: Bindable[T], given: Callable[[AsyncContext[T]], Awaitable[R]] | None
+) -> Callable[[AsyncContext[T]], Awaitable[R | object]]:
+    """Return the async function to run, as `function_of` does; TypeError for one that is not.
+
+    A lambda passes, and so does what a decorator with `functools.wraps` has made of an async function: whether they
+    return what can be awaited shows when they are called.
+    """
+    function: Any = _chosen(step, given)
+    passes = callable(function) and (
+        getattr(function, "__name__", "") == "<lambda>" or is_async(inspect.unwrap(function))
+    )
+    if not (passes or is_async(function)):
+        name = _name_of(step)
+        raise TypeError(
+            f"this takes an async function of the context, not {function_name(function)}: write async def, or call "
+            f"{name}.run(...) or {name}.run_all(...), or run a Worker"
+        )
+    return function  # type: ignore[no-any-return]  # it is async
+
+
+def _chosen(step: Bindable[T], given: object) -> object:
+    """Return the function that is given, or the one that is bound; ValueError if these are two."""
     bound = step.function
     if given is None:
         if bound is None:
@@ -48,8 +90,7 @@ def function_of(
                 f"no function is bound to {name}: bind one with @{name}.does, and import its module, or give it"
             )
         return bound
-    check_function(given)
-    if not (bound is None or is_same_function(bound, given)):
+    if not (bound is None or not callable(given) or is_same_function(bound, given)):
         name, other = _name_of(step), _other_name(bound, given)
         raise ValueError(
             f"{name} does {function_name(bound)}, not {other}: leave the function out. To run something else for once, "
@@ -77,7 +118,7 @@ def is_same_function(one: object, other: object) -> bool:
     return getattr(one, "__module__", None) == getattr(other, "__module__", ...) or None is not files[0] == files[1]
 
 
-def _name_of(step: Bindable[Any]) -> str:
+def _name_of(step: Bindable[T]) -> str:
     return f"{step.model.__name__}.{step.name}"
 
 

@@ -1,0 +1,185 @@
+"""An async function on many tasks, as asyncio tasks of one event loop, each task once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Generic, TypeVar, cast
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.aio.call import call
+from pynamodb_tracker.aio.context import AsyncContext
+from pynamodb_tracker.aio.pool import finished
+from pynamodb_tracker.aio.run import AsyncRun
+from pynamodb_tracker.batch.batch import Report, TaskAttempt
+from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.status import Codes
+
+Item = TypeVar("Item")
+T = TypeVar("T", bound=TaskRow)
+
+AsyncStart = Callable[[str], AbstractAsyncContextManager[AsyncContext[T], bool | None]]
+"""`step.astart`, with its options set: what returns the run of a task."""
+
+
+class AsyncTaskAttempt(TaskAttempt[T]):
+    """One attempt to run an async function on one task; `execute_async` in place of `execute`."""
+
+    async def execute_async(
+        self, start: AsyncStart[T], function: Callable[[AsyncContext[T]], Awaitable[object]]
+    ) -> None:
+        """Start the task and await the function with its context.
+
+        An Exception is recorded with the task and kept in `error`. Anything else, such as CancelledError, is recorded
+        and kept as well, and then raised.
+        """
+        batcher = self._batcher
+        sending, pausing = (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
+        try:
+            run = cast("AsyncRun[T]", start(self.task_id))
+            self.follow(run.run)
+            with sending:
+                async with run as ctx:
+                    self._note_answer()
+                    with pausing:
+                        self.value = await call(function, ctx)
+        except BaseException as error:
+            self.details.error = error
+            if not isinstance(error, Exception) and not _is_of_the_block(error):
+                raise
+        finally:
+            self._note_answer()
+
+
+def _is_of_the_block(error: BaseException) -> bool:
+    """Return whether the function raised CancelledError without being cancelled: an attempt that has failed."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and not (task is not None and task.cancelling())
+
+
+@dataclass(slots=True)
+class AsyncBatch(Generic[T]):
+    """The attempts of one step at many tasks."""
+
+    codes: Codes
+    start: AsyncStart[T]
+    function: Callable[[AsyncContext[T]], Awaitable[object]]
+    feed: Feed
+    progress: Callable[[Report], object] | None = None
+    batcher: WriteBatcher | None = None
+    """What sends the writes of several tasks together."""
+    report: Report = field(default_factory=Report)
+
+    async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:
+        """Try each task; if this is cancelled, the running ones are, and it ends once each of them has ended."""
+        ids = PacedIds(islice(self.feed, limit), rate)
+        try:
+            await in_tasks(self._begin, ids.next, concurrency)
+        finally:
+            ids.end()
+        return self.report
+
+    def _begin(self, task_id: str) -> asyncio.Task[None]:
+        attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(self.codes, task_id, feed=self.feed, batcher=self.batcher)
+        task = asyncio.create_task(self._run(attempt), name=f"pynamodb_tracker run of {task_id!r}")
+        task.add_done_callback(lambda _: attempt.skip())  # one that is cancelled before its first line does nothing
+        return task
+
+    async def _run(self, attempt: AsyncTaskAttempt[T]) -> None:
+        await attempt.execute_async(self.start, self.function)
+        if (error := attempt.unexpected_error) is not None:
+            raise error
+        attempt.add_to(self.report)
+        if self.progress is not None:
+            self.progress(self.report)
+
+
+class PacedIds:
+    """Ids of tasks, at a limited rate; choosing one may wait for the answers to claims, so it has its own thread."""
+
+    def __init__(self, ids: Iterator[str], rate: float | None = None) -> None:
+        self._ids = ids
+        self._interval = None if rate is None else timedelta(seconds=1 / rate)
+        self._turn: datetime | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pynamodb_tracker feed")
+
+    async def next(self) -> str | None:
+        """Return the next id, or None; if this is cancelled, it does not wait: reading ids changes nothing."""
+        choice = self._thread.submit(copy_context().run, self._choose)
+        task_id = await asyncio.shield(asyncio.wrap_future(choice))
+        if task_id is not None and self._interval is not None:
+            await self._wait_for_turn(self._interval)
+        return task_id
+
+    def _choose(self) -> str | None:
+        return next(self._ids, None)
+
+    async def _wait_for_turn(self, interval: timedelta) -> None:
+        now = clock.now()
+        if self._turn is not None and now < self._turn <= now + interval:  # a clock set back does not lengthen the wait
+            await clock.sleep_async((self._turn - now).total_seconds())
+            now = self._turn
+        self._turn = now + interval
+
+    def end(self) -> None:
+        """Let the thread end, once it has done what it was given."""
+        self._thread.shutdown(wait=False)
+
+
+async def in_tasks(
+    begin: Callable[[Item], asyncio.Task[None]],
+    next_item: Callable[[], Awaitable[Item | None]],
+    concurrency: int,
+) -> None:
+    """Begin an asyncio task for each item; the next item is taken when there is room for its task.
+
+    An exception stops the feeding, and is raised once the running tasks have ended. If this is cancelled, it cancels
+    them, and waits until each of them has ended.
+    """
+    running: set[asyncio.Task[None]] = set()
+    try:
+        while (item := await next_item()) is not None:
+            _take_out_ended(running)
+            running.add(begin(item))
+            while len(running) >= concurrency:
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                _take_out_ended(running)
+        while running:
+            await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            _take_out_ended(running)
+    except BaseException as error:
+        left = await _after_the_rest(running, error)
+        if left is not error:
+            raise left from None
+        raise
+
+
+def _take_out_ended(running: set[asyncio.Task[None]]) -> None:
+    """Forget the tasks that have ended; raise the exception of one that failed."""
+    for task in [task for task in running if task.done()]:
+        running.discard(task)
+        task.result()
+
+
+async def _after_the_rest(running: set[asyncio.Task[None]], error: BaseException) -> BaseException:
+    """Wait until the running tasks have ended, and return what to raise; an order to cancel is passed on to them."""
+    rest = asyncio.gather(*running, return_exceptions=True)
+    if not isinstance(error, asyncio.CancelledError):
+        try:
+            await asyncio.wait((rest,))
+        except asyncio.CancelledError as order:
+            error = order
+        else:
+            return error
+    for task in running:
+        task.cancel()
+    await finished(rest)
+    return error

@@ -1,0 +1,119 @@
+"""What an async block gets: the context of its run, whose requests are awaited."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pynamodb_tracker.aio.pool import drained
+from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
+from pynamodb_tracker.model.row import TaskRow
+
+if TYPE_CHECKING:
+    from pynamodb.transactions import TransactWrite
+
+    from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.transitions.groups import GroupOfRun
+
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+
+class AsyncContext(BlockContext[T_co]):
+    """One attempt of one step of one task, which this worker has locked, for a block on an event loop.
+
+    It has the members of ExecutionContext. What sends requests, or waits for others of this run, is awaited, and done
+    in a thread. If the block is cancelled meanwhile, that takes effect once the request has ended.
+    """
+
+    def __init__(self, ctx: ExecutionContext[T_co]) -> None:
+        super().__init__(ctx._lock, ctx._lock_for)  # noqa: SLF001 - the two are one context, in two forms
+        self._blocking = ctx
+
+    @property
+    def group(self) -> AsyncGroupOfRun:
+        """The group of the task: its `name`, and the data that its tasks share: `await ctx.group.data()`.
+
+        AttributeError for a task without a group.
+        """
+        return AsyncGroupOfRun(self._blocking.group)
+
+    async def extend_lock(self, lock_for: timedelta | None = None) -> None:
+        """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
+
+        Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
+        """
+        await drained(partial(self._blocking.extend_lock, lock_for))
+
+    async def save(self) -> None:
+        """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
+
+        No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
+        value cannot be stored.
+        """
+        await drained(self._blocking.save)
+
+    async def create(
+        self,
+        model: type[TaskRow],
+        /,
+        task_id: str,
+        *,
+        wait: bool = False,
+        due_time: datetime | timedelta | None = None,
+        group: str | None = None,
+        repeat: Repeat | None = None,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
+    ) -> None:
+        """Create a task of the same table together with the success of this run, or not at all; no further request.
+
+        As `ExecutionContext.create`; awaited, because it waits for a save of this run that is on its way.
+        """
+        create = partial(self._blocking.create, model, task_id, wait=wait, due_time=due_time, group=group)
+        await drained(partial(create, repeat=repeat, trace=trace, **attributes))
+
+    async def wait_until(self, time: datetime | timedelta) -> None:
+        """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
+
+        As `ExecutionContext.wait_until`; awaited for the same reason as `create`.
+        """
+        await drained(partial(self._blocking.wait_until, time))
+
+    @asynccontextmanager
+    async def transaction(self, *, succeed: bool = False) -> AsyncIterator[TransactWrite]:
+        """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.
+
+        As `ExecutionContext.transaction`, for `async with`: its actions are collected in the block, and sent when that
+        ends, unless it raises.
+        """
+        writes: Any = self._blocking.transaction(succeed=succeed)  # what PynamoDB calls at its start and end is untyped
+        writes.__enter__()
+        try:
+            yield writes
+        except BaseException as error:
+            writes.__exit__(type(error), error, error.__traceback__)  # sends nothing
+            raise
+        await drained(partial(writes.__exit__, None, None, None))
+
+
+class AsyncGroupOfRun:
+    """The group of a task that runs on an event loop: what its tasks share."""
+
+    def __init__(self, group: GroupOfRun) -> None:
+        self._group = group
+        self.name = group.name
+        """The name of the group."""
+
+    async def data(self) -> dict[str, Any]:
+        """Return a dictionary that the group's tasks share; what the block changes in it is saved with the success.
+
+        The first call reads it, with one request; later ones return the same object. At most 350,000 bytes of JSON.
+        """
+        return await drained(lambda: self._group.data)
+
+    def replace_data(self, data: dict[str, Any]) -> None:
+        """Let the group's tasks share another dictionary from the success on."""
+        self._group.data = data

@@ -1,0 +1,45 @@
+"""The heartbeat of a run on an event loop: an asyncio task that has its lock extended while the block runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.aio.pool import HEARTBEATS, drained, finished
+from pynamodb_tracker.execution.heartbeat import MOMENT, Beats
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions import Lock
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class AsyncHeartbeat(Generic[T]):
+    """The asyncio task that extends the lock of one run, until `end`, or until the lock is lost.
+
+    A loop that hangs sends no beats, so that another worker takes its tasks over.
+    """
+
+    def __init__(self, lock: Lock[T], lock_for: timedelta, owner: Callable[[], object]) -> None:
+        """Start the task; it ends when `owner` returns None, because nothing ends a run that is dropped."""
+        self._beats = Beats(lock, lock_for)
+        self._task = asyncio.create_task(
+            _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}"
+        )
+
+    async def end(self) -> asyncio.CancelledError | None:
+        """Send no further beat, and wait a moment for one that is on its way; return an order to cancel if one came."""
+        self._beats.stopped.set()
+        self._task.cancel()
+        return await finished(self._task, within=MOMENT)
+
+
+async def _beat(beats: Beats[T], owner: Callable[[], object]) -> None:
+    pause = beats.until_due()
+    while True:
+        await clock.wait_async(pause)
+        if owner() is None or not beats.are_needed:
+            return
+        pause = beats.until_due() or await drained(beats.beat, HEARTBEATS)

@@ -1,0 +1,95 @@
+"""The threads that send the requests of event loops, and the wait for a request, which no cancellation cuts short."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
+from functools import partial
+from typing import Any, TypeVar
+
+from pynamodb_tracker.failure import add_note
+
+R = TypeVar("R")
+
+THREADS = 32
+"""At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow answers."""
+
+HEARTBEAT_THREADS = 4
+
+
+class Pool:
+    """Threads that are started when they are needed, and stay; a process that is forked starts its own."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name)
+        self._executor = self._new()
+        if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+            os.register_at_fork(after_in_child=self._renew)
+
+    def submit(self, function: Callable[[], R]) -> Future[R]:
+        """Call a function in a thread, in a copy of this context."""
+        return self._executor.submit(copy_context().run, function)
+
+    def _renew(self) -> None:
+        self._executor = self._new()
+
+
+REQUESTS = Pool(THREADS, "pynamodb_tracker requests")
+
+HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
+"""Their own: a crowd of requests must not keep a lock from being extended."""
+
+
+async def drained(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
+    """Call a function in a thread, and return or raise what it does; a request that was begun is never abandoned.
+
+    If this task is cancelled, CancelledError is raised once the function has ended, or at once if no thread has begun
+    it: then it is not called.
+    """
+    begun = pool.submit(function)
+    future = asyncio.wrap_future(begun)
+    order = await finished(future, unless=begun)
+    if order is not None:
+        if future.done() and not future.cancelled() and (error := future.exception()) is not None:
+            add_note(order, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
+        raise order
+    return future.result()
+
+
+async def finished(
+    future: asyncio.Future[Any], *, within: float | None = None, unless: Future[Any] | None = None
+) -> asyncio.CancelledError | None:
+    """Wait until a future is done, or that many seconds; return the first order to cancel that came meanwhile.
+
+    After such an order, it waits no longer if `unless`, the call that the future stands for, can still be withdrawn.
+    """
+    try:
+        await asyncio.wait((future,), timeout=within)
+    except asyncio.CancelledError as order:
+        if unless is None or not unless.cancel():
+            await _finished_at_last(future, within)
+        return order
+    return None
+
+
+async def _finished_at_last(future: asyncio.Future[Any], within: float | None) -> None:
+    """Wait on, whatever is cancelled again."""
+    loop = asyncio.get_running_loop()
+    end = None if within is None else loop.time() + within
+    with _shielded():
+        while not future.done() and (end is None or loop.time() < end):
+            try:
+                await asyncio.wait((future,), timeout=None if end is None else end - loop.time())
+            except asyncio.CancelledError:
+                continue  # the first one is raised once the request has ended
+
+
+def _shielded() -> AbstractContextManager[object]:
+    """Keep a scope of anyio from cancelling this task again at each turn of the loop while it waits."""
+    anyio = sys.modules.get("anyio")  # where nobody has imported it, it cancels nothing
+    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -1,0 +1,119 @@
+"""One run on an event loop: its requests leave from threads, its block and its hooks stay in the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from pynamodb_tracker.aio.context import AsyncContext
+from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
+from pynamodb_tracker.aio.pool import REQUESTS, drained, finished
+from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.model import failure_log, hydration
+from pynamodb_tracker.model.row import TaskRow
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generic[T]):
+    """The async context manager that `astart` returns; it is entered once.
+
+    How a cancellation is recorded depends on where it comes from and when:
+
+        claim ---------------- block ------------------ end --------
+        awaited, then          this task is cancelled:  awaited, as it
+        released; then         released                 was to be; then
+        CancelledError         raised inside: failure   CancelledError
+    """
+
+    def __init__(self, run: Run[T], *, heartbeat: bool) -> None:
+        self.run = run
+        self._has_heartbeat = heartbeat
+        self._heartbeat: AsyncHeartbeat[T] | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._cancelled_before = 0
+        """How often the task was asked to cancel before the block."""
+
+    async def __aenter__(self) -> AsyncContext[T]:
+        """Claim the task; an error says why it was refused."""
+        run = self.run
+        if run.lock is not None:
+            raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
+        self._task = asyncio.current_task()
+        self._cancelled_before = self._cancels()
+        try:
+            ctx = await drained(self._claim)
+            if run.observation is not None:
+                run.observation.begin()
+            if self._has_heartbeat:
+                lock = ctx._lock  # noqa: SLF001 - no name for it among what users see
+                self._heartbeat = AsyncHeartbeat(lock, run.lock_for, weakref.ref(self))
+        except BaseException as error:
+            await self._abandon(error)
+            raise
+        return AsyncContext(ctx)
+
+    def _claim(self) -> ExecutionContext[T]:
+        """Claim the task, and read what is stored off-row, which would block the loop where the block touches it."""
+        ctx = self.run.claim()
+        task = ctx.task
+        if hydration.unread_data(task) is not None or failure_log.needs_log(task):
+            hydration.fill(type(task), {task.task_id: task})
+        return ctx
+
+    async def _abandon(self, error: BaseException) -> None:
+        """Release the task if it was claimed; the block never starts."""
+        if self.run.lock is None:
+            self.run.abandon(error)  # sends nothing
+            return
+        future = asyncio.wrap_future(REQUESTS.submit(partial(self.run.abandon, error)))
+        order = await finished(future)
+        future.result()
+        if order is not None and not issubclass(type(error), asyncio.CancelledError):
+            raise order
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
+        left = error
+        try:
+            return await self._end(error)
+        except BaseException as raised:
+            left = raised
+            raise
+        finally:
+            self._heartbeat = None
+            self.run.leave(left)
+
+    async def _end(self, error: BaseException | None) -> bool:
+        """Send the requests of the end, and then obey an order to cancel that has come meanwhile."""
+        run = self.run
+        run.is_cancelled = issubclass(type(error), asyncio.CancelledError) and self._is_cancelled()
+        order = None if self._heartbeat is None else await self._heartbeat.end()
+        future = asyncio.wrap_future(REQUESTS.submit(partial(run.end, error)))
+        order = await finished(future) or order
+        if order is None or run.is_cancelled:
+            return future.result()
+        if (unrecorded := future.exception()) is not None:
+            add_note(order, f"pynamodb_tracker: the end of {run.lock} raised {unrecorded!r}")
+        raise order
+
+    def _is_cancelled(self) -> bool:
+        """Return whether this task was cancelled from outside, rather than by a CancelledError that the block raised.
+
+        `asyncio.timeout` and `TaskGroup` within the block take back the requests with which they cancel it.
+        """
+        before = self._cancelled_before if asyncio.current_task() is self._task else 0
+        return self._cancels() > before
+
+    @staticmethod
+    def _cancels() -> int:
+        task = asyncio.current_task()
+        return 0 if task is None else task.cancelling()
