@@ -52,8 +52,8 @@ def function_of(
     if is_async(function):
         name = _name_of(step)
         raise TypeError(
-            f"{function_name(function)} is an async function, which needs an event loop: await {name}.arun(...) or "
-            f"{name}.arun_all(...), or run an AsyncWorker"
+            f"this takes a function that has finished when it returns, not the async {function_name(function)}: await "
+            f"{name}.arun(...) or {name}.arun_all(...), or run an AsyncWorker"
         )
     check_function(function)
     return function  # type: ignore[no-any-return]  # it is not async

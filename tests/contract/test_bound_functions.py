@@ -141,15 +141,10 @@ class Post:
         return "sent"
 
 
-async def later(_ctx: object) -> None:
-    pass
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         ("print", "takes a function of the context"),
-        (later, "not the async"),
         (lambda: None, r"a function of \(ctx\)"),
         (lambda _ctx, _event: None, r"a function of \(ctx\)"),
     ],

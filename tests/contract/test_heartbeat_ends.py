@@ -72,7 +72,7 @@ def test_a_beat_that_arrives_after_the_end_changes_nothing_and_is_no_loss(
         extend(*given)
 
     monkeypatch.setattr(transitions, "extend", late)
-    monkeypatch.setattr(heartbeat, "_MOMENT", 0.01)
+    monkeypatch.setattr(heartbeat, "MOMENT", 0.01)
     Order.create("o-1")
     run = Order.confirm_payment.start("o-1", heartbeat=True)
     ctx = run.__enter__()
@@ -243,7 +243,7 @@ def test_nothing_that_fails_after_the_end_is_logged(
         raise EndpointConnectionError(endpoint_url="https://nowhere")
 
     monkeypatch.setattr(transitions, "extend", late)
-    monkeypatch.setattr(heartbeat, "_MOMENT", 0.01)
+    monkeypatch.setattr(heartbeat, "MOMENT", 0.01)
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", heartbeat=True):
         beating = heart()

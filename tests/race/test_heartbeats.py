@@ -135,7 +135,7 @@ def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(heartbeat, "_MOMENT", 0.05)
+    monkeypatch.setattr(heartbeat, "MOMENT", 0.05)
     slow, on_its_way = Delay(1.0), threading.Event()
 
     def delay_the_beat(target: str, *_: object) -> Action:

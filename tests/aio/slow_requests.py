@@ -1,0 +1,57 @@
+"""Requests that are held until a test lets them go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.support.shop import AppTask
+from tests.support.through import Dispatch, through
+
+__all__ = ["Held", "held"]
+
+PATIENCE = 30.0
+
+
+class Held:
+    """A request that was sent, and whose answer is not there yet."""
+
+    def __init__(self) -> None:
+        self._sent, self._answered = threading.Event(), threading.Event()
+
+    def hold(self) -> None:
+        """Wait, in the thread of the request."""
+        self._sent.set()
+        assert self._answered.wait(PATIENCE)
+
+    async def sent(self) -> None:
+        """Wait until the request was sent."""
+        assert await asyncio.to_thread(self._sent.wait, PATIENCE)
+
+    def answer(self) -> None:
+        """Let the answer arrive."""
+        self._answered.set()
+
+
+@contextmanager
+def held(number: int, operation: str = "UpdateItem") -> Iterator[Held]:
+    """Hold back the answer to one request of an operation, counted from 1."""
+    request, seen = Held(), 0
+
+    def change(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        nonlocal seen
+        answer = send(name, body)
+        if name == operation:
+            seen += 1
+            if seen == number:
+                request.hold()
+        return answer
+
+    with through(AppTask, change):
+        try:
+            yield request
+        finally:
+            request.answer()

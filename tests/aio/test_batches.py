@@ -1,0 +1,161 @@
+"""`arun_all`: which tasks run, how many at a time, what is reported, and how it ends early."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker import AsyncContext, Report
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.shop import AppTask, Order
+from tests.support.through import through
+
+pytestmark = pytest.mark.usefixtures("table")
+
+FOREVER = 60.0
+
+
+def create(number: int) -> list[str]:
+    ids = [f"o-{each}" for each in range(number)]
+    Order.create_many(ids)
+    return ids
+
+
+async def nothing(_ctx: object) -> None:
+    pass
+
+
+def test_each_task_runs_once_and_at_most_so_many_at_a_time() -> None:
+    ids, running, most, seen = create(12), 0, 0, list[str]()
+
+    async def run(ctx: AsyncContext[Order]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        seen.append(ctx.task.task_id)
+        await asyncio.sleep(0.05)
+        running -= 1
+        if ctx.task.task_id == "o-7":
+            raise ValueError
+
+    report = asyncio.run(Order.confirm_payment.arun_all(run, concurrency=4))
+    assert sorted(seen) == sorted(ids)
+    assert (len(report.succeeded), report.failed, most) == (11, ["o-7"], 4)
+
+
+def test_limit_only_and_dry_run_are_those_of_run_all() -> None:
+    ids = create(3)
+    with suppress(ZeroDivisionError):
+        Order.confirm_payment.run("o-1", lambda _: 1 // 0)
+    step = Order.confirm_payment
+    assert sorted(asyncio.run(step.arun_all(dry_run=True)).due) == ids
+    assert asyncio.run(step.arun_all(nothing, only=(step.failed,))).succeeded == ["o-1"]
+    assert len(asyncio.run(step.arun_all(nothing, limit=1)).succeeded) == 1
+    with pytest.raises(ValueError, match="concurrency must be a whole number from 1"):
+        asyncio.run(step.arun_all(nothing, concurrency=0))
+    with pytest.raises(TypeError, match="progress must be a function"):
+        asyncio.run(step.arun_all(nothing, progress="bar"))  # type: ignore[arg-type]
+
+
+def test_rate_limits_the_starts_and_progress_is_called_after_each_task(stopped_clock: StoppedClock) -> None:
+    create(3)
+    begin, counts = stopped_clock.now(), list[int]()
+
+    def note(report: Report) -> None:
+        counts.append(len(report.succeeded))
+
+    asyncio.run(Order.confirm_payment.arun_all(nothing, concurrency=1, rate=0.1, progress=note))
+    assert counts == [1, 2, 3]
+    assert stopped_clock.now() - begin == timedelta(seconds=20)
+
+
+def test_a_cancel_releases_the_running_tasks_and_starts_no_further_one() -> None:
+    create(6)
+    before = threading.active_count()
+
+    async def main() -> None:
+        begun = asyncio.Semaphore(0)
+
+        async def run(_ctx: object) -> None:
+            begun.release()
+            await asyncio.sleep(FOREVER)
+
+        batch = asyncio.create_task(Order.confirm_payment.arun_all(run, concurrency=3))
+        for _ in range(3):
+            await begun.acquire()
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(main())
+    tasks = Order.get_many(f"o-{number}" for number in range(6))
+    assert {str(task.state) for task in tasks} == {"confirm_payment pending"}
+    assert (sum(task.attempt for task in tasks), sum(task.fence for task in tasks)) == (0, 3)
+    feeds = [thread for thread in threading.enumerate() if "feed" in thread.name]
+    for feed in feeds:
+        feed.join(FOREVER)
+    assert threading.active_count() <= before + 32
+
+
+def test_a_cancel_before_the_tasks_have_begun_leaves_no_thread_that_waits() -> None:
+    create(6)
+
+    async def main() -> None:
+        for turns in range(12):
+            batch = asyncio.create_task(Order.confirm_payment.arun_all(nothing, concurrency=3))
+            for _ in range(turns):
+                await asyncio.sleep(0.001)
+            batch.cancel()
+            with suppress(asyncio.CancelledError):
+                await batch
+
+    asyncio.run(main())
+    for thread in [thread for thread in threading.enumerate() if "feed" in thread.name]:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_an_error_that_is_no_refusal_ends_the_batch_once_the_running_tasks_have_ended() -> None:
+    create(4)
+    ended = list[str]()
+
+    async def run(ctx: AsyncContext[Order]) -> None:
+        await asyncio.sleep(0.05)
+        ended.append(ctx.task.task_id)
+
+    def broken(send: object, name: str, body: dict[str, object]) -> dict[str, object]:
+        if name == "UpdateItem" and "o-1" in str(body["Key"]):
+            raise ArithmeticError("a bug of some signal handler")
+        return send(name, body)  # type: ignore[operator,no-any-return]
+
+    with through(AppTask, broken), pytest.raises(ArithmeticError):
+        asyncio.run(Order.confirm_payment.arun_all(run, concurrency=4))
+    assert "o-1" not in ended
+    assert all(Order.get_task(task_id).state == Order.ship.pending for task_id in ended)
+
+
+def test_a_cancelled_error_of_the_function_fails_its_task_and_does_not_end_the_batch() -> None:
+    create(3)
+
+    async def run(ctx: AsyncContext[Order]) -> None:
+        if ctx.task.task_id == "o-0":
+            raise asyncio.CancelledError
+
+    report = asyncio.run(Order.confirm_payment.arun_all(run))
+    assert (report.failed, len(report.succeeded)) == (["o-0"], 2)
+
+
+def test_many_batches_at_the_same_time_do_not_wait_for_each_other_s_threads() -> None:
+    create(40)
+
+    async def main() -> list[Report]:
+        step = Order.confirm_payment
+        return await asyncio.gather(*(step.arun_all(nothing, concurrency=2, limit=1) for _ in range(40)))
+
+    reports = asyncio.run(asyncio.wait_for(main(), FOREVER))
+    assert len(reports) == 40

@@ -1,0 +1,303 @@
+"""What is recorded when a run on an event loop is cancelled; no request is abandoned."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+import pytest
+
+from pynamodb_tracker import AsyncContext, TaskNotFoundError
+from pynamodb_tracker.aio import pool
+from tests.aio.slow_requests import held
+from tests.support.shop import Order
+
+pytestmark = pytest.mark.usefixtures("table")
+
+FOREVER = 60.0
+
+
+def state() -> tuple[str, int]:
+    task = Order.get_task("o-1")
+    return str(task.state), task.attempt
+
+
+async def cancelled_in_block(block: Callable[[AsyncContext[Order]], Awaitable[object]]) -> None:
+    """Run a block, and cancel its task once it has begun."""
+    begun = asyncio.Event()
+
+    async def run(ctx: AsyncContext[Order]) -> None:
+        begun.set()
+        await block(ctx)
+
+    task = asyncio.create_task(Order.confirm_payment.arun("o-1", run))
+    await begun.wait()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+async def nothing(_ctx: object) -> None:
+    pass
+
+
+async def wait_forever(_ctx: object) -> None:
+    await asyncio.sleep(FOREVER)
+
+
+def test_a_run_that_is_cancelled_from_outside_is_released() -> None:
+    Order.create("o-1")
+    asyncio.run(cancelled_in_block(wait_forever))
+    assert state() == ("confirm_payment pending", 0)
+
+
+def test_a_sibling_that_fails_in_a_task_group_releases_the_run() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def run(_ctx: object) -> None:
+            begun.set()
+            await asyncio.sleep(FOREVER)
+
+        async def fail() -> None:
+            await begun.wait()
+            raise KeyError
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Order.confirm_payment.arun("o-1", run))
+            group.create_task(fail())
+
+    with pytest.raises(ExceptionGroup):
+        asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
+
+
+def test_a_timeout_around_the_run_releases_it_and_one_within_it_is_a_failure() -> None:
+    Order.create("o-1")
+
+    async def around() -> None:
+        begun = asyncio.Event()
+        async with asyncio.timeout(FOREVER) as limit:
+            async with Order.confirm_payment.astart("o-1"):
+                limit.reschedule(asyncio.get_running_loop().time())
+                await begun.wait()
+
+    async def within() -> None:
+        async with Order.confirm_payment.astart("o-1"), asyncio.timeout(0):
+            await asyncio.sleep(FOREVER)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(around())
+    assert state() == ("confirm_payment pending", 0)
+    with pytest.raises(TimeoutError):
+        asyncio.run(within())
+    assert state() == ("confirm_payment failed", 1)
+
+
+def test_a_cancelled_child_of_the_block_is_a_failure() -> None:
+    Order.create("o-1")
+
+    async def block(_ctx: object) -> None:
+        child = asyncio.create_task(asyncio.sleep(FOREVER))
+        await asyncio.sleep(0)
+        child.cancel()
+        await child
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(Order.confirm_payment.arun("o-1", block))
+    assert state() == ("confirm_payment failed", 1)
+
+
+def test_a_cancel_before_the_run_does_not_count_as_one_of_its_block() -> None:
+    Order.create("o-1")
+
+    async def clean_up(_ctx: object) -> None:
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            await Order.confirm_payment.arun("o-1", clean_up)
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(main())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert state() == ("confirm_payment failed", 1)
+
+
+def test_what_a_block_raises_while_it_is_cancelled_is_what_is_recorded() -> None:
+    Order.create("o-1")
+
+    async def block(_ctx: object) -> None:
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            raise ValueError("cannot clean up")
+
+    with pytest.raises(ValueError, match="cannot clean up"):
+        asyncio.run(cancelled_in_block(block))
+    assert state() == ("confirm_payment failed", 1)
+
+
+def test_a_cancel_during_the_claim_waits_for_it_and_releases_the_task() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        with held(1) as claim:
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
+            await claim.sent()
+            for _ in range(3):
+                task.cancel()
+                await asyncio.sleep(0)
+            assert not task.done()
+            claim.answer()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
+    assert Order.get_task("o-1").fence == 1
+
+
+def test_a_cancel_during_a_claim_that_is_refused_is_raised_with_a_note() -> None:
+    async def main() -> None:
+        with held(1, "GetItem") as claim:
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
+            await claim.sent()
+            task.cancel()
+            claim.answer()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await task
+            assert TaskNotFoundError.__name__ in cancelled.value.__notes__[0]
+
+    asyncio.run(main())
+
+
+def test_a_cancel_during_the_end_records_the_end_and_is_raised() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        with held(2) as success:
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", nothing))
+            await success.sent()
+            for _ in range(3):
+                task.cancel()
+                await asyncio.sleep(0)
+            assert not task.done()
+            success.answer()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert state() == ("ship pending", 0)
+
+
+def test_a_second_cancel_does_not_interrupt_the_release() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def block(_ctx: object) -> None:
+            begun.set()
+            await asyncio.sleep(FOREVER)
+
+        with held(2) as release:
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", block))
+            await begun.wait()
+            task.cancel()
+            await release.sent()
+            task.cancel()
+            await asyncio.sleep(0)
+            assert not task.done()
+            release.answer()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
+
+
+def test_a_cancel_during_a_save_waits_for_it() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async def block(ctx: AsyncContext[Order]) -> None:
+            ctx.task.amount = 5
+            await ctx.save()
+            pytest.fail("it was cancelled meanwhile")
+
+        with held(2) as save:
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", block))
+            await save.sent()
+            task.cancel()
+            save.answer()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
+    assert Order.get_task("o-1").amount == 5
+
+
+def test_a_claim_that_no_thread_has_begun_is_not_sent() -> None:
+    Order.create("o-1")
+    done = threading.Event()
+
+    async def main() -> None:
+        for _ in range(pool.THREADS):
+            pool.REQUESTS.submit(done.wait)
+        task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        done.set()
+
+    asyncio.run(main())
+    assert Order.get_task("o-1").fence == 0
+
+
+def test_a_scope_of_anyio_does_not_spin_while_a_request_ends() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        with held(2) as release:
+            with anyio.CancelScope() as scope:
+                async with Order.confirm_payment.astart("o-1"):
+                    scope.cancel()
+                    asyncio.get_running_loop().call_later(0.2, release.answer)
+                    before = time.thread_time()
+                    await anyio.sleep(FOREVER)
+            assert scope.cancelled_caught
+            assert time.thread_time() - before < 0.1
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
+
+
+def test_cancels_without_end_count_as_attempts_like_ctrl_c(caplog: pytest.LogCaptureFixture) -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        for _ in range(21):
+            await cancelled_in_block(wait_forever)
+
+    with caplog.at_level(logging.WARNING, "pynamodb_tracker"):
+        asyncio.run(main())
+    assert state() == ("confirm_payment pending", 1)
+    assert "was released, and counts: 20 earlier releases did not" in caplog.text

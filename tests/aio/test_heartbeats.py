@@ -1,0 +1,94 @@
+"""Heartbeats as asyncio tasks: when they extend the lock, and when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.aio.slow_requests import held
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order
+
+LOCK = timedelta(minutes=5)
+THIRD = LOCK / 3
+
+
+@pytest.fixture
+def clock(table: object, stopped_clock: StoppedClock) -> StoppedClock:
+    del table  # created before the clock stops
+    return stopped_clock
+
+
+def heartbeats() -> list[asyncio.Task[object]]:
+    return [task for task in asyncio.all_tasks() if "heartbeat" in task.get_name()]
+
+
+def test_a_heartbeat_extends_the_lock_after_each_third_of_its_time(clock: StoppedClock) -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1", heartbeat=True) as ctx:
+            for _ in range(2):
+                before, begin = ctx.lock_expire_time, clock.now()
+                while ctx.lock_expire_time == before:
+                    clock.advance(timedelta(seconds=10))
+                    await asyncio.sleep(0.005)
+                assert THIRD <= clock.now() - begin < LOCK
+                assert begin + THIRD + LOCK <= ctx.lock_expire_time <= clock.now() + LOCK
+        assert not heartbeats()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_heartbeat_finds_out_that_the_lock_is_lost_and_ends(clock: StoppedClock) -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1", heartbeat=True, skip_error=True) as ctx:
+            Order.confirm_payment.ignore("o-1", reason="wrong", even_running=True)
+            clock.advance(THIRD)
+            while heartbeats():
+                await asyncio.sleep(0.002)
+            assert ctx.lock_lost
+            raise ValueError("stopped")
+
+    with pytest.raises(ValueError, match="stopped"):
+        asyncio.run(asyncio.wait_for(main(), 30))
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_the_end_of_a_block_waits_for_a_beat_that_is_on_its_way(clock: StoppedClock) -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        with held(2) as beat:
+            async with Order.confirm_payment.astart("o-1", heartbeat=True) as ctx:
+                clock.advance(THIRD)
+                await beat.sent()
+                asyncio.get_running_loop().call_later(0.05, beat.answer)
+            assert ctx.lock_expire_time == clock.now() + LOCK
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_run_that_is_dropped_inside_its_block_sends_no_further_beat(clock: StoppedClock) -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        run = Order.confirm_payment.astart("o-1", heartbeat=True)
+        await run.__aenter__()
+        del run
+        gc.collect()
+        with recorded(AppTask) as requests:
+            clock.advance(THIRD)
+            while heartbeats():
+                await asyncio.sleep(0.002)
+        assert requests == []
+
+    asyncio.run(asyncio.wait_for(main(), 30))

@@ -1,0 +1,266 @@
+"""Runs on an event loop: what they do, what is recorded, and what never happens on the loop itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    AsyncContext,
+    LockLostError,
+    TaskAlreadySucceededError,
+    TaskLockedError,
+    TaskNotFoundError,
+)
+from pynamodb_tracker.aio import pool
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order, Parcel
+from tests.support.through import Dispatch, through
+
+pytestmark = pytest.mark.usefixtures("table")
+
+tracing: ContextVar[str] = ContextVar("tracing", default="none")
+
+
+async def ship(ctx: AsyncContext[Order]) -> str:
+    ctx.task.data["label"] = "L-1"
+    return "shipped"
+
+
+def test_a_run_records_its_success_with_what_the_block_has_assigned() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            ctx.task.amount = 5
+            assert (ctx.attempt, ctx.fence, ctx.lock_lost, ctx.outcome) == (1, 1, False, None)
+        assert ctx.outcome == "succeeded"
+
+    with recorded(AppTask) as requests:
+        asyncio.run(main())
+    assert requests.operations == ["UpdateItem", "UpdateItem"]
+    assert (Order.get_task("o-1").state, Order.get_task("o-1").amount) == (Order.ship.pending, 5)
+
+
+def test_arun_returns_what_the_function_returns() -> None:
+    Order.create("o-1")
+    assert asyncio.run(Order.confirm_payment.arun("o-1", ship)) == "shipped"
+    assert Order.get_task("o-1").data == {"label": "L-1"}
+
+
+def test_arun_stores_the_answer_with_the_success() -> None:
+    Order.create("o-1")
+    assert asyncio.run(Order.confirm_payment.arun("o-1", ship, store_answer=True)) == "shipped"
+    assert Order.confirm_payment.answer("o-1") == "shipped"
+
+
+def test_a_failure_is_recorded_and_raised() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1"):
+            raise ValueError("no label")
+
+    with pytest.raises(ValueError, match="no label"):
+        asyncio.run(main())
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt, task.errors[0].type) == (Order.confirm_payment.failed, 1, "ValueError")
+
+
+def test_skip_error_suppresses_what_is_recorded() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1", skip_error=True):
+            raise ValueError("no label")
+
+    asyncio.run(main())
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_refusals_are_those_of_start() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1"):
+            with pytest.raises(TaskLockedError):
+                await Order.confirm_payment.arun("o-1", ship)
+        with pytest.raises(TaskAlreadySucceededError):
+            await Order.confirm_payment.arun("o-1", ship)
+        with pytest.raises(TaskNotFoundError):
+            await Order.confirm_payment.arun("o-2", ship)
+
+    asyncio.run(main())
+
+
+def test_arguments_are_checked_when_astart_is_called() -> None:
+    for wrong in ({"lock_for": 5}, {"heartbeat": "yes"}, {"skip_errors": True}):
+        with pytest.raises(TypeError):
+            Order.confirm_payment.astart("o-1", **wrong)
+
+
+def test_a_run_is_entered_once() -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.astart("o-1")
+
+    async def main() -> None:
+        async with run:
+            with pytest.raises(RuntimeError, match=r"call astart\(\) for each run"):
+                await run.__aenter__()
+
+    asyncio.run(main())
+
+
+def test_the_context_saves_extends_creates_and_stores_without_waiting_on_the_loop() -> None:
+    Order.create("o-1")
+    threads = set[int]()
+
+    def note(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        threads.add(threading.get_ident())
+        return send(name, body)
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            ctx.task.amount = 1
+            await ctx.save()
+            await ctx.extend_lock(timedelta(hours=1))
+            await ctx.create(Parcel, "o-1/parcel", wait=True, weight=3)
+            await ctx.wait_until(timedelta(days=1))
+            ctx.store_answer({"paid": True})
+            assert ctx.fencing_token
+            assert ctx.occurrence is None
+            assert repr(ctx).startswith("<AsyncContext Order.confirm_payment 'o-1' attempt 1")
+
+    with through(AppTask, note):
+        asyncio.run(main())
+    assert threading.get_ident() not in threads
+    task = Order.get_task("o-1")
+    assert (task.waits, task.amount, Parcel.get_task("o-1/parcel").weight) == (1, 1, 3)
+    assert Order.confirm_payment.answer(task) == {"paid": True}
+
+
+def test_a_transaction_commits_at_the_end_of_its_block_with_the_success() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            ctx.task.amount = 7
+            async with ctx.transaction(succeed=True) as writes:
+                writes.condition_check(Order, "o-2", "order", condition=Order.task_id.does_not_exist())
+            assert ctx.outcome == "succeeded"
+
+    asyncio.run(main())
+    assert (Order.get_task("o-1").state, Order.get_task("o-1").amount) == (Order.ship.pending, 7)
+
+
+def test_a_transaction_whose_block_raises_is_not_sent_and_the_attempt_fails() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            with pytest.raises(ZeroDivisionError):
+                async with ctx.transaction(succeed=True):
+                    _ = 1 / 0
+
+    with recorded(AppTask) as requests, pytest.raises(ZeroDivisionError, match="division"):
+        asyncio.run(main())
+    assert "TransactWriteItems" not in requests.operations
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+
+
+def test_the_data_of_a_group_is_read_in_a_thread_and_saved_with_the_success() -> None:
+    Order.create("o-1", group="customer-7")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            assert ctx.group.name == "customer-7"
+            (await ctx.group.data())["orders"] = 1
+            assert await ctx.group.data() == {"orders": 1}
+
+    asyncio.run(main())
+    assert Order.group("customer-7").data == {"orders": 1}
+
+    async def replace() -> None:
+        async with Order.ship.astart("o-1") as ctx:
+            ctx.group.replace_data({"orders": 2})
+
+    asyncio.run(replace())
+    assert Order.group("customer-7").data == {"orders": 2}
+
+
+def test_data_and_failures_that_are_stored_off_row_are_read_with_the_claim() -> None:
+    Order.create("o-1", data={"scan": "x" * 500_000})
+    with pytest.raises(ValueError, match="y"):
+        Order.confirm_payment.run("o-1", lambda _: (_ for _ in ()).throw(ValueError("y" * 2000)))
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            with recorded(AppTask) as requests:
+                assert len(ctx.task.data["scan"]) == 500_000
+                assert len(ctx.task.errors[0].message) > 1000
+            assert requests == []
+
+    asyncio.run(main())
+
+
+def test_a_task_whose_data_cannot_be_read_with_the_claim_is_released() -> None:
+    Order.create("o-1", data={"scan": "x" * 500_000})
+
+    def refuse(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        if name == "BatchGetItem":
+            raise OSError("no network")
+        return send(name, body)
+
+    with through(AppTask, refuse), pytest.raises(OSError, match="no network"):
+        asyncio.run(Order.confirm_payment.arun("o-1", ship))
+    assert (Order.get_task("o-1").state, Order.get_task("o-1").attempt) == (Order.confirm_payment.pending, 0)
+
+
+def test_requests_have_the_context_variables_of_the_block() -> None:
+    Order.create("o-1")
+    seen = set[str]()
+
+    def note(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        seen.add(tracing.get())
+        return send(name, body)
+
+    async def main() -> None:
+        tracing.set("span 1")
+        await Order.confirm_payment.arun("o-1", ship)
+
+    with through(AppTask, note):
+        asyncio.run(main())
+    assert seen == {"span 1"}
+
+
+def test_a_block_that_lost_its_lock_records_nothing() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1") as ctx:
+            Order.confirm_payment.ignore("o-1", reason="wrong", even_running=True)
+            with pytest.raises(LockLostError, match="wrong"):
+                await ctx.extend_lock()
+            assert ctx.lock_lost
+
+    with pytest.raises(LockLostError, match="wrong"):
+        asyncio.run(main())
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_the_pool_has_a_bounded_number_of_threads() -> None:
+    barrier = threading.Barrier(pool.THREADS + 1)
+
+    async def main() -> int:
+        waiting = [asyncio.create_task(pool.drained(barrier.wait)) for _ in range(pool.THREADS)]
+        further = [asyncio.create_task(pool.drained(threading.get_ident)) for _ in range(200)]
+        await asyncio.to_thread(barrier.wait)
+        await asyncio.gather(*waiting)
+        return len(set(await asyncio.gather(*further)))
+
+    assert asyncio.run(main()) <= pool.THREADS
