@@ -8,10 +8,12 @@ from decimal import Decimal
 from typing import Any, Literal, assert_type
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.transactions import TransactWrite
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from pynamodb_tracker import (
+    AsyncContext,
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
@@ -274,6 +276,47 @@ def test_with_tables() -> None:
         assert_type(table, type[AppTask])
         assert_type(clock, StoppedClock)
         clock.advance(timedelta(days=1))
+
+
+async def stamp(ctx: AsyncContext[Order]) -> int:
+    assert_type(ctx.task, Order)
+    assert_type(ctx.outcome, Literal["succeeded", "failed", "ignored", "released"] | None)
+    assert_type(ctx.fencing_token, str)
+    await ctx.save()
+    await ctx.extend_lock(timedelta(minutes=5))
+    await ctx.create(Refund, "r-1", wait=True, model="x")
+    await ctx.wait_until(timedelta(hours=1))
+    assert_type(await ctx.group.data(), dict[str, Any])
+    async with ctx.transaction(succeed=True) as writes:
+        assert_type(writes, TransactWrite)
+    ctx.store_answer({"paid": True})
+    return 1
+
+
+@Refund.send.does
+async def refund(ctx: AsyncContext[Refund]) -> str:
+    assert_type(ctx.task, Refund)
+    return "sent"
+
+
+async def use_with_asyncio() -> int:
+    assert_type(await Order.ship.arun("o-1001", stamp), int)
+    assert_type(await Order.ship.arun("o-1001", lambda ctx: stamp(ctx), store_answer=True), int)  # noqa: PLW0108
+    assert_type(await Refund.send.arun("r-1"), object)
+    assert_type(await Refund.send.arun("r-1", refund), str)
+    assert_type(await Order.ship.arun_all(stamp, concurrency=100, rate=10, only=(Order.ship.failed,)), Report)
+    Order.ship.arun("o-1001", print_label)  # type: ignore[arg-type,unused-coroutine]
+    Order.ship.run("o-1001", stamp)  # type: ignore[arg-type,unused-coroutine]
+    Order.ship.astart("o-1001", lock_for=5)  # type: ignore[call-overload]
+    Refund.send.does(later)  # type: ignore[arg-type]
+    async with Order.ship.astart("o-1001", heartbeat=True, same={"amount": 1}) as ctx:
+        return await stamp(ctx)  # nothing is swallowed, so a checker misses no return behind the block
+
+
+async def use_with_asyncio_and_skip() -> int:
+    async with Order.ship.astart("o-1001", skip_error=True) as ctx:
+        return await stamp(ctx)
+    return 0  # reachable: the block's exception is swallowed
 
 
 Order.create(1)  # type: ignore[arg-type]
