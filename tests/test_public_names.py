@@ -5,7 +5,7 @@ import re
 from importlib import metadata, resources
 
 import pynamodb_tracker
-from pynamodb_tracker import aws_lambda, exceptions, instrumentation, opentelemetry, web
+from pynamodb_tracker import apscheduler, aws_lambda, exceptions, instrumentation, opentelemetry, web
 
 NAMES = [
     "AsyncContext",
@@ -82,6 +82,12 @@ def test_the_public_names_for_hooks_are_exactly_these() -> None:
     assert [name for name in instrumentation.__all__ if not inspect.getdoc(getattr(instrumentation, name))] == []
     assert opentelemetry.__all__ == ["instrument"]
     assert inspect.getdoc(opentelemetry.instrument)
+
+
+def test_the_public_names_for_apscheduler_are_exactly_these() -> None:
+    names = ["DynamoDBJobStore", "JSONSerializer", "JobKey", "PickleSerializer", "Serializer", "Signed"]
+    assert apscheduler.__all__ == names
+    assert [name for name in names if not inspect.getdoc(getattr(apscheduler, name))] == []
 
 
 def test_every_public_name_is_there_and_explains_itself() -> None:

@@ -14,7 +14,7 @@ output "index_arn" {
 }
 
 output "policy_arns" {
-  description = "The ARNs of the policies, by worker, reader and operator; empty without them."
+  description = "The ARNs of the policies, by worker, reader, operator and scheduler; empty without them."
   value       = { for name, policy in aws_iam_policy.users : name => policy.arn }
 }
 

@@ -30,6 +30,18 @@ locals {
         Settings   = ["DescribeContinuousBackups", "DescribeTable", "DescribeTimeToLive"]
       }
     }
+
+    scheduler = {
+      description = "Keeps the jobs of one job store of APScheduler."
+      statements = {
+        Jobs = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+      }
+    }
+  }
+
+  of_job_store = {
+    "ForAllValues:StringEquals" = { "dynamodb:LeadingKeys" = ["apscheduler#${var.job_store}"] }
+    "Null"                      = { "dynamodb:LeadingKeys" = "false" }
   }
 
   table_arn = aws_dynamodb_table.tasks.arn
@@ -44,11 +56,14 @@ resource "aws_iam_policy" "users" {
   policy = jsonencode({
     Version = "2012-10-17"
     Statement = [for sid, actions in each.value.statements : {
-      Sid       = sid
-      Effect    = "Allow"
-      Action    = [for action in actions : "dynamodb:${action}"]
-      Resource  = sid == "States" ? "${local.table_arn}/index/status-index" : local.table_arn
-      Condition = { Bool = { "aws:SecureTransport" = "true" } }
+      Sid      = sid
+      Effect   = "Allow"
+      Action   = [for action in actions : "dynamodb:${action}"]
+      Resource = sid == "States" ? "${local.table_arn}/index/status-index" : local.table_arn
+      Condition = merge(
+        { Bool = { "aws:SecureTransport" = "true" } },
+        { for operator, test in local.of_job_store : operator => test if sid == "Jobs" },
+      )
     }]
   })
 }

@@ -71,9 +71,16 @@ variable "throttled_keys" {
 }
 
 variable "policies" {
-  description = "Whether to make the policies of workers, readers and operators, as policies.yaml does."
+  description = "Whether to make the policies of workers, readers, operators and schedulers, as policies.yaml does."
   type        = bool
   default     = false
+  nullable    = false
+}
+
+variable "job_store" {
+  description = "The name of the job store of the schedulers, as in DynamoDBJobStore(AppTask, store=\"default\")."
+  type        = string
+  default     = "default"
   nullable    = false
 }
 

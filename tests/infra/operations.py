@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from tests.infra.permissions import Record
 
 __all__ = ["Act", "Role", "acts_of", "row", "rows_of"]
 
-Role = Literal["Worker", "Reader", "Operator"]
+Role = Literal["Worker", "Reader", "Operator", "Scheduler"]
 
 Act = Callable[[Record], None]
 """Prepares what it needs, and does what is recorded while the record is entered."""
 
-_ACTS: dict[Role, dict[str, list[Act]]] = {"Worker": {}, "Reader": {}, "Operator": {}}
+_ACTS: dict[Role, dict[str, list[Act]]] = {role: {} for role in get_args(Role)}
 
 
 def row(role: Role, name: str) -> Callable[[Act], Act]:
@@ -33,6 +33,6 @@ def rows_of(role: Role) -> dict[str, list[Act]]:
 
 
 def acts_of(role: Role) -> list[Act]:
-    """Return all acts of a role; an operator does what the others do, too."""
+    """Return all acts of a role; an operator does what workers and readers do, too."""
     roles: list[Role] = ["Worker", "Reader", "Operator"] if role == "Operator" else [role]
     return [act for each in roles for acts in _ACTS[each].values() for act in acts]

@@ -14,14 +14,15 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from pynamodb_tracker import ExecutionContext, State, Task
+from pynamodb_tracker import ExecutionContext, State, Task, clock
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.sync_step import SyncStep
 from pynamodb_tracker.testing import local_table
+from tests.apscheduler.jobs import new_job, new_store
 from tests.engine.dynamodb_local import Engine
-from tests.infra import operator_operations, reader_operations, worker_operations
+from tests.infra import operator_operations, reader_operations, scheduler_operations, worker_operations
 from tests.infra.operations import Act, Role, acts_of, rows_of
 from tests.infra.permissions import Permission, Record, allowed, listed
 from tests.infra.shop import Letter, Parcel, ShopTask, Stock, pack
@@ -33,10 +34,10 @@ from tests.support.through import Dispatch, through
 
 ARN = f"arn:aws:dynamodb:us-east-1:123456789012:table/{ShopTask.Meta.table_name}"
 ROLES: tuple[Role, ...] = get_args(Role)
-ACTS = acts_of("Operator")
+ACTS = [*acts_of("Operator"), *acts_of("Scheduler")]
 TOLD = Page(ROOT / "docs" / "how-to" / "grant-permissions.md")
 
-MODULES = [worker_operations, reader_operations, operator_operations]
+MODULES = [worker_operations, reader_operations, operator_operations, scheduler_operations]
 """They register their acts when they are imported."""
 
 ASK_NOBODY = {
@@ -54,8 +55,15 @@ BATCHES: dict[Role, set[Permission]] = {
     "Worker": {Permission(f"dynamodb:PartiQL{verb}", "table") for verb in ("Insert", "Update")},
     "Reader": set(),
     "Operator": {Permission(f"dynamodb:PartiQL{verb}", "table") for verb in ("Delete", "Insert", "Update")},
+    "Scheduler": set(),
 }
 """What lets several writes leave in one request; moto knows no such request, so DynamoDB Local is asked below."""
+
+OF_ONE_STORE = {
+    "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["apscheduler#default"]},
+    "Null": {"dynamodb:LeadingKeys": "false"},  # without a key, "for all values" would hold
+}
+"""What limits the policy of a scheduler, whose actions could write any item of the table."""
 
 every_role = pytest.mark.parametrize("role", ROLES)
 
@@ -114,7 +122,20 @@ def test_a_policy_names_each_action_once_in_full_and_asks_for_tls(role: Role) ->
     assert set(named.values()) == {1}
     for statement in document["Statement"]:
         assert statement["Effect"] == "Allow"
-        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "true"}}
+        of_items = OF_ONE_STORE if role == "Scheduler" else {}
+        assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "true"}, **of_items}
+
+
+def test_the_items_of_a_store_are_what_the_policy_of_a_scheduler_names() -> None:
+    with local_table(ShopTask), recorded(ShopTask) as requests:
+        store = new_store(ShopTask, store="shop")
+        store.add_job(new_job())
+        store.get_due_jobs(clock.now())
+        store.remove_all_jobs()
+    keys = set(re.findall(r"'S': '(apscheduler[^']*)'", str([request.body for request in requests])))
+    policy = Template("policies.yaml", TableArn=ARN, JobStore="shop").properties("Scheduler")["PolicyDocument"]
+    (statement,) = policy["Statement"]
+    assert statement["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:LeadingKeys": [*keys]}
 
 
 def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() -> None:

@@ -127,6 +127,7 @@ def test_a_variable_is_there_for_each_parameter_with_the_same_default() -> None:
     parameters, variables = Template("table.yaml").source["Parameters"], dict(Module().variables)
     assert variables.pop("tags")["default"] == {}  # CloudFormation puts those of the stack on the table
     assert variables.pop("policies")["default"] is False  # a template of its own
+    assert variables.pop("job_store")["default"] == "default"  # a parameter of that
     assert variables.keys() == {variable(parameter) for parameter in parameters}
     for parameter, declaration in parameters.items():
         absent = declaration["Default"] in {"", "NONE"}
@@ -172,12 +173,13 @@ def test_throttled_keys_of_the_index_are_shown_where_that_is_wanted() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["Worker", "Reader", "Operator"])
+@pytest.mark.parametrize("name", ["Worker", "Reader", "Operator", "Scheduler"])
 def test_the_policies_are_those_of_the_template(name: str) -> None:
     template = Template("policies.yaml", TableArn="arn:aws:dynamodb:us-east-1:123456789012:table/tasks")
     wanted = template.properties(name)
 
-    policy = Module().locals["policies"][name.lower()]
+    settings = Module().locals
+    policy = settings["policies"][name.lower()]
 
     assert policy["description"] == wanted["Description"]
     statements = {each["Sid"]: each for each in wanted["PolicyDocument"]["Statement"]}
@@ -185,7 +187,9 @@ def test_the_policies_are_those_of_the_template(name: str) -> None:
     for sid, actions in policy["statements"].items():
         assert [f"dynamodb:{action}" for action in actions] == statements[sid]["Action"]
         assert statements[sid]["Resource"].endswith("/index/status-index") == (sid == "States")
-        assert statements[sid]["Condition"] == {"Bool": {"aws:SecureTransport": "true"}}
+        of_store = json.loads(json.dumps(settings["of_job_store"]).replace("${var.job_store}", "default"))
+        condition = {"Bool": {"aws:SecureTransport": "true"}, **(of_store if sid == "Jobs" else {})}
+        assert statements[sid]["Condition"] == condition
 
 
 def test_it_names_the_provider_and_the_versions_that_know_all_of_it() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pynamodb_tracker
-from pynamodb_tracker import aws_lambda, instrumentation, opentelemetry, testing, web
+from pynamodb_tracker import apscheduler, aws_lambda, instrumentation, opentelemetry, testing, web
 from tests.support.pages import ROOT, Page
 
 __all__ = ["INTERNAL", "OBJECTS", "REFERENCE", "members"]
@@ -19,7 +19,7 @@ REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
 OBJECTS |= {
     name: getattr(module, name)
-    for module in (aws_lambda, instrumentation, opentelemetry, testing, web)
+    for module in (apscheduler, aws_lambda, instrumentation, opentelemetry, testing, web)
     for name in module.__all__
 }
 INTERNAL = {
