@@ -134,13 +134,12 @@ def log_fields(
     return {"use_case_id": use_case_id, "step": step, "task_id": task_id, "attempt": attempt, "fence": fence}
 
 
-def guarded(hook: Hook, method: str, *args: object) -> object:
-    """Call a method of a hook, and return its result; an Exception is logged, and then that is None."""
+def notify(hook: Hook, method: str, run: RunDetails, *args: object) -> None:
+    """Call a method of a hook about a run; an Exception is logged."""
     try:
-        return getattr(hook, method)(*args)
+        getattr(hook, method)(run, *args)
     except Exception:
-        log.exception("%s of the hook %r raised", method, hook)
-        return None
+        log.exception("%s of the hook %r raised", method, hook, extra=run.log_fields)
 
 
 def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str, str]:
@@ -150,12 +149,17 @@ def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str
     """
     entries: dict[str, str] = {}
     for hook in hooks:
-        own = guarded(hook, "on_create", use_case_id, task_id)
+        try:
+            own: object = hook.on_create(use_case_id, task_id)
+        except Exception:
+            log.exception("on_create of the hook %r raised", hook, extra=log_fields(use_case_id, task_id=task_id))
+            continue
         if own is None:
             continue
         if isinstance(own, Mapping) and all(isinstance(text, str) for entry in own.items() for text in entry):
             if not any(name in given for name in own):
                 entries.update(own)
         else:
-            log.error("on_create of the hook %r returned no mapping of text to text, and nothing of it is stored", hook)
+            text = "on_create of the hook %r returned no mapping of text to text, and nothing of it is stored"
+            log.error(text, hook, extra=log_fields(use_case_id, task_id=task_id))
     return entries

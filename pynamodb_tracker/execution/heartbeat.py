@@ -69,7 +69,8 @@ class Beats(Generic[T]):
             while not clock.wait(self.stopped, pause) and self.are_needed:
                 pause = self.until_due() or self.beat()
         except BaseException:  # another thread may raise SystemExit here, which ends a thread without a word
-            log.exception("the heartbeat of %s has ended: the lock is no longer extended", self._lock)
+            text = "the heartbeat of %s has ended: the lock is no longer extended"
+            log.exception(text, self._lock, extra=self._lock.log_fields)
             raise
 
     @property

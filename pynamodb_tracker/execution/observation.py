@@ -9,7 +9,7 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.instrumentation import Hook, RunDetails, guarded
+from pynamodb_tracker.instrumentation import Hook, RunDetails, notify
 from pynamodb_tracker.transitions import Lock
 
 log = logging.getLogger("pynamodb_tracker")
@@ -60,12 +60,12 @@ class Observation:
                 self.leave(error)
         else:
             self._conclude(error)
-            self._call("on_refuse", self.details)
+            self._call("on_refuse")
 
     def end(self, error: BaseException | None) -> None:
         """Call `on_end` with what is on record, and with the error of the block, or of recording its end."""
         self._conclude(error)
-        self._call("on_end", self.details)
+        self._call("on_end")
 
     def leave(self, error: BaseException | None) -> None:
         """Leave what was entered, the last one first; an interrupt is raised once all of them are left."""
@@ -93,8 +93,8 @@ class Observation:
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
 
     def _lose(self, error: LockLostError) -> None:
-        self._call("on_lock_lost", self.details, error)
+        self._call("on_lock_lost", error)
 
     def _call(self, method: str, *args: object) -> None:
         for hook in self.hooks:
-            guarded(hook, method, *args)
+            notify(hook, method, self.details, *args)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.exceptions import RetryLater
 from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.transitions import Lock
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -21,20 +22,22 @@ class RetryPolicy(Protocol):
     give_up_on: Sequence[type[BaseException]]
 
 
-def delay_after(policy: RetryPolicy, attempt: int, error: BaseException, step: str) -> timedelta:
+def delay_after(policy: RetryPolicy, lock: Lock[Any], error: BaseException) -> timedelta:
     """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
     if issubclass(type(error), RetryLater):
         return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
     retry_delay = policy.retry_delay
     if not callable(retry_delay):
         return retry_delay or timedelta(0)
+    attempt = lock.attempt
     try:
         delay: object = retry_delay(attempt)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
         add_note(error, f"retry_delay({attempt}) raised {raised!r}: the next attempt may start at once")
-        log.exception("retry_delay(%s) of step %s failed: the next attempt may start at once", attempt, step)
+        text = "retry_delay(%s) of step %s failed: the next attempt may start at once"
+        log.exception(text, attempt, lock.step, extra=lock.log_fields)
         return timedelta(0)
     return _checked_delay(delay, error, f"retry_delay({attempt}) returned")
 

@@ -332,7 +332,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.delay is None:
             self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
             if not final:
-                self.delay = delay_after(self.policy, lock.attempt, error, lock.step)
+                self.delay = delay_after(self.policy, lock, error)
         fail = partial(transitions.fail, error=error, delay=self.delay, final=final)
         return self._record_after(lock, error, fail)
 
@@ -436,15 +436,15 @@ def _check_after_success(lock: Lock[T], error: BaseException | None) -> None:
         add_note(
             error, f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
         )
-        fields = {"task_id": task.task_id, "step": lock.step}
-        log.error("the block of %s raised after its success was recorded: %r", named, error, extra=fields)
+        log.error("the block of %s raised after its success was recorded: %r", named, error, extra=lock.log_fields)
         return
     try:
         late = list(changes_of(task))
     except ValueNotStorableError as unstorable:
         late = [unstorable.attribute]
     if late:
-        log.error("%s of %s changed after its success was recorded, and that is not saved", ", ".join(late), named)
+        text = "%s of %s changed after its success was recorded, and that is not saved"
+        log.error(text, ", ".join(late), named, extra=lock.log_fields)
         raise AttributeError(
             f"{', '.join(late)} of {named} changed after a transaction had recorded the success; that is not saved: "
             "change it before the transaction is committed",

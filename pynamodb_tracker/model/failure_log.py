@@ -18,6 +18,7 @@ from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.failure import Failure, from_map, to_map
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
 from pynamodb_tracker.model.row_state import read_failure_log, readable_value
 
@@ -95,7 +96,11 @@ def fill(instance: Any, item: Item | None) -> None:
     if problem is not None:
         name = type(instance).__name__
         log.warning(
-            "only the newest errors of %s %r are shown, not their log item: %s", name, instance.task_id, problem
+            "only the newest errors of %s %r are shown, not their log item: %s",
+            name,
+            instance.task_id,
+            problem,
+            extra=log_fields(instance.use_case_id, task_id=instance.task_id),
         )
     known = {_key(failure) for failure in logged}
     later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]

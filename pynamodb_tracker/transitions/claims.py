@@ -14,6 +14,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.exceptions import TaskError, TrackerError
 from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_value
 from pynamodb_tracker.transitions import refusals
@@ -197,7 +198,8 @@ def _note(statements: StepStatements[T], task_id: str, error: BaseException, out
     task = f"{statements.model.__name__} {task_id!r}"
     add_note(error, f"pynamodb_tracker: {task} {outcome}")
     if is_locked:
-        log.error("%s %s", task, outcome, extra={"task_id": task_id, "step": statements.codes.step})
+        fields = log_fields(statements.codes.use_case_id, statements.codes.step, task_id)
+        log.error("%s %s", task, outcome, extra=fields)
 
 
 def _undo(statements: StepStatements[T], task_id: str, tokens: list[str], *, until: datetime) -> str | None:

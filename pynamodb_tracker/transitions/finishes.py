@@ -165,7 +165,9 @@ def release(lock: Lock[T]) -> None:
     codes, attempt, releases = lock.statements.codes, lock.attempt - 1, lock.release_count + 1
     if releases > _MOST_RELEASES:
         attempt = lock.attempt
-        log.warning("%s was released, and counts: %d earlier releases did not", lock, _MOST_RELEASES)
+        log.warning(
+            "%s was released, and counts: %d earlier releases did not", lock, _MOST_RELEASES, extra=lock.log_fields
+        )
     write = lock.statements.release
     row = send_until_landed(lock, write, codes.pending, attempt=attempt, release_count=str(releases))
     lock.task.attribute_values.update(row, release_count=releases)

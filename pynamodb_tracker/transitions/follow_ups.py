@@ -20,6 +20,7 @@ from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
 from pynamodb_tracker.failure import type_of
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
@@ -287,8 +288,7 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
         # An exception that a signal handler raises meanwhile looks like one of the function, but only the first time.
         raised = self._collect(when_ignored)
         if raised is not None and (again := self._collect(when_ignored)) is not None:
-            self.problems.append(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing")
-            log.error("%s", self.problems[-1], exc_info=again)
+            self._report(f"when_ignored of {self._named} raised {type_of(again)}, so it creates nothing", again)
         elif raised is not None and not isinstance(raised, Exception):
             self.interrupt = raised
         self._closed = True
@@ -326,8 +326,12 @@ class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
 
     def note(self, problem: str) -> None:
         """Log why a follow-up is not created, and keep it for the error of the run."""
-        self.problems.append(f"when_ignored of {self._named}: {problem}")
-        log.error("%s", self.problems[-1], extra={"task_id": self._task.task_id})
+        self._report(f"when_ignored of {self._named}: {problem}")
+
+    def _report(self, problem: str, error: BaseException | None = None) -> None:
+        self.problems.append(problem)
+        fields = log_fields(self._task.use_case_id, self._step, self._task.task_id)
+        log.error("%s", problem, exc_info=error, extra=fields)
 
 
 def _actions(follow_ups: Sequence[FollowUp]) -> list[Action]:

@@ -17,6 +17,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, pages, send
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import TaskNotFoundError
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.overflow import CHUNK, chunk_keys, pointer_in
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import conditions as when
@@ -43,7 +44,7 @@ def expire(statements: StepStatements[T], task: T) -> None:
     try:
         _set_expire_time(statements.model, task.task_id, task.lock, expiry)
     except PynamoDBException as error:
-        log.warning("overflow chunks of %s %r stay after its end: %s", statements.model.__name__, task.task_id, error)
+        _log_remains(statements.model, task.task_id, error)
 
 
 def keep(model: type[T], row: T, token: str, operation: str) -> None:
@@ -90,7 +91,7 @@ def expire_again(model: type[T], task_id: str) -> None:
             if unapplied and not unapplied.refused:
                 raise unapplied.error
     except PynamoDBException as error:
-        log.warning("overflow chunks of %s %r stay after its end: %s", model.__name__, task_id, error)
+        _log_remains(model, task_id, error)
 
 
 def clear_orphans(model: type[TaskRow], task_id: str) -> None:
@@ -133,3 +134,8 @@ def _off_row_keys(model: type[TaskRow], task_id: str) -> Iterator[Item]:
         consistent_read=True,
     )
     return ({name: item[name] for name in ("task_id", "use_case_id")} for page in found for item in page["Items"])
+
+
+def _log_remains(model: type[TaskRow], task_id: str, error: PynamoDBException) -> None:
+    fields = log_fields(model.tracker.use_case.name, task_id=task_id)
+    log.warning("overflow chunks of %s %r stay after its end: %s", model.__name__, task_id, error, extra=fields)

@@ -18,6 +18,7 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
 from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model import overflow
 from pynamodb_tracker.model.changes import Changes, check_data_size, is_too_large_for_row
 from pynamodb_tracker.model.failure_log import packed
@@ -85,7 +86,13 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
     except Refused:
         return
     except PynamoDBException as error:
-        log.warning("the last errors of %s %r are truncated to fit the row: %s", type(row).__name__, row.task_id, error)
+        log.warning(
+            "the last errors of %s %r are truncated to fit the row: %s",
+            type(row).__name__,
+            row.task_id,
+            error,
+            extra=log_fields(statements.codes.use_case_id, statements.codes.step, row.task_id),
+        )
 
 
 def settle(lock: Lock[T]) -> None:

@@ -75,10 +75,12 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
         """
         if not self.was_claimed and self._has_ended.wait(seconds):
             return
+        fields = self.details.log_fields
         if self._run is not None and self._run.give_back():
-            log.warning("%s still ran at the end of the grace time: it was released", self)
+            log.warning("%s still ran at the end of the grace time: it was released", self, extra=fields)
         elif not self._has_ended.wait(seconds):
-            log.error("%s still ran at the end of the grace time: it stays locked until its lock expires", self)
+            text = "%s still ran at the end of the grace time: it stays locked until its lock expires"
+            log.error(text, self, extra=fields)
 
     def _count(self) -> None:
         error = self.error

@@ -8,7 +8,7 @@ remembers for each shard when its first task will be due. While requests fail, t
 
 import logging
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -22,6 +22,7 @@ from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TaskError, TaskFormatError
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 
@@ -105,8 +106,9 @@ class Backoff:
 class Outage:
     """Requests about one step that fail one after the other."""
 
-    def __init__(self, step: str, longest: timedelta) -> None:
+    def __init__(self, step: str, longest: timedelta, fields: Mapping[str, object]) -> None:
         self._step = step
+        self._log_fields = fields
         self._backoff = Backoff(longest)
         self.since: datetime | None = None
         """Since when requests fail; None if the last one was answered."""
@@ -128,14 +130,15 @@ class Outage:
                 type(error).__name__,
                 error,
                 exc_info=None if isinstance(error, PynamoDBException) else error,
-                extra={"step": self._step},
+                extra=self._log_fields,
             )
         return pause
 
     def note_success(self) -> None:
         """Note that a request was answered, which ends the outage."""
         if self.since is not None:
-            log.info("requests about %s succeed again, after %d failures", self._step, self._failures)
+            text = "requests about %s succeed again, after %d failures"
+            log.info(text, self._step, self._failures, extra=self._log_fields)
             self.since, self._failures = None, 0
             self._backoff.reset()
 
@@ -219,7 +222,8 @@ class StepPoller:
         self._eager = eager
         self._shards_per_poll = self._of.shards if eager else min(self._of.shards, _SHARDS_PER_POLL)
         self._backoff = Backoff(longest * self._shards_per_poll / self._of.shards)
-        self._outage = Outage(self.name, longest)
+        self._codes = self._of.codes
+        self._outage = Outage(self.name, longest, log_fields(self._codes.use_case_id, self._codes.step))
         self._cooldown = Cooldown(eager=eager)
         self._guard = threading.Lock()
         self.feed = Feed(
@@ -278,7 +282,9 @@ class StepPoller:
             return
         if _is_caused_by_task(error):
             self._cooldown.note_failure(task_id)
-            log.error("%s of %r cannot be started, and is left alone for a while: %s", self.name, task_id, error)
+            fields = log_fields(self._codes.use_case_id, self._codes.step, task_id)
+            text = "%s of %r cannot be started, and is left alone for a while: %s"
+            log.error(text, self.name, task_id, error, extra=fields)
         else:
             self._cooldown.note_refusal(task_id)
         self._check_for_outage(error)

@@ -11,6 +11,7 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import arguments, signals
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.step.bound import BoundStep, bound_functions
 from pynamodb_tracker.step.functions import function_of
 from pynamodb_tracker.task.task import Task
@@ -117,7 +118,11 @@ class Worker:
                 if not is_temporary(error):
                     raise
                 log.warning(
-                    "%s.%s cannot be polled yet; the worker keeps trying: %s", step.model.__name__, step.name, error
+                    "%s.%s cannot be polled yet; the worker keeps trying: %s",
+                    step.model.__name__,
+                    step.name,
+                    error,
+                    extra=log_fields(step.model.tracker.use_case.name, step.name),
                 )
 
 
