@@ -23,6 +23,8 @@ from tests.support.reference import OBJECTS, members
 from tests.support.untraced import unmeasured
 
 CONFIG = ROOT / ".mkdocs.yml"
+PLACES = ("", "apscheduler.", "aws_lambda.", "instrumentation.", "opentelemetry.", "testing.", "web.")
+"""Where public names are."""
 BUILD = """
 import logging, sys
 from mkdocs.commands.build import build
@@ -162,9 +164,7 @@ def small_docs(tmp_path: Path) -> Path:
 def test_every_public_name_has_its_docstring_on_the_site(site: Path) -> None:
     ids = {each for page in (site / "reference").glob("*.html") for each in found(page).ids}
     for name in OBJECTS:
-        assert ids & {
-            f"pynamodb_tracker.{module}{name}" for module in ("", "apscheduler.", "aws_lambda.", "testing.", "web.")
-        }, name
+        assert ids & {f"pynamodb_tracker.{place}{name}" for place in PLACES}, name
 
 
 @pytest.mark.parametrize(
