@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.transitions.merges import Merged
     from pynamodb_tracker.worker import Tally, Worker
+    from pynamodb_tracker.worker.async_worker import AsyncWorker
 
 __all__ = [
     "AsyncContext",
+    "AsyncWorker",
     "BoundStep",
     "DecimalAttribute",
     "DefinitionError",
@@ -76,6 +78,7 @@ __all__ = [
 
 
 _LAZY = {
+    "AsyncWorker": "pynamodb_tracker.worker.async_worker",
     "AsyncContext": "pynamodb_tracker.aio.context",
     "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",

@@ -25,19 +25,21 @@ def handling(handlers: Mapping[str, Handler]) -> Iterator[None]:
     """Handle signals, given by name, within the block; afterwards they are handled as before.
 
     Python allows this in the main thread only, so in another thread nothing changes. A signal that is ignored stays
-    ignored, as Ctrl-C is in the background of a shell. One that the operating system does not have is skipped.
+    ignored, as Ctrl-C is in the background of a shell. One that the operating system does not have is skipped. If the
+    block sets a handler itself, that stays.
     """
     before = {}
     if threading.current_thread() is threading.main_thread():
         for name, handler in handlers.items():
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
-                before[number] = signal.signal(number, handler)
+                before[number] = (signal.signal(number, handler), handler)
     try:
         yield
     finally:
-        for number, handler_before in before.items():
-            signal.signal(number, handler_before)
+        for number, (handler_before, handler) in before.items():
+            if signal.getsignal(number) is handler:
+                signal.signal(number, handler_before)
 
 
 @contextmanager

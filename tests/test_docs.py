@@ -154,7 +154,19 @@ def test_the_reference_names_every_public_object() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["BoundStep", "ExecutionContext", "Failure", "Page", "Replies", "Report", "State", "Tally", "Task", "Worker"],
+    [
+        "AsyncWorker",
+        "BoundStep",
+        "ExecutionContext",
+        "Failure",
+        "Page",
+        "Replies",
+        "Report",
+        "State",
+        "Tally",
+        "Task",
+        "Worker",
+    ],
 )
 def test_the_reference_has_every_public_member(name: str) -> None:
     about = OBJECTS[name]

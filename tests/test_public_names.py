@@ -9,6 +9,7 @@ from pynamodb_tracker import apscheduler, aws_lambda, exceptions, instrumentatio
 
 NAMES = [
     "AsyncContext",
+    "AsyncWorker",
     "BoundStep",
     "DecimalAttribute",
     "DefinitionError",

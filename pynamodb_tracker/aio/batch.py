@@ -17,7 +17,7 @@ from pynamodb_tracker.aio.call import call
 from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import finished
 from pynamodb_tracker.aio.run import AsyncRun
-from pynamodb_tracker.batch.batch import Report, TaskAttempt
+from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.model.row import TaskRow
@@ -49,8 +49,11 @@ class AsyncTaskAttempt(TaskAttempt[T]):
             with sending:
                 async with run as ctx:
                     self._note_answer()
+                    self._check_stop()
                     with pausing:
                         self.value = await call(function, ctx)
+        except StoppedError:
+            self._note_stop()
         except BaseException as error:
             self.details.error = error
             if not isinstance(error, Exception) and not _is_of_the_block(error):

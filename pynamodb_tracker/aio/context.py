@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb_tracker.aio.pool import drained
 from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
+from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+
+def read_off_row(task: TaskRow) -> None:
+    """Read what is stored off-row, which would block the loop where an async block touches it."""
+    if hydration.unread_data(task) is not None or failure_log.needs_log(task):
+        hydration.fill(type(task), {task.task_id: task})
 
 
 class AsyncContext(BlockContext[T_co]):

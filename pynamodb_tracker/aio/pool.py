@@ -81,7 +81,7 @@ async def _finished_at_last(future: asyncio.Future[Any], within: float | None) -
     """Wait on, whatever is cancelled again."""
     loop = asyncio.get_running_loop()
     end = None if within is None else loop.time() + within
-    with _shielded():
+    with shielded():
         while not future.done() and (end is None or loop.time() < end):
             try:
                 await asyncio.wait((future,), timeout=None if end is None else end - loop.time())
@@ -89,7 +89,7 @@ async def _finished_at_last(future: asyncio.Future[Any], within: float | None) -
                 continue  # the first one is raised once the request has ended
 
 
-def _shielded() -> AbstractContextManager[object]:
+def shielded() -> AbstractContextManager[object]:
     """Keep a scope of anyio from cancelling this task again at each turn of the loop while it waits."""
     anyio = sys.modules.get("anyio")  # where nobody has imported it, it cancels nothing
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

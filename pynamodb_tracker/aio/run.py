@@ -9,13 +9,12 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from pynamodb_tracker.aio.context import AsyncContext
+from pynamodb_tracker.aio.context import AsyncContext, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
 from pynamodb_tracker.aio.pool import REQUESTS, drained, finished
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.failure import add_note
-from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)
@@ -60,11 +59,9 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         return AsyncContext(ctx)
 
     def _claim(self) -> ExecutionContext[T]:
-        """Claim the task, and read what is stored off-row, which would block the loop where the block touches it."""
+        """Claim the task, and read what is stored off-row."""
         ctx = self.run.claim()
-        task = ctx.task
-        if hydration.unread_data(task) is not None or failure_log.needs_log(task):
-            hydration.fill(type(task), {task.task_id: task})
+        read_off_row(ctx.task)
         return ctx
 
     async def _abandon(self, error: BaseException) -> None:

@@ -1,10 +1,12 @@
 """The handler of a step: one task per event, or per record of a batch."""
 
+from __future__ import annotations
+
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from pynamodb_tracker.arguments import check_flags, check_parameters, check_threads, shown
 from pynamodb_tracker.aws_lambda import trigger as triggers
@@ -18,8 +20,11 @@ from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.functions import function_of
+from pynamodb_tracker.step.functions import any_function_of, for_threads
 from pynamodb_tracker.worker_name import working_as
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.aio.context import AsyncContext
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -50,6 +55,9 @@ class StepHandler(Protocol[T_co]):
     def __call__(self, function: Callable[[ExecutionContext[T_co], Any], Any], /) -> Handler: ...
 
     @overload
+    def __call__(self, function: Callable[[AsyncContext[T_co], Any], Awaitable[Any]], /) -> Handler: ...
+
+    @overload
     def __call__(self, event: Any, context: LambdaContext | None, /) -> Any: ...
 
 
@@ -72,6 +80,8 @@ def handles(
 
     What this returns is a decorator for that function. It is a handler itself, of the function of the context that
     `does` has bound to the step: `handler = handles(Order.ship, task_id="order_id")`.
+    An async function gets an AsyncContext, and runs on an event loop that lives as long as the process, so it can keep
+    what it has opened there, such as clients, for later invocations.
     A lock lasts one second longer than the invocation can; the request id is the worker. `task_id` says where the
     payload has the id: keys and list indexes with dots between them, or a function. The `trigger` is detected by the
     shape of the event; a bare event is direct, unless you say "async". `payload` is a function of the record, or of the
@@ -101,7 +111,7 @@ def handles(
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
         runner = RecordRunner(
             step=step,
-            function=function,
+            function=for_threads(function),
             task_id=task_id,
             payload=payload,
             create_if_missing=create_if_missing,
@@ -124,13 +134,13 @@ def handles(
 
         return cast("Handler", handler)  # functools sets __wrapped__
 
-    bound = decorate(lambda ctx, _: function_of(step, None)(ctx))
+    bound = decorate(lambda ctx, _: for_threads(any_function_of(step, None))(ctx))
     prepare_in_lambda(step, queue)
 
     def decorate_or_handle(given: Any, context: Any = _ABSENT) -> Any:
         if context is _ABSENT:
             return decorate(given)
-        function_of(step, None)  # an error if there is none, before a task is claimed
+        any_function_of(step, None)  # an error if there is none, before a task is claimed
         return bound(given, context)
 
     return decorate_or_handle

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -39,9 +39,13 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.step.bound import bound_functions
-from pynamodb_tracker.step.functions import function_of
+from pynamodb_tracker.step.functions import any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker_name import working_as
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.aio.context import AsyncContext
+    from pynamodb_tracker.step.functions import StepFunction
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -71,7 +75,7 @@ class RetryHandler(Protocol):
 
 def retry_handler(
     step: BoundStep[T] | Sequence[type[Task] | BoundStep[Any]],
-    function: Callable[[ExecutionContext[T]], object] | None = None,
+    function: Callable[[ExecutionContext[T]], object] | Callable[[AsyncContext[T]], Awaitable[object]] | None = None,
     *,
     queue_url: str | None = None,
     threads: int = 1,
@@ -129,14 +133,14 @@ def retry_handler(
     return handler
 
 
-def _steps_to_run(given: object, function: Callable[[ExecutionContext[Any]], object] | None) -> list[BoundStep[Any]]:
+def _steps_to_run(given: object, function: StepFunction[Any] | None) -> list[BoundStep[Any]]:
     """Return the steps; a TypeError or ValueError says what is wrong with their functions."""
     if not isinstance(given, list | tuple):
-        function_of(check_step(given), function)
+        any_function_of(check_step(given), function)
         return [check_step(given)]
     if function is not None:
         raise TypeError("retry_handler of a list runs the functions that are bound to its steps: leave function out")
-    return list(bound_functions(given))
+    return list(bound_functions(given, any_function_of))
 
 
 def _step_to_send(given: object, function: object) -> BoundStep[Any]:
@@ -218,7 +222,7 @@ class _Sweep:
 class _RunTasks:
     """Runs a function on each task."""
 
-    function: Callable[[ExecutionContext[Any]], object] | None
+    function: StepFunction[Any] | None
     """None for the one that is bound to the step of the task."""
     threads: int
     rate: float | None
@@ -229,7 +233,7 @@ class _RunTasks:
     def __post_init__(self) -> None:
         """Refuse wrong arguments."""
         if self.function is not None:
-            check_parameters(self.function, "ctx")
+            check_parameters(self.function, "ctx", may_be_async=True)
         check_threads(self.threads)
         check_rate("rate", self.rate)
         check_duration("time_per_task", self.time_per_task)
@@ -272,7 +276,7 @@ class _RunTasks:
     ) -> None:
         step, task_id = task
         attempt = InvocationAttempt(step, task_id, sweep.invocation, feed=feeds[step], batcher=batcher)
-        attempt.run(self.function or function_of(step, None))
+        attempt.run(for_threads(self.function or any_function_of(step, None)))
         if self.queue is not None:
             attempt.hand_on(self.queue)
         with sweep.guard:

@@ -63,7 +63,7 @@ class Report:
         )
 
 
-class _Stopped(KeyboardInterrupt):
+class StoppedError(KeyboardInterrupt):
     """Raised in a block to release its attempt, which is what a run does on KeyboardInterrupt."""
 
 
@@ -116,13 +116,11 @@ class TaskAttempt(Generic[T]):
             self.follow(run)
             with sending, run as self.ctx:
                 self._note_answer()
-                if self.is_stopped:
-                    raise _Stopped  # noqa: TRY301 - has to be raised in the block: that releases the attempt
+                self._check_stop()
                 with pausing:
                     self.value = call(function, self.ctx)
-        except _Stopped:
-            not_released = TrackerError("the worker was stopped, and the attempt could not be released")
-            self.details.error = None if self.outcome == "released" else not_released
+        except StoppedError:
+            self._note_stop()
         except BaseException as error:
             self.details.error = error
             if not isinstance(error, Exception):
@@ -141,6 +139,16 @@ class TaskAttempt(Generic[T]):
     def skip(self) -> None:
         """Do not start the task; the feed counts on every task that it gave."""
         self._note_answer()
+
+    def _check_stop(self) -> None:
+        """Raise, within the block, what releases the attempt if the worker was stopped during the claim."""
+        if self.is_stopped:
+            raise StoppedError
+
+    def _note_stop(self) -> None:
+        """Keep an error if the attempt was not released then."""
+        not_released = TrackerError("the worker was stopped, and the attempt could not be released")
+        self.details.error = None if self.outcome == "released" else not_released
 
     def _note_answer(self) -> None:
         """Let the feed go on, once: the claim was answered, or is not sent."""

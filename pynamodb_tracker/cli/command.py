@@ -28,7 +28,7 @@ from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import UNKNOWN
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.functions import function_name, is_same_function
+from pynamodb_tracker.step.functions import for_threads, function_name, is_same_function
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
 
@@ -144,7 +144,7 @@ def load_function(name: str) -> Callable[..., Any]:
     if isinstance(found, type):
         raise CannotRunError(f"{name} is a class: name a function of the context")
     try:
-        check_function(found)
+        check_function(found, may_be_async=True)
     except TypeError as error:
         raise CannotRunError(f"{name}: {error}") from error
     function: Callable[..., Any] = found
@@ -170,7 +170,7 @@ def function_and_tasks(step: BoundStep[Any], words: Sequence[str]) -> tuple[str 
 def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODULE:FUNCTION") -> Callable[..., Any]:
     """Return the function that is named, or the one that is bound to the step; if both are there, they are the same.
 
-    `written` is how a command takes the name of a function.
+    An async one is awaited by what is returned. `written` is how a command takes the name of a function.
     """
     bound, full_name = step.function, f"{step.model.__name__}.{step.name}"
     if name is None:
@@ -179,7 +179,7 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
                 f"no function is bound to {full_name}: name one, {written}, or bind one with @{full_name}.does "
                 "in a module that --app imports"
             )
-        return bound
+        return for_threads(bound)
     try:
         function = load_function(name)
     except CannotRunError as error:
@@ -196,7 +196,7 @@ def function_for(step: BoundStep[Any], name: str | None, *, written: str = "MODU
             raise CannotRunError(
                 f"{theirs} does {name}: bind it with @{full_name}.does, too, if {full_name} does the same"
             )
-    return function
+    return for_threads(function)
 
 
 def _is_module_name(name: str) -> bool:

@@ -12,7 +12,7 @@ from pynamodb_tracker import arguments
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.functions import async_function_of, bind, function_of
+from pynamodb_tracker.step.functions import async_function_of, bind
 from pynamodb_tracker.step.sync_step import SyncStep
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class BoundStep(SyncStep[T]):
         """Bind a function of the context to this step, as a decorator, and return it unchanged.
 
         `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. An
-        async function takes an AsyncContext, and is for `arun`, `arun_all` and AsyncWorker. A class that inherits the
-        step does not inherit its function. A second function is a DefinitionError, unless it is the same one, which a
-        reload or a notebook has defined again.
+        async function takes an AsyncContext; `run` and `run_all` refuse it, and `arun`, `arun_all` and AsyncWorker take
+        no other. A class that inherits the step does not inherit its function. A second function is a DefinitionError,
+        unless it is the same one, which a reload or a notebook has defined again.
         """
         bind(self, function)
         return function
@@ -155,19 +155,8 @@ class BoundStep(SyncStep[T]):
         return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
 
 
-def bound_functions(given: Sequence[object]) -> dict[BoundStep[Any], Callable[[ExecutionContext[Any]], object]]:
-    """Return the functions bound to these steps, and to those of these use cases, in the order given."""
-    return _bound_functions(given, function_of)
-
-
-def bound_async_functions(
-    given: Sequence[object],
-) -> dict[BoundStep[Any], Callable[[AsyncContext[Any]], Awaitable[object]]]:
-    """Return the async functions bound to these steps, and to those of these use cases, in the order given."""
-    return _bound_functions(given, async_function_of)
-
-
-def _bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:
+def bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:
+    """Return what `choose` returns for these steps, and for those of these use cases that have a function, in order."""
     if not given:
         raise TypeError("no use case is given: write [Order]")
     functions: dict[BoundStep[Any], F] = {}

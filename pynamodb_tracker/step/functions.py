@@ -80,6 +80,22 @@ def async_function_of(
     return function  # type: ignore[no-any-return]  # it is async
 
 
+def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
+    """Return the function to run as `function_of` does, async or not: for what calls it by `for_threads`."""
+    function: Any = _chosen(step, given)
+    check_function(function, may_be_async=True)
+    return function  # type: ignore[no-any-return]  # it is one
+
+
+def for_threads(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that a thread can call: the one given, or one that awaits it on the process's event loop."""
+    if not is_async(function):
+        return function
+    from pynamodb_tracker.aio.blocking import awaited  # noqa: PLC0415 - few programs have async functions
+
+    return awaited(function)
+
+
 def _chosen(step: Bindable[T], given: object) -> object:
     """Return the function that is given, or the one that is bound; ValueError if these are two."""
     bound = step.function

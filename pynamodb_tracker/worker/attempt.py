@@ -20,7 +20,7 @@ Function = Callable[[ExecutionContext[Any]], object]
 
 
 class WorkerAttempt(TaskAttempt[Any], Hook):
-    """An attempt in a thread of the worker, which another thread may release; whichever ends its run counts it."""
+    """An attempt of the worker, which another thread may release; whichever ends its run counts it."""
 
     def __init__(
         self,
@@ -49,10 +49,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             if isinstance(error, KeyboardInterrupt | SystemExit):
                 raise
         finally:
-            if self._run is None:  # start itself has raised, which is no run
-                self._count()
-            self._log_end()
-            self._has_ended.set()
+            self._note_end()
 
     def follow(self, run: Run[Any]) -> None:
         """Have the run keep the details of this attempt up to date, and count its end."""
@@ -85,6 +82,13 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def _count(self) -> None:
         error = self.error
         self._poller.note_end(self.task_id, self.outcome, error if isinstance(error, Exception) else None)
+
+    def _note_end(self) -> None:
+        """Log what became of the task, and let `give_back` know that it is too late."""
+        if self._run is None:  # start itself has raised, which is no run
+            self._count()
+        self._log_end()
+        self._has_ended.set()
 
     def _log_end(self) -> None:
         details, error = self.details, self.error

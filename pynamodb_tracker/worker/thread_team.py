@@ -2,10 +2,12 @@
 
 import threading
 
+from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages
-from pynamodb_tracker.worker.work import Work, WorkerSettings
+from pynamodb_tracker.worker.work import Work
 
 
 class ThreadTeam:
@@ -16,7 +18,7 @@ class ThreadTeam:
         self.errors: list[BaseException] = []
         self.grace = settings.grace
         self._work = Work(settings)
-        self._functions = dict(settings.functions)
+        self._functions = {step: for_threads(function) for step, function in settings.functions}
         self._messages = messages
         self._threads = [
             threading.Thread(target=self._run, name=f"pynamodb_tracker worker {number + 1}", daemon=True)

@@ -2,17 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
-from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import print_to_stderr
 from pynamodb_tracker.worker_name import this_worker
 
@@ -20,20 +17,6 @@ A = TypeVar("A", bound=WorkerAttempt)
 
 GIVE_BACK_WITHIN = 5.0
 """Seconds that giving tasks back may take: if the network is down, their locks expire instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
-    """What a process of a worker needs to know; it is sent to other processes."""
-
-    functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
-    concurrency: int
-    """How many tasks run at the same time."""
-    heartbeat: bool
-    rate: float | None
-    grace: timedelta
-    longest_pause: timedelta
-    until_idle: bool
 
 
 class Work:
@@ -48,11 +31,6 @@ class Work:
         self.dispatcher = Dispatcher(self._pollers, rate=settings.rate, until_idle=settings.until_idle)
         self._batcher = batcher_for(settings.concurrency)
         self._running: dict[WorkerAttempt, None] = {}
-
-    @property
-    def steps(self) -> int:
-        """How many there are."""
-        return len(self._pollers)
 
     @property
     def tallies(self) -> list[Tally]:

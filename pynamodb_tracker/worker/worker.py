@@ -1,26 +1,26 @@
 """The worker: which functions it runs on which steps, and how; from `run` until it is stopped."""
 
+from __future__ import annotations
+
 import logging
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
-
-from pynamodb.exceptions import PynamoDBException
+from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker import arguments, signals
-from pynamodb_tracker.dynamodb.error_codes import is_temporary
-from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.step.bound import BoundStep, bound_functions
-from pynamodb_tracker.step.functions import function_of
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker.attempt import Function
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
+from pynamodb_tracker.worker.settings import WorkerSettings, check_grace, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
 from pynamodb_tracker.worker.thread_team import ThreadTeam
-from pynamodb_tracker.worker.work import WorkerSettings
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.step.functions import StepFunction
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -31,17 +31,18 @@ class Worker:
     `functions` are use cases, `[Order, Refund]`, or steps of any tables: the worker runs every step of them to which
     `does` has bound a function. Or it maps steps to functions of the context, `{Order.ship: print_label}`. Steps take
     turns: each in turn gives one task, however many it has. They run on `threads` threads in each of `processes`
-    processes. With more than one process, these are spawned, and import the
-    functions and the use cases by their names. `heartbeat` is as of `start`; `rate` limits the starts per second.
-    When the worker stops, what runs has the time `grace` to end. `longest_pause` is the longest wait between two polls
-    of a shard, and so the longest delay until a task is found that has become due without the worker's doing. It also
-    bounds what an idle worker costs: 1.5 read units per `longest_pause`, step and shard. A poll asks up to 8 shards and
-    stops at the first that has something due; the shards take turns, the oldest task of each first.
+    processes. With more than one process, these are spawned, and import the functions and the use cases by their names.
+    An async function gets an AsyncContext, and runs on one event loop of its process, while a thread waits for it.
+    `heartbeat` is as of `start`; `rate` limits the starts per second. When the worker stops, what runs has the time
+    `grace` to end. `longest_pause` is the longest wait between two polls of a shard, and so the longest delay until a
+    task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 1.5 read
+    units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something due;
+    the shards take turns, the oldest task of each first.
     """
 
     def __init__(
         self,
-        functions: Sequence[type[Task] | BoundStep[Any]] | Mapping[BoundStep[Any], Function],
+        functions: Sequence[type[Task] | BoundStep[Any]] | Mapping[BoundStep[Any], StepFunction[Any]],
         *,
         threads: int = 1,
         processes: int = 1,
@@ -51,13 +52,13 @@ class Worker:
         longest_pause: timedelta = timedelta(seconds=30),
     ) -> None:
         arguments.check_flags(heartbeat=heartbeat)
-        self._functions = _check_functions(functions)
+        self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
         self._options: dict[str, Any] = {
             "concurrency": arguments.check_threads(threads),
             "heartbeat": heartbeat,
             "rate": arguments.check_rate("rate", rate),
-            "grace": _check_grace(grace),
+            "grace": check_grace(grace),
             "longest_pause": arguments.check_duration("longest_pause", longest_pause),
         }
         self._messages: Messages = Messages()
@@ -82,7 +83,7 @@ class Worker:
             raise RuntimeError("this worker was run before: make another one")
         if self._is_stopped:
             return {step: Tally() for step in self._functions}
-        self._check_tables()  # before signals are handled: nothing runs yet, and a request may take minutes
+        check_tables(self._functions)  # before signals are handled: nothing runs yet, and a request may take minutes
         handlers: dict[str, signals.Handler] = {
             "SIGINT": sender(self._messages, Message.INTERRUPT),
             "SIGTERM": sender(self._messages, Message.STOP),
@@ -109,39 +110,8 @@ class Worker:
         if not self._entered.locked() and parent_pipe.leads_to_worker_of(self._functions):
             parent_pipe.send(Message.STOP)  # this object is a copy: the worker that runs is in another process
 
-    def _check_tables(self) -> None:
-        """Raise what would make every poll fail, such as a table that does not exist."""
-        for step in self._functions:
-            try:
-                step._definition.check_index()
-            except PynamoDBException as error:
-                if not is_temporary(error):
-                    raise
-                log.warning(
-                    "%s.%s cannot be polled yet; the worker keeps trying: %s",
-                    step.model.__name__,
-                    step.name,
-                    error,
-                    extra=log_fields(step.model.tracker.use_case.name, step.name),
-                )
 
-
-def _check_functions(functions: object) -> dict[BoundStep[Any], Function]:
-    if isinstance(functions, list | tuple):
-        return bound_functions(functions)
-    if not isinstance(functions, Mapping) or not functions:
-        raise TypeError(
-            "a worker takes use cases whose steps have functions, [Order], or a function for each step, "
-            f"{{Order.ship: print_label}}, not {arguments.shown(functions)}"
-        )
-    for step, function in functions.items():
-        if not isinstance(step, BoundStep):
-            raise TypeError(f"{arguments.shown(step)} is no step of a use case: write Order.ship")
-        function_of(step, function)
-    return dict(functions)
-
-
-def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Function]) -> int:
+def _check_processes(processes: object, functions: Mapping[BoundStep[Any], StepFunction[Any]]) -> int:
     """Return the number of processes; ValueError if they could not import what they are to run."""
     if type(processes) is not int or processes < 1:
         raise ValueError(f"processes must be a whole number from 1, not {arguments.shown(processes)}")
@@ -154,11 +124,3 @@ def _check_processes(processes: object, functions: Mapping[BoundStep[Any], Funct
                 f"level of a module: {error}"
             ) from error
     return processes
-
-
-def _check_grace(grace: object) -> timedelta:
-    if not isinstance(grace, timedelta):
-        raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
-    if not timedelta(0) <= grace <= arguments.LONGEST:
-        raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
-    return grace

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import AsyncContext, Step, UseCase, Worker
-from pynamodb_tracker.aws_lambda import retry_handler
+from pynamodb_tracker import AsyncContext, Step, UseCase
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
 
@@ -49,12 +48,7 @@ def test_arun_and_arun_all_run_the_bound_function() -> None:
 
 def test_calls_without_an_event_loop_refuse_an_async_function_and_name_those_that_take_it() -> None:
     message = r"not the async .*\.write: await Note.write.arun\(\.\.\.\) or Note.write.arun_all.*AsyncWorker"
-    calls: list[Callable[[], Any]] = [
-        lambda: Note.write.run("n-1"),
-        Note.write.run_all,
-        lambda: Worker([Note.write]),
-        lambda: retry_handler([Note.write]),
-    ]
+    calls: list[Callable[[], Any]] = [lambda: Note.write.run("n-1"), Note.write.run_all]
     with recorded(AppTask) as requests:
         for call in calls:
             with pytest.raises(TypeError, match=message):

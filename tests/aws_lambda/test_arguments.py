@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,8 @@ from tests.aws_lambda.shop import Order, ship
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/orders"
 
 
-async def later(_ctx: object, _event: object) -> None: ...
+async def later(_ctx: object, _event: object) -> AsyncIterator[int]:
+    yield 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ from pynamodb.attributes import (
     UTCDateTimeAttribute,
 )
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase
+from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Step, Task, UseCase
 
 __all__ = [
     "Bound",
@@ -220,11 +221,13 @@ def chatter(ctx: ExecutionContext[Order]) -> None:
 
 def postpone(ctx: ExecutionContext[Order]) -> object:
     """Return a coroutine that nobody awaits, as a decorator does that knows nothing of them."""
-    return later(ctx)
+    return asyncio.sleep(0, ctx)
 
 
-async def later(_ctx: ExecutionContext[Order]) -> None:
-    pass
+async def later(ctx: AsyncContext[Order]) -> None:
+    """Pay with asyncio."""
+    ctx.task.data["paid"] = "later"
+    await ctx.save()
 
 
 NUMBER = 5

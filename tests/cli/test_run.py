@@ -293,8 +293,17 @@ def test_a_function_whose_work_is_not_done_when_it_returns_fails_its_task() -> N
     assert "TypeError: the function returned an awaitable" in ended.out
 
 
-def test_an_async_function_is_refused() -> None:
-    assert "not the async" in run("run", "pay", "tests.cli.shop:later").err
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("words", [["run", "pay"], ["worker", "--until-idle"]], ids=["run", "worker"])
+def test_an_async_function_is_awaited(words: list[str]) -> None:
+    Order.create_many(["o-1", "o-2"])
+    command, *options = words
+    if command == "worker":
+        ended = run(command, "pay=tests.cli.shop:later", *options)
+    else:
+        ended = run(command, *options, "tests.cli.shop:later")
+    assert (ended.code, set(states().values())) == (0, {"ship pending"})
+    assert Order.get_task("o-1").data == {"paid": "later"}
 
 
 def test_an_ignored_task_that_somebody_else_took_is_counted_apart(

@@ -90,7 +90,10 @@ def stopping(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 def test_stop_lets_what_runs_finish_and_starts_nothing_more() -> None:
-    worker = Worker({Order.confirm: lambda _: worker.stop()})
+    def stop(_: Ctx) -> None:
+        worker.stop()
+
+    worker = Worker({Order.confirm: stop})
     Order.create_many(["o-1", "o-2"])
     tallies = worker.run()
     # One more may have been claimed before the order was heard.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,8 +21,8 @@ def nothing(_ctx: Any) -> None:
     pass
 
 
-async def later(_ctx: Any) -> None:
-    pass
+async def later(_ctx: Any) -> AsyncIterator[int]:
+    yield 1
 
 
 FUNCTIONS: Any = {Order.confirm: nothing}

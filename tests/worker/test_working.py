@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, GiveUp, RetryLater, Tally, Worker
+from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, RetryLater, Tally, Worker
 from tests.support.recorder import recorded
 from tests.support.workers import Broken, die, fail
 from tests.worker.shop import Order, Parcel, ShopTask
@@ -191,3 +192,18 @@ def test_a_row_that_cannot_be_read_does_not_end_the_worker(
     monkeypatch.setattr(type(Order.confirm), "start", broken)
     assert Worker({Order.confirm: nothing}).run(until_idle=True) == {Order.confirm: Tally(succeeded=1, refused=1)}
     assert "Order.confirm of 'odd' could not be started" in caplog.text
+
+
+def test_async_functions_run_on_one_loop_beside_those_that_are_not_async() -> None:
+    loops: list[object] = []
+
+    async def confirm(ctx: AsyncContext[Order]) -> None:
+        ctx.task.note = "confirmed"
+        await ctx.save()
+        loops.append(asyncio.get_running_loop())
+
+    Order.create_many(["o-1", "o-2"])
+    tallies = Worker({Order.confirm: confirm, Order.ship: nothing}, threads=2).run(until_idle=True)
+    assert tallies == {Order.confirm: Tally(succeeded=2), Order.ship: Tally(succeeded=2)}
+    assert len(loops) == 2
+    assert loops[0] is loops[1]

@@ -24,6 +24,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.presentation.text import age, escaped
 from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker import Tally, Worker
 from pynamodb_tracker.worker.shutdown import AT_ONCE
@@ -240,4 +241,4 @@ def _load_in_process(
     _log_to_stderr()
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent process handles it
-    return command.function_for(step, None) if name is None else functions[name]
+    return command.function_for(step, None) if name is None else for_threads(functions[name])

@@ -1,0 +1,31 @@
+"""An async function as threads call it: handlers, workers and the command line run each task on a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, update_wrapper
+from typing import Any
+
+from pynamodb_tracker.aio.call import call
+from pynamodb_tracker.aio.context import AsyncContext, read_off_row
+from pynamodb_tracker.aio.loop_thread import loop_thread
+from pynamodb_tracker.execution.context import ExecutionContext
+
+
+def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that awaits an async one on the event loop of this process, and returns its result.
+
+    It takes the context of a thread, and perhaps further arguments; the async function gets an AsyncContext instead.
+    """
+
+    def wait_for(ctx: ExecutionContext[Any], *arguments: object) -> Any:
+        read_off_row(ctx.task)
+        async_ctx = AsyncContext(ctx)
+        async_ctx.invocation = ctx.invocation
+
+        def work(given: AsyncContext[Any]) -> Any:
+            return function(given, *arguments)
+
+        return loop_thread().call(partial(call, work, async_ctx))
+
+    return update_wrapper(wait_for, function)

@@ -1,0 +1,73 @@
+"""What a worker is given: functions, options, and tables that it can poll; a process of it gets them, too."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import arguments
+from pynamodb_tracker.dynamodb.error_codes import is_temporary
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.step.bound import BoundStep, bound_functions
+
+F = TypeVar("F")
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What a process of a worker needs to know; it is sent to other processes."""
+
+    functions: Sequence[tuple[BoundStep[Any], Callable[[Any], object]]]
+    concurrency: int
+    """How many tasks run at the same time."""
+    heartbeat: bool
+    rate: float | None
+    grace: timedelta
+    longest_pause: timedelta
+    until_idle: bool
+
+
+def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F]) -> dict[BoundStep[Any], F]:
+    """Return what `choose` returns for the function of each step that is given, or bound to it."""
+    if isinstance(given, list | tuple):
+        return bound_functions(given, choose)
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(
+            "a worker takes use cases whose steps have functions, [Order], or a function for each step, "
+            f"{{Order.ship: print_label}}, not {arguments.shown(given)}"
+        )
+    for step in given:
+        if not isinstance(step, BoundStep):
+            raise TypeError(f"{arguments.shown(step)} is no step of a use case: write Order.ship")
+    return {step: choose(step, function) for step, function in given.items()}
+
+
+def check_grace(grace: object) -> timedelta:
+    """Return a duration from zero."""
+    if not isinstance(grace, timedelta):
+        raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
+    if not timedelta(0) <= grace <= arguments.LONGEST:
+        raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
+    return grace
+
+
+def check_tables(steps: Iterable[BoundStep[Any]]) -> None:
+    """Raise what would make every poll fail, such as a table that does not exist."""
+    for step in steps:
+        try:
+            step._definition.check_index()
+        except PynamoDBException as error:
+            if not is_temporary(error):
+                raise
+            log.warning(
+                "%s.%s cannot be polled yet; the worker keeps trying: %s",
+                step.model.__name__,
+                step.name,
+                error,
+                extra=log_fields(step.model.tracker.use_case.name, step.name),
+            )

@@ -1,0 +1,200 @@
+"""The asyncio tasks of a worker that run async functions, and the few threads that find due tasks for them.
+
+    threads:     find ---- find ------ find ---- (all slots taken) ---- find
+                   |         |           |                                |
+    event loop:    claim, await the function, record the end   x as many as there are slots
+
+Finding may block: it reads the index, or waits until the claims of others are answered. So it has threads of its own,
+not those that send the requests of the tasks.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any, cast
+
+from pynamodb_tracker.aio.batch import AsyncTaskAttempt
+from pynamodb_tracker.aio.context import AsyncContext
+from pynamodb_tracker.aio.pool import shielded
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.worker.attempt import WorkerAttempt
+from pynamodb_tracker.worker.poller import StepPoller, Tally
+from pynamodb_tracker.worker.settings import WorkerSettings
+from pynamodb_tracker.worker.work import GIVE_BACK_WITHIN, Work
+
+log = logging.getLogger("pynamodb_tracker")
+
+AsyncFunction = Callable[[AsyncContext[Any]], Awaitable[object]]
+
+_FINDERS = 8
+"""At most so many threads look for tasks: each of them may wait for the claims of its step."""
+
+
+class AsyncWorkerAttempt(WorkerAttempt, AsyncTaskAttempt[Any]):
+    """An attempt of an asyncio task, which is cancelled to release it."""
+
+    async def run_async(self, function: AsyncFunction) -> None:
+        """Await the function on the task and count the outcome; only KeyboardInterrupt and SystemExit are raised."""
+        if self.is_stopped:
+            self.skip()
+            self._has_ended.set()
+            return
+        try:
+            await self.execute_async(partial(self._poller.step.astart, heartbeat=self._heartbeat), function)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+        finally:
+            self._note_end()
+
+    def _log_end(self) -> None:
+        if self.outcome == "released" and isinstance(self.error, asyncio.CancelledError):
+            log.warning("%s was cancelled, and its task was released", self, extra=self.details.log_fields)
+        else:
+            super()._log_end()
+
+
+class TaskTeam:
+    """What a worker runs on one event loop: start it there, and wait for its end."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.errors: list[BaseException] = []
+        self._settings = settings
+        self._functions = cast("dict[BoundStep[Any], AsyncFunction]", dict(settings.functions))
+        self._work = Work(settings)
+        self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        """What `run` was called in; each task has a copy of it."""
+        self._slots = threading.Semaphore(settings.concurrency)
+        """A thread looks for a task only when there is room for one more."""
+        self._finding = min(len(settings.functions), settings.concurrency, _FINDERS)
+        """The threads that still look for tasks."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._has_ended = asyncio.Event()
+        self._is_stopping = False
+        self._is_cut_short = False
+        """Whether the grace time is over: then nothing waits for a poll any more."""
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What became of the tasks, by step."""
+        return self._work.tallies
+
+    def print_status(self) -> None:
+        """Print what each task and each step is doing."""
+        self._work.print_status("tasks run")
+
+    async def run_to_the_end(self) -> None:
+        """Run until there is nothing to do, or `stop`; if this is cancelled, that stops it, and leaves at the end.
+
+        A second cancellation ends the grace time.
+        """
+        for number in range(self._finding):
+            name = f"pynamodb_tracker finder {number + 1}"
+            threading.Thread(target=self._context.copy().run, args=(self._find,), name=name, daemon=True).start()
+        try:
+            await self._has_ended.wait()
+        except asyncio.CancelledError:
+            self.stop()
+            await self._wait_on()
+            raise
+        finally:
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    async def _wait_on(self) -> None:
+        """Wait for the end, after a cancellation."""
+        with shielded():
+            while not self._has_ended.is_set():
+                try:
+                    await self._has_ended.wait()
+                except asyncio.CancelledError:
+                    self._cut_short()
+
+    def stop(self) -> None:
+        """Start no further task; what runs has the grace time to end. On the loop."""
+        if self._is_stopping or self._has_ended.is_set():
+            return
+        self._is_stopping = True
+        log.info("the worker stops: it starts no further task, and waits for those that run")
+        self._stop_finding()
+        self._deadline = self._loop.call_later(self._settings.grace.total_seconds(), self._cut_short)
+
+    def _stop_finding(self) -> None:
+        """Let each thread that looks for tasks, or waits for a slot, end."""
+        self._work.dispatcher.stop()
+        self._slots.release(self._finding or 1)
+
+    def _cut_short(self) -> None:
+        """Cancel what still runs, which releases it."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._is_cut_short = True
+        for task in self._tasks:
+            task.cancel()
+        self._deadline = self._loop.call_later(GIVE_BACK_WITHIN, self._give_back)
+        self._check_end()
+
+    def _give_back(self) -> None:
+        """Release what ignores that it was cancelled, in a thread, and wait no longer for it."""
+
+        def give_back() -> None:
+            self._work.give_back()
+            self._call(self._has_ended.set)
+
+        threading.Thread(target=give_back, name="pynamodb_tracker release", daemon=True).start()
+
+    def _find(self) -> None:
+        """Look for tasks on one thread, and hand them to the loop, until there are no more."""
+        try:
+            while self._slots.acquire() and (taken := self._work.dispatcher.take()) is not None:
+                self._call(self._begin, *taken)
+        except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
+            self.errors.append(error)
+            self._call(self.stop)
+        finally:
+            self._call(self._end_finding)
+
+    def _call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on the loop, unless that was closed, because the program did not wait for the worker."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(partial(function, *arguments))
+
+    def _begin(self, poller: StepPoller, task_id: str) -> None:
+        """Start an asyncio task."""
+        attempt = self._work.begin(AsyncWorkerAttempt, poller, task_id)
+        running = attempt.run_async(self._functions[poller.step])
+        context = self._context.copy()
+        task = self._loop.create_task(self._kept(running), name=f"pynamodb_tracker {attempt}", context=context)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._end, attempt))
+
+    async def _kept(self, running: Awaitable[None]) -> None:
+        """Keep KeyboardInterrupt and SystemExit for the end: an asyncio task that raises one would end the loop."""
+        try:
+            await running
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.errors.append(error)
+            self.stop()
+
+    def _end(self, attempt: AsyncWorkerAttempt, task: asyncio.Task[None]) -> None:
+        """Give the slot of a task to the next one."""
+        self._tasks.discard(task)
+        attempt.skip()  # if the task was cancelled before it began
+        self._work.end(attempt)
+        self._slots.release()
+        self._check_end()
+
+    def _end_finding(self) -> None:
+        """Note that a thread has ended; if none looks for tasks any more, the others are not needed either."""
+        self._finding -= 1
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if not self._tasks and (self._is_cut_short or not self._finding):
+            self._has_ended.set()

@@ -1,0 +1,490 @@
+"""A worker of async functions: on one event loop, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import AsyncContext, AsyncWorker, Tally
+from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.worker import task_team
+from pynamodb_tracker.worker.poller import StepPoller
+from tests.support.workers import Broken, die
+from tests.worker.shop import Order, Parcel
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.testing import StoppedClock
+
+pytestmark = pytest.mark.usefixtures("shop")
+
+AT_ONCE = timedelta(0)
+LONG = timedelta(days=1)
+WAIT = 30.0
+posix = pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+
+Ctx = AsyncContext[Order]
+
+name: ContextVar[str] = ContextVar("name", default="nobody")
+
+
+async def nothing(_ctx: AsyncContext[Any]) -> None:
+    await asyncio.sleep(0)
+
+
+class Waiting:
+    """A function that waits until it is let go, or cancelled."""
+
+    def __init__(self, go: Callable[[asyncio.Event], Awaitable[object]] = asyncio.Event.wait) -> None:
+        self.inside = asyncio.Event()
+        self.go = asyncio.Event()
+        self.was_cancelled = False
+        self._wait = go
+
+    async def __call__(self, ctx: Ctx) -> None:
+        ctx.task.note = "not recorded"
+        self.inside.set()
+        try:
+            await self._wait(self.go)
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+
+
+async def begun(worker: AsyncWorker, function: Waiting) -> asyncio.Task[Any]:
+    """Run a worker, and return its asyncio task once the function waits."""
+    running = asyncio.create_task(worker.run())
+    await asyncio.wait_for(function.inside.wait(), WAIT)
+    return running
+
+
+def run(worker: AsyncWorker) -> Any:
+    """Run a worker until nothing is due."""
+    return asyncio.run(asyncio.wait_for(worker.run(until_idle=True), WAIT))
+
+
+def later(_ctx: Any) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("functions", "options", "error"),
+    [
+        ({Order.confirm: later}, {}, "takes an async function"),
+        ([Order], {}, "no step of Order has a function"),
+        ({}, {}, "a function for each step"),
+        ({Order.confirm: nothing}, {"concurrency": 0}, "concurrency must be a whole number from 1"),
+        ({Order.confirm: nothing}, {"grace": 30}, "grace must be a timedelta"),
+    ],
+    ids=["not async", "not bound", "none", "concurrency", "grace"],
+)
+def test_wrong_arguments_are_refused_before_any_request(functions: Any, options: Any, error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        AsyncWorker(functions, **options)
+
+
+def test_it_runs_what_is_pending_failed_and_abandoned_of_every_step_with_a_function(
+    shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    async def work(ctx: AsyncContext[Any]) -> None:
+        await ctx.save()
+        ran.append(ctx.task.task_id)
+        if ran.count("fails") == 1 and ctx.task.task_id == "fails":
+            raise Broken
+
+    for step in (Order.confirm, Order.ship, Parcel.sort):
+        monkeypatch.setattr(step, "function", work)
+    Order.create("abandoned")
+    die(Order.confirm, "abandoned")
+    shop.advance(timedelta(minutes=6))
+    Order.create("fails")
+    Parcel.create("p-1")
+    assert run(AsyncWorker([Order, Parcel])) == {
+        Order.confirm: Tally(succeeded=2, failed=1),
+        Order.ship: Tally(succeeded=2),
+        Parcel.sort: Tally(succeeded=1),
+    }
+    assert len(ran) == 6
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_as_many_functions_run_at_a_time_as_its_concurrency_says(concurrency: int) -> None:
+    running, most, full = 0, 0, asyncio.Event()
+
+    async def work(_ctx: Ctx) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == concurrency:
+            full.set()
+        await full.wait()
+        running -= 1
+
+    Order.create_many(f"o-{number}" for number in range(12))
+    tallies = run(AsyncWorker({Order.confirm: work}, concurrency=concurrency))
+    assert (tallies[Order.confirm].succeeded, most) == (12, concurrency)
+
+
+def test_functions_run_on_the_loop_of_the_caller_with_its_context_variables() -> None:
+    seen: list[object] = []
+
+    async def work(_ctx: Ctx) -> None:
+        seen.extend([asyncio.get_running_loop(), name.get()])
+        name.set("one that nobody else sees")
+
+    async def program() -> None:
+        name.set("the program")
+        await AsyncWorker({Order.confirm: work}).run(until_idle=True)
+        assert seen == [asyncio.get_running_loop(), "the program"] * 2
+
+    Order.create_many(["o-1", "o-2"])
+    asyncio.run(program())
+
+
+def test_stop_lets_what_runs_finish_and_starts_nothing_more() -> None:
+    async def program() -> None:
+        function = Waiting()
+        worker = AsyncWorker({Order.confirm: function}, concurrency=1)
+        running = await begun(worker, function)
+        worker.stop()
+        function.go.set()
+        assert await running == {Order.confirm: Tally(succeeded=1)}
+        worker.stop()  # once more: there is nothing to stop
+
+    Order.create_many(["o-1", "o-2"])
+    asyncio.run(program())
+    assert Order.confirm.pending.count() == 1
+
+
+def test_what_still_runs_after_the_grace_time_is_cancelled_and_released(caplog: pytest.LogCaptureFixture) -> None:
+    async def program() -> None:
+        function = Waiting()
+        worker = AsyncWorker({Order.confirm: function}, grace=AT_ONCE)
+        running = await begun(worker, function)
+        worker.stop()
+        assert await running == {Order.confirm: Tally(released=1)}
+        assert function.was_cancelled
+
+    Order.create("o-1")
+    asyncio.run(program())
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm.pending, 0)
+    assert task.to_dict().get("note") is None
+    assert "Order.confirm of 'o-1' (attempt 1) was cancelled, and its task was released" in caplog.text
+
+
+def test_a_cancellation_stops_it_gracefully_and_leaves_once_everything_has_ended() -> None:
+    async def program() -> None:
+        function = Waiting()
+        running = await begun(AsyncWorker({Order.confirm: function}, grace=LONG), function)
+        running.cancel()
+        done, _ = await asyncio.wait([running], timeout=0.05)
+        assert not done
+        function.go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    Order.create("o-1")
+    asyncio.run(program())
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_second_cancellation_ends_the_grace_time() -> None:
+    async def program() -> None:
+        function = Waiting()
+        running = await begun(AsyncWorker({Order.confirm: function}, grace=LONG), function)
+        running.cancel()
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert function.was_cancelled
+
+    Order.create("o-1")
+    asyncio.run(program())
+    assert Order.get_task("o-1").attempt == 0
+
+
+def test_a_scope_of_anyio_that_cancels_again_and_again_does_not_end_the_grace_time() -> None:
+    import anyio  # noqa: PLC0415 - where it is imported, cancellations are shielded from it
+
+    async def program() -> None:
+        function = Waiting()
+        async with anyio.create_task_group() as group:
+            group.start_soon(AsyncWorker({Order.confirm: function}, grace=LONG).run)
+            await function.inside.wait()
+            group.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.sleep(0.05)
+            function.go.set()
+        assert not function.was_cancelled
+
+    Order.create("o-1")
+    asyncio.run(program())
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_released(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(task_team, "GIVE_BACK_WITHIN", 0.05)
+
+    async def stubborn(go: asyncio.Event) -> None:
+        while not go.is_set():
+            try:
+                await go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def program() -> None:
+        function = Waiting(stubborn)
+        worker = AsyncWorker({Order.confirm: function}, grace=AT_ONCE)
+        running = await begun(worker, function)
+        worker.stop()
+        assert await running == {Order.confirm: Tally(released=1)}
+        assert Order.get_task("o-1").state == Order.confirm.pending
+        function.go.set()
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+
+    Order.create("o-1")
+    asyncio.run(program())
+    assert Order.get_task("o-1").fence == 1
+    assert "still ran at the end of the grace time: it was released" in caplog.text
+
+
+def test_a_task_that_is_being_claimed_when_the_worker_stops_is_released_untouched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[str] = []
+    claim = Run.claim
+    stopped = threading.Event()
+    stop = task_team.TaskTeam.stop
+
+    def stop_and_say(team: task_team.TaskTeam) -> None:
+        stop(team)
+        stopped.set()
+
+    def stopped_meanwhile(run: Run[Any]) -> Any:
+        worker.stop()
+        assert stopped.wait(WAIT)
+        return claim(run)
+
+    async def work(ctx: Ctx) -> None:
+        ran.append(ctx.task.task_id)
+
+    Order.create("o-1")
+    monkeypatch.setattr(Run, "claim", stopped_meanwhile)
+    monkeypatch.setattr(task_team.TaskTeam, "stop", stop_and_say)
+    worker = AsyncWorker({Order.confirm: work}, concurrency=1)
+    assert run(worker) == {Order.confirm: Tally(released=1)}
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt, ran) == (Order.confirm.pending, 0, [])
+
+
+def test_a_worker_that_was_stopped_before_it_runs_starts_nothing_and_it_runs_once() -> None:
+    async def program() -> None:
+        worker = AsyncWorker({Order.confirm: nothing})
+        worker.stop()
+        assert await worker.run() == {Order.confirm: Tally()}
+        with pytest.raises(RuntimeError, match="was run before"):
+            await worker.run()
+
+    Order.create("o-1")
+    asyncio.run(program())
+    assert Order.get_task("o-1").fence == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(SystemExit(3), Order.confirm.failed), (KeyboardInterrupt(), Order.confirm.pending)]
+)
+def test_sys_exit_and_ctrl_c_in_a_function_are_recorded_stop_the_worker_and_are_raised(
+    error: BaseException, state: Any
+) -> None:
+    async def work(ctx: Ctx) -> None:
+        if ctx.task.task_id == "o-1":
+            raise error
+        await asyncio.sleep(0.01)
+
+    async def program() -> None:
+        with pytest.raises(type(error)) as caught:
+            await AsyncWorker({Order.confirm: work}).run()
+        assert caught.value is error
+
+    Order.create_many(["o-1", "o-2"])
+    asyncio.run(program())
+    assert Order.get_task("o-1").state == state
+    assert Order.confirm.in_progress.count() == 0
+
+
+def test_a_cancellation_that_the_function_raises_itself_is_a_failure_and_the_worker_goes_on() -> None:
+    async def work(ctx: Ctx) -> None:
+        if ctx.task.task_id == "cancelled":
+            raise asyncio.CancelledError
+
+    Order.create_many(["cancelled", "o-1"])
+    tally = run(AsyncWorker({Order.confirm: work}))[Order.confirm]
+    assert (tally.succeeded, tally.released) == (1, 0)
+    assert Order.get_task("cancelled").errors[0].type == "CancelledError"
+
+
+def test_a_table_that_does_not_answer_for_a_while_is_logged_and_does_not_end_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shop: StoppedClock
+) -> None:
+    polls, poll = 0, StepPoller._poll
+
+    def broken_at_first(poller: StepPoller, now: Any) -> None:
+        nonlocal polls
+        polls += 1
+        if polls < 3:
+            raise ConnectionError
+        poll(poller, now)
+
+    async def program() -> None:
+        worker = AsyncWorker({Order.confirm: nothing})
+        running = asyncio.create_task(worker.run())
+        while Order.get_task("o-1").state != Order.ship.pending:
+            shop.advance(timedelta(seconds=30))
+            await asyncio.sleep(0.01)
+        worker.stop()
+        assert await running == {Order.confirm: Tally(succeeded=1)}
+
+    Order.create("o-1")
+    monkeypatch.setattr(StepPoller, "_poll", broken_at_first)
+    asyncio.run(asyncio.wait_for(program(), WAIT))
+    assert "requests about Order.confirm have failed 1 times" in caplog.text
+
+
+def test_a_table_that_does_not_exist_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pynamodb.exceptions import TableDoesNotExist  # noqa: PLC0415
+
+    def missing(_self: Any) -> None:
+        raise TableDoesNotExist("shop")
+
+    monkeypatch.setattr(type(Order.confirm._definition), "check_index", missing)
+    with pytest.raises(TableDoesNotExist):
+        run(AsyncWorker({Order.confirm: nothing}))
+
+
+def test_while_nothing_is_due_neither_the_loop_nor_its_threads_are_busy() -> None:
+    async def program() -> None:
+        worker = AsyncWorker({Order.confirm: nothing}, concurrency=100)
+        running = asyncio.create_task(worker.run())
+        loop: Any = asyncio.get_running_loop()
+        turns, run_once = 0, loop._run_once
+
+        def counted() -> None:
+            nonlocal turns
+            turns += 1
+            run_once()
+
+        loop._run_once = counted
+        await asyncio.sleep(0.2)
+        assert turns <= 10
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+
+
+@posix
+def test_sigterm_stops_it_gracefully_and_its_default_is_back_afterwards() -> None:
+    during: list[Any] = []
+
+    async def work(_ctx: Ctx) -> None:
+        during.append(signal.getsignal(signal.SIGTERM))
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.01)
+
+    Order.create("o-1")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    tallies = asyncio.run(asyncio.wait_for(AsyncWorker({Order.confirm: work}).run(), WAIT))
+    assert tallies == {Order.confirm: Tally(succeeded=1)}
+    assert during != [signal.SIG_DFL]
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
+
+
+@posix
+def test_a_signal_that_the_program_or_its_server_handles_is_left_to_that() -> None:
+    received: list[int] = []
+
+    async def work(_ctx: Ctx) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.01)
+
+    Order.create_many(["o-1", "o-2"])
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: received.append(number))
+    try:
+        assert run(AsyncWorker({Order.confirm: work})) == {Order.confirm: Tally(succeeded=2)}
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert received == [signal.SIGTERM] * 2
+
+
+@posix
+def test_a_handler_that_is_set_while_it_runs_stays() -> None:
+    def handler(_number: int, _frame: object) -> None:
+        pass
+
+    async def work(_ctx: Ctx) -> None:
+        signal.signal(signal.SIGTERM, handler)
+
+    Order.create("o-1")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run(AsyncWorker({Order.confirm: work}))
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@posix
+def test_ctrl_c_is_left_to_asyncio_which_cancels_the_worker() -> None:
+    async def work(_ctx: Ctx) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.01)
+
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(AsyncWorker({Order.confirm: work}).run())
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+@posix
+def test_sigusr1_prints_what_runs_and_what_was_done(capfd: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+
+    async def work(_ctx: Ctx) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        while "next poll" not in "".join(printed):
+            await asyncio.sleep(0.01)
+            printed.append(capfd.readouterr().err)
+
+    Order.create("o-1")
+    run(AsyncWorker({Order.confirm: work}, concurrency=7))
+    first, second, _ = "".join(printed).splitlines()
+    assert first.endswith(f":{os.getpid()}: 1 of 7 tasks run")
+    assert second.startswith("  Order.confirm of 'o-1' (attempt 1): ")
+
+
+def test_a_loop_that_is_closed_under_it_leaves_no_task_locked(caplog: pytest.LogCaptureFixture) -> None:
+    """As when `asyncio.run` ends because of an exception elsewhere, and cancels everything."""
+    caplog.set_level(logging.ERROR)
+
+    async def program() -> None:
+        function = Waiting()
+        await begun(AsyncWorker({Order.confirm: function}, grace=LONG), function)
+
+    Order.create("o-1")
+    asyncio.run(program())
+    assert Order.get_task("o-1").state == Order.confirm.pending
+    assert not caplog.records
