@@ -58,7 +58,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._table = JobTable(model, store)
         self._codec = JobCodec(serializer or PickleSerializer(), store)
         self._claims = Claims(self._table, self._lock_for, self._margin)
-        self._firings = self._new_firings()
+        self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
         self._is_shut_down = False
 
@@ -66,7 +66,6 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         """Serve this scheduler; log a warning if its jobs would count as missed where they are taken over."""
         super().start(scheduler, alias)
         self._codec.bind(scheduler, alias)
-        self._firings = self._new_firings()
         self._firings.logger = self._logger
         self._is_shut_down = False
         grace = getattr(scheduler, "_job_defaults", {}).get("misfire_grace_time")
@@ -179,9 +178,6 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} ({self._name})>"
-
-    def _new_firings(self) -> Firings:
-        return Firings(self._table, self._codec, self._lock_for / 6)
 
     def _longest_pause(self) -> timedelta:
         """Return when to look at the latest: well before a claim expires whose end is owed to the table."""

@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.apscheduler.items import micros
 from pynamodb_tracker.testing import StoppedClock
 from tests.apscheduler.jobs import SECOND, at, due, new_job, new_store
 from tests.support.network import Network, silent
@@ -32,8 +33,10 @@ def test_a_claim_that_has_expired_is_taken_over_after_the_margin_of_the_clocks(c
     due(dead)
     free = other.get_next_run_time()
     assert at(0) + LOCK + MARGIN < free <= at(0) + LOCK + MARGIN + SECOND  # type: ignore[operator]  # there is one
+    (read_before,) = other._table.due_items()
     clock.advance(LOCK + MARGIN)
     assert due(other) == []
+    assert other._claims.claim(read_before) is None
     clock.advance(timedelta(microseconds=1))
     assert due(other) == ["j-1"]
     assert due(dead) == []
@@ -166,6 +169,18 @@ def test_a_due_item_whose_job_is_gone_is_dropped(network: Network) -> None:
     assert due(store) == []
     assert store.get_next_run_time() is None
     del network
+
+
+def test_a_due_item_of_another_time_does_not_keep_the_job_from_running() -> None:
+    store = new_store()
+    store.add_job(new_job(next_run_time=at(-2)))
+    job = store._table.job("j-1")
+    assert job is not None
+    with mock.patch.object(store._table, "_due_deletes", return_value=[]):
+        store.update_job(new_job(next_run_time=at(-1)))
+    assert len(list(store._table.due_items())) == 2
+    assert due(store) == ["j-1"]
+    assert [each.time for each in store._table.due_items()] == [micros(at(-1))]
 
 
 def test_a_due_item_that_comes_to_be_right_is_not_dropped(network: Network) -> None:

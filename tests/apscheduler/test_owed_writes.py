@@ -121,11 +121,24 @@ def test_a_shutdown_keeps_the_claim_of_a_job_that_ran(
     modify(firing, next_run_time=at(3600))
     store.update_job(firing)
     store.shutdown()
-    network.rule = passing
     other = new_store()
     assert due(other) == []
+    network.rule = passing
     clock.advance(timedelta(minutes=2))
     assert due(other) == ["j-1"]
+
+
+def test_a_store_that_is_started_again_makes_the_writes_that_are_owed(
+    store: DynamoDBJobStore, firing: Any, network: Network
+) -> None:
+    network.rule = silent(*WRITES)
+    modify(firing, next_run_time=at(3600))
+    store.update_job(firing)
+    store.shutdown()
+    network.rule = passing
+    store.start(mock.Mock(), "default")
+    assert due(store) == []
+    assert new_store().get_next_run_time() > at(60)  # type: ignore[operator]  # there is one
 
 
 def test_a_next_run_time_that_cannot_be_read_is_looked_up_again(store: DynamoDBJobStore, network: Network) -> None:
