@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, assert_type
@@ -44,6 +45,8 @@ from pynamodb_tracker.aws_lambda import (
     handles,
     retry_handler,
 )
+from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
+from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.testing import LocalTable, StoppedClock, local_table, stopped_clock
 from pynamodb_tracker.web import dashboard
 
@@ -384,3 +387,25 @@ def the_page_is_an_app(request: Request) -> None:
     assert_type(who(request), str | None)
     dashboard(Order, user=who, refresh=10)  # type: ignore[arg-type]  # a timedelta
     dashboard(Order, user="ada")  # type: ignore[arg-type]  # a function
+
+
+class Observe(Hook):
+    @contextmanager
+    def on_start(self, run: RunDetails) -> Iterator[None]:
+        assert_type(run.attempt, int | None)
+        yield
+
+    def on_end(self, run: RunDetails) -> None:
+        assert_type(run.outcome, Literal["succeeded", "failed", "ignored", "released", "refused"] | None)
+        assert_type(run.duration, timedelta)
+
+    def on_create(self, use_case_id: str, task_id: str) -> dict[str, str]:
+        return {use_case_id: task_id}
+
+
+def hooks_are_instances_and_each_returns_what_removes_it() -> None:
+    assert_type(add_hook(Observe()), Callable[[], None])
+    add_hook(Observe)  # type: ignore[arg-type]  # an instance
+    assert_type(instrument(relation="parent", gauges=[Order]), Callable[[], None])
+    instrument(relation="child")  # type: ignore[arg-type]
+    instrument(gauges=[Order.ship])  # type: ignore[list-item]  # a use case
