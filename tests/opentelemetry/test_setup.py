@@ -19,7 +19,7 @@ from pynamodb_tracker import instrumentation
 from pynamodb_tracker.opentelemetry import instrument, names
 from pynamodb_tracker.opentelemetry.instrumentor import TrackerInstrumentor
 from tests.opentelemetry.conftest import Telemetry
-from tests.opentelemetry.shop import Order, ShopTask
+from tests.opentelemetry.shop import Order, Parcel, ShopTask
 from tests.support.untraced import unmeasured
 
 
@@ -30,24 +30,32 @@ def run(task_id: str) -> None:
 
 
 def test_without_an_sdk_nothing_happens(telemetry: Telemetry) -> None:
+    given = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "vendor=x"}
     remove = instrument()
-    run("o-1")
+    Order.create("o-1")
+    Order.create("o-2", trace=given)
+    with Order.ship.start("o-2") as ctx:
+        ctx.create(Parcel, "o-2/parcel")
     remove()
 
     assert telemetry.spans == []
     assert Order.get_task("o-1").trace is None
+    assert (Parcel.get_task("o-2/parcel").trace or {}).items() >= given.items()
 
 
 def test_a_second_call_replaces_the_first_one(telemetry: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
     remove_first = telemetry.instrument(gauges=[Order])
-    remove_second = telemetry.instrument()
-    remove_first()
-    run("o-1")
+    telemetry.instrument()
+    assert telemetry.points("pynamodb_tracker.due.age") == []
 
+    remove_last = telemetry.instrument(gauges=[Parcel])
+    run("o-1")
     assert len(telemetry.runs) == 1
     assert [point.count for point in telemetry.points("messaging.process.duration")] == [1]
-    assert telemetry.points("pynamodb_tracker.due.age") == []
-    remove_second()
+
+    remove_first()
+    assert len(telemetry.points("pynamodb_tracker.due.age")) == 3
+    remove_last()
     assert instrumentation.hooks == ()
     assert caplog.records == []
 

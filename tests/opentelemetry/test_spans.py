@@ -4,7 +4,8 @@ import threading
 from datetime import timedelta
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import context, trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -16,9 +17,9 @@ from tests.opentelemetry.shop import Order, Parcel
 
 
 def context_of(span: ReadableSpan) -> SpanContext:
-    context = span.get_span_context()
-    assert context is not None
-    return context
+    found = span.get_span_context()
+    assert found is not None
+    return found
 
 
 def current() -> SpanContext:
@@ -216,6 +217,36 @@ def test_runs_of_one_thread_that_end_in_any_order_leave_no_dead_span_current(tel
         assert current() == shift.get_span_context()
 
     assert [(span.attributes or {})["messaging.message.id"] for span in telemetry.runs] == ["o-1", "o-3", "o-2"]
+
+
+def test_a_span_of_the_application_stays_current_when_the_run_around_it_was_left_before(telemetry: Telemetry) -> None:
+    telemetry.instrument()
+    Order.create("o-1")
+    Order.create("o-2")
+    outer, inner = Order.ship.start("o-1"), Order.ship.start("o-2")
+    outer.__enter__()
+    own = telemetry.tracer.start_as_current_span("own")
+    span = own.__enter__()
+    inner.__enter__()
+    outer.__exit__(None, None, None)
+    inner.__exit__(None, None, None)
+
+    assert current() == span.get_span_context()
+    own.__exit__(None, None, None)
+    context.attach(Context())  # because OpenTelemetry has made the span of the outer run current again
+
+
+def test_a_sampler_that_raises_is_logged_once_and_changes_nothing(
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telemetry.instrument()
+    Order.create("o-1")
+    monkeypatch.setattr(telemetry.tracers.sampler, "should_sample", lambda *_, **__: 1 / 0)
+    with Order.ship.start("o-1"):
+        pass
+
+    assert Order.get_task("o-1").state == Order.ship.succeeded
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
 def test_the_threads_of_run_all_have_the_right_span_each(telemetry: Telemetry) -> None:
