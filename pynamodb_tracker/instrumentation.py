@@ -7,9 +7,11 @@ hooks, a run and a creation look once at an empty tuple.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Literal
 
 __all__ = ["Hook", "RunDetails", "add_hook"]
@@ -100,6 +102,12 @@ class Hook:
         """Take note that the lock of a run is lost, as the row has shown to a heartbeat or a write; called once."""
 
 
+_METHODS = ("on_create", "on_start", "on_end", "on_refuse", "on_lock_lost")
+
+_NOT_PLAIN = CO_COROUTINE | CO_GENERATOR | CO_ASYNC_GENERATOR
+
+_guard = threading.Lock()
+
 hooks: tuple[Hook, ...] = ()
 """Those that are registered; replaced as a whole, never changed: a run keeps those with which it began."""
 
@@ -107,18 +115,27 @@ hooks: tuple[Hook, ...] = ()
 def add_hook(hook: Hook) -> Callable[[], None]:
     """Call the hook for everything that happens in this process from now on; what is returned removes it.
 
-    Runs that have begun by then are not affected. The same hook can be added once: ValueError.
+    Runs that have begun by then are not affected. The same hook can be added once: ValueError. TypeError if one of its
+    methods is async, or a generator.
     """
     global hooks  # noqa: PLW0603 - one list of hooks for the whole process
     if not isinstance(hook, Hook):
         raise TypeError(f"add_hook takes an instance of a subclass of Hook, not {hook!r}")
-    if any(each is hook for each in hooks):
-        raise ValueError(f"{hook!r} was added before: remove it first")
-    hooks = (*hooks, hook)
+    for name in _METHODS:
+        if getattr(getattr(getattr(hook, name), "__code__", None), "co_flags", 0) & _NOT_PLAIN:
+            raise TypeError(
+                f"{name} of {hook!r} is an async or generator function, whose body would not run: write a plain "
+                "function, and add @contextmanager to an on_start that yields"
+            )
+    with _guard:
+        if any(each is hook for each in hooks):
+            raise ValueError(f"{hook!r} was added before: remove it first")
+        hooks = (*hooks, hook)
 
     def remove() -> None:
         global hooks  # noqa: PLW0603 - as above
-        hooks = tuple(each for each in hooks if each is not hook)
+        with _guard:
+            hooks = tuple(each for each in hooks if each is not hook)
 
     return remove
 

@@ -66,12 +66,14 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
 
     async def _abandon(self, error: BaseException) -> None:
         """Release the task if it was claimed; the block never starts."""
-        if self.run.lock is None:
-            self.run.abandon(error)  # sends nothing
-            return
-        future = asyncio.wrap_future(REQUESTS.submit(partial(self.run.abandon, error)))
-        order = await finished(future)
-        future.result()
+        try:
+            if self.run.lock is None:  # nothing has to be sent
+                return
+            future = asyncio.wrap_future(REQUESTS.submit(partial(self.run.undo_claim, error)))
+            order = await finished(future)
+            future.result()
+        finally:
+            self.run.refuse(error)
         if order is not None and not issubclass(type(error), asyncio.CancelledError):
             raise order
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
@@ -18,13 +19,16 @@ log = logging.getLogger("pynamodb_tracker")
 class Observation:
     """The details of one run, kept up to date, and its hooks: its own, and those that were registered at its claim."""
 
-    __slots__ = ("_entered", "_has_begun", "_lock", "_own", "details", "hooks")
+    __slots__ = ("_begun", "_entered", "_guard", "_has_ended", "_lock", "_own", "details", "hooks")
 
     def __init__(self, details: RunDetails, *own: Hook) -> None:
         self.details = details
         self.hooks = self._own = own
         self._lock: Lock[Any] | None = None
-        self._has_begun = False
+        self._guard = threading.Lock()
+        self._begun = 0
+        """How many of the hooks know that the run has started: those also hear of its end, all others of a refusal."""
+        self._has_ended = False
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
 
     def add(self, hooks: tuple[Hook, ...]) -> None:
@@ -41,8 +45,11 @@ class Observation:
 
     def begin(self) -> None:
         """Call `on_start`, and enter the context managers that it returns, in the context of the block."""
-        self._has_begun = True
         for hook in self.hooks:
+            with self._guard:
+                if self._has_ended:  # another thread has given the task back meanwhile
+                    return
+                self._begun += 1
             try:
                 manager = hook.on_start(self.details)
                 if manager is not None:
@@ -51,21 +58,25 @@ class Observation:
             except Exception:
                 log.exception("on_start of the hook %r raised", hook, extra=self.details.log_fields)
 
-    def abandon(self, error: BaseException) -> None:
-        """Call `on_refuse`, because the block never starts; or end what has begun, if an interrupt came after that."""
-        if self._has_begun:
-            try:
-                self.end(error)
-            finally:
-                self.leave(error)
-        else:
-            self._conclude(error)
-            self._call("on_refuse")
+    def refuse(self, error: BaseException) -> None:
+        """Call `on_refuse`, because the block never starts; or `on_end`, if an interrupt came after `on_start`."""
+        try:
+            self.end(error)
+        finally:
+            self.leave(error)
 
     def end(self, error: BaseException | None) -> None:
         """Call `on_end` with what is on record, and with the error of the block, or of recording its end."""
-        self._conclude(error)
-        self._call("on_end")
+        details = self.details
+        details.outcome = (self._lock and self._lock.outcome) or "refused"
+        details.error = error
+        details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
+        with self._guard:
+            self._has_ended = True
+        try:
+            self._call("on_end", self.hooks[: self._begun])
+        finally:
+            self._call("on_refuse", self.hooks[self._begun :])
 
     def leave(self, error: BaseException | None) -> None:
         """Leave what was entered, the last one first; an interrupt is raised once all of them are left."""
@@ -86,15 +97,16 @@ class Observation:
         if interrupt is not None:
             raise interrupt
 
-    def _conclude(self, error: BaseException | None) -> None:
-        details = self.details
-        details.outcome = (self._lock and self._lock.outcome) or "refused"
-        details.error = error
-        details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
-
     def _lose(self, error: LockLostError) -> None:
-        self._call("on_lock_lost", error)
+        self._call("on_lock_lost", self.hooks[: self._begun], error)
 
-    def _call(self, method: str, *args: object) -> None:
-        for hook in self.hooks:
-            notify(hook, method, self.details, *args)
+    def _call(self, method: str, hooks: tuple[Hook, ...], *args: object) -> None:
+        """Call a method of these hooks; an interrupt is raised once all of them are called."""
+        interrupt: BaseException | None = None
+        for hook in hooks:
+            try:
+                notify(hook, method, self.details, *args)
+            except BaseException as raised:  # noqa: BLE001 - raised below
+                interrupt = interrupt or raised
+        if interrupt is not None:
+            raise interrupt

@@ -39,6 +39,12 @@ T = TypeVar("T", bound=TaskRow)
 log = logging.getLogger("pynamodb_tracker")
 
 
+class _GiveBack:
+    """A call of `give_back`, if it is what ends a run."""
+
+    __slots__ = ()
+
+
 class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     """The context manager that `start` returns; it is entered once."""
 
@@ -50,7 +56,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "finisher",
         "heartbeat",
         "is_cancelled",
-        "is_given_back",
         "lock",
         "lock_for",
         "observation",
@@ -89,8 +94,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
         self.finisher: dict[str, object] = {}
         """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
-        self.is_given_back = False
-        """Whether it is `give_back` that ends the run."""
         self.is_cancelled = False
         """Whether the block was cancelled from outside, so that its attempt is released, as by Ctrl-C."""
         self.observation: Observation | None = None
@@ -122,7 +125,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self.observation.begin()
             return ctx  # noqa: TRY300 - inside of the try, for the same reason
         except BaseException as error:
-            self.abandon(error)
+            try:
+                self.undo_claim(error)
+            finally:
+                self.refuse(error)
             raise
 
     def __exit__(
@@ -140,7 +146,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self.leave(left)
 
     def claim(self) -> ExecutionContext[T]:
-        """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `abandon`."""
+        """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `undo_claim`."""
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
         self.lock = transitions.claim(
@@ -158,14 +164,16 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.heartbeat.start()
         return ExecutionContext(self.lock, self.lock_for)
 
-    def abandon(self, error: BaseException) -> None:
-        """Release the task, if it was claimed: the block never starts; a note on the error says if that fails."""
-        try:
-            if self.lock is not None:
-                self._release_unstarted(self.lock, error)
-        finally:
-            if self.observation is not None:
-                self.observation.abandon(error)
+    def undo_claim(self, error: BaseException) -> None:
+        """Release the task, in any thread, if it was claimed; a note on the error says if that fails. Then `refuse`."""
+        if self.lock is not None:
+            self._release_unstarted(self.lock, error)
+
+    def refuse(self, error: BaseException) -> None:
+        """Call the hooks of a run whose block never starts, in the context that it was entered in."""
+        observation, self.observation = self.observation, None  # it can be entered once more, as another run
+        if observation is not None:
+            observation.refuse(error)
 
     def end(self, error: BaseException | None) -> bool:
         """Send the requests of `__exit__`, in any thread; return whether the error is skipped. Then call `leave`."""
@@ -182,7 +190,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if self.observation is None or self.lock is None or self.lock.is_foreign:
             return
         try:
-            if not self.is_given_back:
+            if not isinstance(self.finisher.get("call"), _GiveBack):  # that calls it itself, perhaps later
                 self.observation.end(error)
         finally:
             self.observation.leave(error)
@@ -222,7 +230,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         that records its success in a transaction is left alone, and so is one that is ending: if it were released while
         such a transaction is on its way, it would be impossible to find out which of the two was applied.
         """
-        lock, call = self.lock, object()
+        lock, call = self.lock, _GiveBack()
         if lock is None or _has_pending_success(lock):
             return False
         lock.ended = True  # from here on, the block begins no transaction, and commits none
@@ -231,13 +239,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             return False
         if self.finisher.setdefault("call", call) is not call:
             return False
-        self.is_given_back = True
         self._stop_block(lock)
         reason = KeyboardInterrupt()
-        released = self._record_after(lock, reason, transitions.release)
-        lock.lost = _given_back(lock)
-        if self.observation is not None:
-            self.observation.end(reason)
+        try:
+            released = self._record_after(lock, reason, transitions.release)
+            lock.lost = _given_back(lock)
+        finally:
+            if self.observation is not None:
+                self.observation.end(reason)
         return released
 
     def _release_unstarted(self, lock: Lock[T], error: BaseException) -> None:

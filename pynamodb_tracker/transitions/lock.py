@@ -204,7 +204,8 @@ class Lock(Generic[T]):
 
     def record_loss(self, proof: LockLostError) -> None:
         """Remember that the lock is lost."""
-        is_new, self.lost = self.lost is None, _fresh(proof)
+        with self.extending:  # the block and its heartbeat may find out at the same time
+            is_new, self.lost = self.lost is None, _fresh(proof)
         if is_new and self.on_loss is not None:
             self.on_loss(self.lost)
 

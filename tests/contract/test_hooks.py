@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import GiveUp, LockLostError, TaskNotFoundError, ValueNotStorableError
+from pynamodb_tracker import GiveUp, LockLostError, TaskNotFoundError, ValueNotStorableError, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.model.references import MAX_TRACE_BYTES
@@ -282,11 +284,116 @@ def test_a_run_keeps_the_hooks_with_which_it_began(hooked: Callable[[Hook], Call
     assert (len(first.entries), second.entries[0]) == (4, "start o-1")
 
 
+def test_an_interrupt_of_one_hook_keeps_no_other_from_hearing_of_the_end(hooked: Callable[[Hook], object]) -> None:
+    class Interrupted(Hook):
+        def on_end(self, run: RunDetails) -> None:  # noqa: ARG002
+            raise KeyboardInterrupt
+
+    diary = Diary()
+    hooked(Interrupted())
+    hooked(diary)
+    Order.create("o-1")
+    with pytest.raises(KeyboardInterrupt), STEP.start("o-1"):
+        pass
+    assert diary.entries[1:] == ["start o-1", "end succeeded", "left"]
+
+
+@pytest.mark.parametrize("stops", ["interrupt", "give_back"])
+def test_a_hook_that_has_heard_of_no_start_hears_of_a_refusal_and_of_no_end(
+    diary: Diary, hooked: Callable[[Hook], object], stops: str
+) -> None:
+    class Stopping(Hook):
+        def on_start(self, run: RunDetails) -> None:  # noqa: ARG002
+            if stops == "interrupt":
+                raise KeyboardInterrupt
+            threaded(started.give_back)
+
+    later = Diary()
+    hooked(Stopping())
+    hooked(later)
+    Order.create("o-1")
+    started: Any = STEP.start("o-1")
+    with pytest.raises((KeyboardInterrupt, LockLostError)), started:
+        pass
+    assert diary.entries[1:] == ["start o-1", "end released", "left"]
+    error = "KeyboardInterrupt"
+    assert (later.entries[1:], INSIDE.get()) == ([f"refuse released {error}"], None)
+
+
+def threaded(function: Callable[[], object]) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
+def test_a_block_that_ends_while_its_task_is_given_back_ends_once(
+    diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = transitions.release
+
+    def ended_meanwhile(lock: Any) -> None:
+        with pytest.raises(LockLostError):
+            run.__exit__(None, None, None)
+        release(lock)
+
+    monkeypatch.setattr(transitions, "release", ended_meanwhile)
+    Order.create("o-1")
+    run: Any = STEP.start("o-1")
+    run.__enter__()
+    assert run.give_back()
+    assert diary.entries[1:] == ["start o-1", "left", "end released"]
+
+
+def test_a_run_that_is_entered_again_after_a_refusal_calls_each_hook_once(diary: Diary) -> None:
+    run: Any = STEP.start("o-1")
+    with pytest.raises(TaskNotFoundError):
+        run.__enter__()
+    Order.create("o-1")
+    with run:
+        pass
+    assert diary.entries == [
+        "refuse refused TaskNotFoundError",
+        "create order o-1",
+        "start o-1",
+        "end succeeded",
+        "left",
+    ]
+
+
+@pytest.mark.usefixtures("diary")
+def test_a_run_with_hooks_is_freed_without_the_garbage_collector() -> None:
+    Order.create("o-1")
+    gc.disable()
+    try:
+        with STEP.start("o-1") as ctx:
+            row = weakref.ref(ctx._lock)
+        del ctx
+        assert row() is None
+    finally:
+        gc.enable()
+
+
 def test_only_a_hook_can_be_added_and_only_once(diary: Diary) -> None:
     with pytest.raises(ValueError, match="was added before"):
         add_hook(diary)
     with pytest.raises(TypeError, match="an instance of a subclass of Hook"):
         add_hook(Diary)  # type: ignore[arg-type]
+
+
+class AsyncHook(Hook):
+    async def on_end(self, run: RunDetails) -> None:  # type: ignore[override]  # that is the mistake
+        pass
+
+
+class GeneratorHook(Hook):
+    def on_start(self, run: RunDetails) -> Iterator[None]:  # type: ignore[override]  # noqa: ARG002 - as above
+        yield
+
+
+@pytest.mark.parametrize(("kind", "name"), [(AsyncHook, "on_end"), (GeneratorHook, "on_start")])
+def test_a_method_whose_body_would_not_run_is_refused(kind: type[Hook], name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} of .* is an async or generator function"):
+        add_hook(kind())
 
 
 def test_hooks_send_no_request(diary: Diary) -> None:
