@@ -67,12 +67,14 @@ class Observation:
 
     def end(self, error: BaseException | None) -> None:
         """Call `on_end` with what is on record, and with the error of the block, or of recording its end."""
+        with self._guard:
+            if self._has_ended:
+                return
+            self._has_ended = True
         details = self.details
         details.outcome = (self._lock and self._lock.outcome) or "refused"
         details.error = error
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
-        with self._guard:
-            self._has_ended = True
         try:
             self._call("on_end", self.hooks[: self._begun])
         finally:
