@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +13,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
+from pynamodb_tracker.batch.thread_pool import stopped_by
 from pynamodb_tracker.failure import add_note
 
 R = TypeVar("R")
@@ -52,26 +54,44 @@ async def drained(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     it: then it is not called.
     """
     begun = pool.submit(function)
+    return await _outcome(begun, begun.cancel)
+
+
+async def drained_in_bulk(function: Callable[[], R]) -> R:
+    """Do the same with a function that changes many tasks: once this is cancelled, it changes no further one."""
+    stopped = threading.Event()
+    with stopped_by(stopped):
+        begun = REQUESTS.submit(function)
+
+    def withdraw() -> bool:
+        stopped.set()
+        return begun.cancel()
+
+    return await _outcome(begun, withdraw)
+
+
+async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
+    """Return or raise what a call does; or raise an order to cancel that came meanwhile, once the call has ended."""
     future = asyncio.wrap_future(begun)
-    order = await finished(future, unless=begun)
-    if order is not None:
-        if future.done() and not future.cancelled() and (error := future.exception()) is not None:
-            add_note(order, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
-        raise order
-    return future.result()
+    order = await finished(future, withdraw=withdraw)
+    if order is None:
+        return future.result()
+    if future.done() and not future.cancelled() and (error := future.exception()) is not None:
+        add_note(order, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
+    raise order
 
 
 async def finished(
-    future: asyncio.Future[Any], *, within: float | None = None, unless: Future[Any] | None = None
+    future: asyncio.Future[Any], *, within: float | None = None, withdraw: Callable[[], bool] | None = None
 ) -> asyncio.CancelledError | None:
     """Wait until a future is done, or that many seconds; return the first order to cancel that came meanwhile.
 
-    After such an order, it waits no longer if `unless`, the call that the future stands for, can still be withdrawn.
+    `withdraw` is called then: if it returns True, there is nothing more to wait for.
     """
     try:
         await asyncio.wait((future,), timeout=within)
     except asyncio.CancelledError as order:
-        if unless is None or not unless.cancel():
+        if withdraw is None or not withdraw():
             await _finished_at_last(future, within)
         return order
     return None

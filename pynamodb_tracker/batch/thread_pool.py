@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import TypeVar
@@ -15,6 +16,19 @@ Item = TypeVar("Item")
 
 _GLANCE = 1.0
 """Seconds after which a sleep checks whether it was stopped."""
+
+
+_stopped: ContextVar[threading.Event | None] = ContextVar("pynamodb_tracker_stopped", default=None)
+
+
+@contextmanager
+def stopped_by(event: threading.Event) -> Iterator[None]:
+    """Let no further item be taken once the event is set, whatever in this block calls `in_threads`."""
+    before = _stopped.set(event)
+    try:
+        yield
+    finally:
+        _stopped.reset(before)
 
 
 def in_threads(
@@ -31,6 +45,8 @@ def in_threads(
     more once `stopped` is set. An exception stops the feeding, and is raised once all running calls have returned.
     """
     paced = items if rate is None else _paced(items, timedelta(seconds=1 / rate), stopped or threading.Event())
+    if (event := _stopped.get()) is not None:
+        paced = takewhile(lambda _: not event.is_set(), paced)
     if threads == 1:
         for item in paced:
             function(item)

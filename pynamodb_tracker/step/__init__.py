@@ -3,6 +3,7 @@
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import States
-from pynamodb_tracker.step.state import Page, State
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.step.sync_state import Page
 
 __all__ = ["BoundStep", "Page", "State", "States", "Step"]

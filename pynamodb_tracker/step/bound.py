@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from pynamodb_tracker import arguments
+from pynamodb_tracker.aio.lazy import in_thread, in_thread_until_cancelled, read_ahead
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.row import TaskRow
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
-    from pynamodb_tracker.step.definition import RunOptions, StartOptions, States
+    from pynamodb_tracker.step.definition import DueOptions, RunOptions, StartOptions, States
+    from pynamodb_tracker.step.state import State
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
@@ -137,7 +139,6 @@ class BoundStep(SyncStep[T]):
         is cancelled, the running tasks are released, and no further one starts. `progress` is called on the event loop.
         """
         from pynamodb_tracker.aio.batch import AsyncBatch  # noqa: PLC0415 - few programs have an event loop
-        from pynamodb_tracker.aio.pool import drained  # noqa: PLC0415 - as above
         from pynamodb_tracker.batch.batch import Report  # noqa: PLC0415 - as above
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
 
@@ -146,13 +147,74 @@ class BoundStep(SyncStep[T]):
         rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
         which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
         if dry_run or chosen is None:
-            due = await drained(lambda: list(self.due_ids(**which)))
+            due = await in_thread(lambda: list(self.due_ids(**which)))
             return Report(due=due)
         of = self._definition
         start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
         feed, batcher = of.feed(threads=concurrency, **which), batcher_for(concurrency)
         batch = AsyncBatch(of.codes, start, chosen, feed, progress, batcher)
         return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
+
+    def atodo(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        only: States = (),
+        error_like: str | None = None,
+        with_data: bool = True,
+    ) -> AsyncIterator[T]:
+        """Return the tasks of `todo`, for `async for`; about 100 of them are read at a time."""
+        which: DueOptions = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
+        return read_ahead(self.todo(**which, with_data=with_data))
+
+    def adue_ids(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        only: States = (),
+        error_like: str | None = None,
+    ) -> AsyncIterator[str]:
+        """Return the ids of `due_ids`, for `async for`; about 100 of them are read at a time."""
+        return read_ahead(self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like))
+
+    async def anext_due(self) -> dict[State[T], datetime]:
+        """Return what `next_due` returns."""
+        return await in_thread(self.next_due)
+
+    async def aanswer(self, task: T | str) -> Any:
+        """Return what `answer` returns; an id costs a read, a task none."""
+        return await in_thread(partial(self.answer, task))
+
+    async def areopen(self, task_id: str, *, by: str | None = None) -> T:
+        """Give a failed or ignored task a fresh set of attempts, as `reopen` does, and return it."""
+        return await in_thread(partial(self.reopen, task_id, by=by))
+
+    async def aignore(self, task_id: str, *, reason: str, by: str | None = None, even_running: bool = False) -> T:
+        """Make a task ignored, as `ignore` does, and return it."""
+        return await in_thread(partial(self.ignore, task_id, reason=reason, by=by, even_running=even_running))
+
+    async def arelease(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
+        """Release a task whose worker is known to be dead, as `release` does, and return it."""
+        return await in_thread(partial(self.release, task_id, reason=reason, worker=worker, by=by))
+
+    async def areopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
+        """Reopen these tasks, as `reopen_many` does; `task_ids` is iterated over in a thread.
+
+        If this is cancelled, no further task is changed, and CancelledError is raised once the requests have ended.
+        """
+        return await in_thread_until_cancelled(partial(self.reopen_many, task_ids, by=by, threads=threads))
+
+    async def aignore_many(
+        self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25
+    ) -> Report:
+        """Ignore these tasks, as `ignore_many` does; iteration and cancellation are as with `areopen_many`."""
+        return await in_thread_until_cancelled(
+            partial(self.ignore_many, task_ids, reason=reason, by=by, threads=threads)
+        )
 
 
 def bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:

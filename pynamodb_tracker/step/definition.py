@@ -11,7 +11,8 @@ from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
-from pynamodb_tracker.step.state import State, window
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.step.sync_state import window
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
@@ -59,15 +60,19 @@ if TYPE_CHECKING:
 
         store_answer: bool
 
-    class BatchOptions(TypedDict, total=False):
-        """The options of `run_all`."""
+    class DueOptions(TypedDict, total=False):
+        """The options of `due_ids`."""
 
-        threads: int
         since: datetime | None
         until: datetime | None
         limit: int | None
         only: States
         error_like: str | None
+
+    class BatchOptions(DueOptions, total=False):
+        """The options of `run_all`."""
+
+        threads: int
         rate: float | None
         dry_run: bool
         progress: Callable[[Report], object] | None

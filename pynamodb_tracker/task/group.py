@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+from pynamodb_tracker.aio.lazy import in_thread
 from pynamodb_tracker.arguments import check_limit
 from pynamodb_tracker.model.group_records import data_in
 from pynamodb_tracker.model.row import TaskRow
@@ -46,6 +48,22 @@ class Group(Generic[T]):
         A group that needs no repair stays as it is.
         """
         return repair(self._model, self.name)
+
+    async def aturn(self) -> str | None:
+        """Return `turn`, on an event loop."""
+        return await in_thread(lambda: self.turn)
+
+    async def adata(self) -> dict[str, Any]:
+        """Return `data`, on an event loop."""
+        return await in_thread(lambda: self.data)
+
+    async def awaiting(self, limit: int | None = None) -> list[str]:
+        """Return what `waiting` returns, on an event loop."""
+        return await in_thread(partial(self.waiting, limit))
+
+    async def arepair(self) -> str | None:
+        """Hand on the turn as `repair` does, on an event loop."""
+        return await in_thread(self.repair)
 
     def __repr__(self) -> str:
         return f"<Group {self.name!r} of {self._model.__name__}>"

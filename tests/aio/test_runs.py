@@ -12,6 +12,7 @@ import pytest
 
 from pynamodb_tracker import (
     AsyncContext,
+    ExecutionContext,
     LockLostError,
     TaskAlreadySucceededError,
     TaskLockedError,
@@ -25,6 +26,10 @@ from tests.support.through import Dispatch, through
 pytestmark = pytest.mark.usefixtures("table")
 
 tracing: ContextVar[str] = ContextVar("tracing", default="none")
+
+
+def test_the_context_has_the_members_of_the_one_without_an_event_loop() -> None:
+    assert set(dir(AsyncContext)) >= {name for name in dir(ExecutionContext) if not name.startswith("_")}
 
 
 async def ship(ctx: AsyncContext[Order]) -> str:

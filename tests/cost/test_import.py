@@ -82,3 +82,4 @@ def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
     assert not top_level & {"apscheduler", "asyncio", "opentelemetry"}
     assert not {"pynamodb_tracker.batch", "pynamodb_tracker.worker"} & {*loaded}
     assert "multiprocessing" not in top_level
+    assert [name for name in loaded if name.startswith("pynamodb_tracker.aio.")] == ["pynamodb_tracker.aio.lazy"]

@@ -308,6 +308,23 @@ async def use_with_asyncio() -> int:
     assert_type(await Refund.send.arun("r-1"), object)
     assert_type(await Refund.send.arun("r-1", refund), str)
     assert_type(await Order.ship.arun_all(stamp, concurrency=100, rate=10, only=(Order.ship.failed,)), Report)
+    assert_type(await Order.acreate("o-1001", amount=4200), Order)
+    assert_type(await Order.acreate_or_merge("o-1001", merge=merge), Merged[Order])
+    assert_type(await Order.acreate_many(["a", {"task_id": "b"}], threads=8), Report)
+    assert_type(await Order.aget_task("o-1001"), Order)
+    assert_type(await Order.aget_many(["o-1001"]), list[Order])
+    assert_type(await Order.acounts(), dict[State[Order], int])
+    assert_type([order async for order in Order.ship.failed.aquery(limit=100)], list[Order])
+    assert_type(await Order.ship.failed.apage(), Page[Order])
+    assert_type(await Order.ship.failed.aglance(), Glance)
+    assert_type(await Order.ship.failed.acount(), int)
+    assert_type([order async for order in Order.ship.atodo()], list[Order])
+    assert_type([task_id async for task_id in Order.ship.adue_ids()], list[str])
+    assert_type(await Order.ship.anext_due(), dict[State[Order], datetime])
+    assert_type(await Order.ship.areopen("o-1001", by="ada"), Order)
+    assert_type(await Order.ship.aignore("o-1001", reason="cancelled"), Order)
+    assert_type(await Order.ship.areopen_many(["o-1001"]), Report)
+    assert_type(await Order.group("customer-7").aturn(), str | None)
     Order.ship.arun("o-1001", print_label)  # type: ignore[arg-type,unused-coroutine]
     Order.ship.run("o-1001", stamp)  # type: ignore[arg-type,unused-coroutine]
     Order.ship.astart("o-1001", lock_for=5)  # type: ignore[call-overload]
