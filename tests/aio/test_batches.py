@@ -32,17 +32,22 @@ async def nothing(_ctx: object) -> None:
 def test_each_task_runs_once_and_at_most_so_many_at_a_time() -> None:
     ids, running, most, seen = create(12), 0, 0, list[str]()
 
-    async def run(ctx: AsyncContext[Order]) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        seen.append(ctx.task.task_id)
-        await asyncio.sleep(0.05)
-        running -= 1
-        if ctx.task.task_id == "o-7":
-            raise ValueError
+    async def main() -> Report:
+        four = asyncio.Barrier(4)
 
-    report = asyncio.run(Order.confirm_payment.arun_all(run, concurrency=4))
+        async def run(ctx: AsyncContext[Order]) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            seen.append(ctx.task.task_id)
+            await four.wait()
+            running -= 1
+            if ctx.task.task_id == "o-7":
+                raise ValueError
+
+        return await asyncio.wait_for(Order.confirm_payment.arun_all(run, concurrency=4), FOREVER)
+
+    report = asyncio.run(main())
     assert sorted(seen) == sorted(ids)
     assert (len(report.succeeded), report.failed, most) == (11, ["o-7"], 4)
 
