@@ -43,11 +43,25 @@ def time_of(stored: int) -> datetime:
     return _EPOCH + stored * _MICROSECOND
 
 
+_LATEST = micros(datetime.max.replace(tzinfo=UTC))
+_LATEST_CLAIM = micros(datetime(9999, 1, 1, tzinfo=UTC))
+"""No claim ends later: there is always a time at which it has expired."""
+
+
 def check_job_id(job_id: str) -> str:
     """Return the id of a job; ValueError if it does not fit into a key of the table."""
     if len(check_key("job id", job_id).encode()) > _LONGEST_JOB_ID:
         raise ValueError(f"a job id has at most {_LONGEST_JOB_ID} bytes: {job_id[:40]!r}")
     return job_id
+
+
+def is_job_id(job_id: str) -> bool:
+    """Return whether there may be a job of that id; what fits into no key is the id of a job in another store."""
+    try:
+        check_job_id(job_id)
+    except ValueError:
+        return False
+    return True
 
 
 def due_key(time: int, job_id: str = "") -> str:
@@ -76,11 +90,10 @@ class JobItem:
     @classmethod
     def load(cls, item: Item) -> Self:
         """Return the job of an item; what somebody else has damaged reads as empty, so that it fails to load."""
-        time = item.get(NEXT, {}).get("N")
         return cls(
             job_id=item["use_case_id"]["S"].removeprefix(JOB),
             state=bytes(item.get(STATE, {}).get("B", b"")),
-            next=None if time is None else int(time),
+            next=_whole(item.get(NEXT, {}).get("N", "")),
             write=item.get(WRITE, {}).get("S", ""),
         )
 
@@ -101,8 +114,17 @@ class DueItem:
     """When the claim expires, by the clock of its owner."""
 
     @classmethod
-    def load(cls, item: Item) -> Self:
-        """Return what an item says."""
+    def load(cls, item: Item) -> Self | None:
+        """Return what an item says; None for one whose key is no due time, which this package has not written."""
         key = item["use_case_id"]["S"].removeprefix(DUE)
-        owner, until = item.get(OWNER, {}).get("S"), item.get(UNTIL, {}).get("N", "0")
-        return cls(key[_DIGITS + 1 :], int(key[:_DIGITS]), owner, int(until))
+        time, job_id = _whole(key[:_DIGITS]), key[_DIGITS + 1 :]
+        if time is None or not job_id:
+            return None
+        return cls(
+            job_id, time, item.get(OWNER, {}).get("S"), _whole(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0
+        )
+
+
+def _whole(text: str, most: int = _LATEST) -> int | None:
+    """Return a number of microseconds; None for what is no time, or too late a one."""
+    return int(text) if text.isdecimal() and int(text) <= most else None

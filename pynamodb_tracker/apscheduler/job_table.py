@@ -18,8 +18,8 @@ from pynamodb_tracker.apscheduler.items import (
     WRITE,
     DueItem,
     JobItem,
-    check_job_id,
     due_key,
+    is_job_id,
 )
 from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
@@ -59,7 +59,9 @@ class JobTable:
 
     def job(self, job_id: str) -> JobItem | None:
         """Return a job, or None."""
-        request = {"Key": self._key_of(check_job_id(job_id)), "ConsistentRead": True}
+        if not is_job_id(job_id):
+            return None
+        request = {"Key": self._key_of(job_id), "ConsistentRead": True}
         item = send(self._connection, "GetItem", request).get("Item")
         return None if item is None else JobItem.load(item)
 
@@ -79,8 +81,10 @@ class JobTable:
         """Yield when jobs are due, in order, up to a time if one is given."""
         key = TaskRow.use_case_id
         if until is None:
-            return map(DueItem.load, self._query(key.startswith(DUE), limit=_PAGE))
-        return map(DueItem.load, self._query(key.between(DUE, due_key(until + 1)), limit=_PAGE_UNTIL))
+            found = self._query(key.startswith(DUE), limit=_PAGE)
+        else:
+            found = self._query(key.between(DUE, due_key(until + 1)), limit=_PAGE_UNTIL)
+        return filter(None, map(DueItem.load, found))
 
     def add(self, job: JobItem) -> bool:
         """Put a job and its due item; return whether there was none with its id."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
 from apscheduler.jobstores.base import ConflictingIdError, JobLookupError
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
-from tests.apscheduler.jobs import at, due, modify, new_job, new_store
+from tests.apscheduler.jobs import at, due, modify, new_job, new_store, nothing
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import Network, before
 from tests.support.recorder import recorded
+from tests.support.shop import AppTask
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 
@@ -176,6 +178,17 @@ def test_an_id_that_fits_into_no_key_is_a_value_error() -> None:
     assert due(store) == ["ä" * 495]
     with pytest.raises(ValueError, match="at most 990 bytes"):
         store.add_job(new_job("x" * 991))
+
+
+def test_a_job_whose_id_fits_into_no_key_is_not_found_because_another_store_may_have_it() -> None:
+    scheduler = BackgroundScheduler(
+        timezone=UTC, jobstores={"default": DynamoDBJobStore(AppTask), "memory": {"type": "memory"}}
+    )
+    scheduler.start(paused=True)
+    scheduler.add_job(nothing, "interval", days=1, id="x" * 991, jobstore="memory")
+    assert scheduler.get_job("x" * 991) is not None
+    scheduler.remove_job("x" * 991)
+    scheduler.shutdown()
 
 
 def test_a_job_that_fits_into_no_item_is_a_value_error() -> None:

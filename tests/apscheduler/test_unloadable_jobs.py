@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 from apscheduler.executors.debug import DebugExecutor
@@ -121,3 +124,47 @@ def test_a_state_under_another_id_is_not_loaded() -> None:
     client(AppTask).put_item(TableName=AppTask.Meta.table_name, Item={**key, **job.dump()})
     with pytest.raises(ValueError, match="the item of job 'j-2' has the state of 'j-1'"):
         store.lookup_job("j-2")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"use_case_id": {"S": "#aps#due#soon"}},
+        {"use_case_id": {"S": "#aps#due#000000000000000001"}},
+        {"use_case_id": {"S": "#aps#due#999999999999999999#j-9"}},
+        {"use_case_id": {"S": "#aps#due#000000000000000001#j-2"}, "owner": {"S": "me"}, "until": {"N": "0.5"}},
+        {"use_case_id": {"S": "#aps#due#000000000000000001#j-2"}, "owner": {"S": "me"}, "until": {"N": "1e30"}},
+        {"use_case_id": {"S": "#aps#job#j-2"}, "next": {"N": "0.5"}},
+    ],
+    ids=["no time", "no job", "after all times", "half a claim", "endless claim", "half a time"],
+)
+def test_an_item_that_somebody_has_damaged_keeps_no_other_job_from_running(attributes: dict[str, Any]) -> None:
+    store = new_store()
+    store.add_job(new_job())
+    client(AppTask).put_item(
+        TableName=AppTask.Meta.table_name, Item={"task_id": {"S": "apscheduler#default"}, **attributes}
+    )
+    assert store.get_next_run_time() is not None
+    assert due(store) == ["j-1"]
+    assert [job.id for job in store.get_all_jobs()] == ["j-1"]
+
+
+def test_rows_that_were_not_signed_for_their_job_are_never_unpickled() -> None:
+    store = new_store(serializer=Signed(PickleSerializer(), b"k" * 32))
+    for job_id in ("changed", "foreign", "swapped"):
+        store.add_job(new_job(job_id))
+    items = store._table.jobs(["changed", "foreign", "swapped"])
+    states = {
+        "changed": items["changed"].state[:-1] + b"!",
+        "foreign": pickle.dumps({}),
+        "swapped": items["changed"].state,
+    }
+    for job_id, state in states.items():
+        assert store._table.replace(items[job_id], replace(items[job_id], state=state))
+    with mock.patch.object(pickle, "loads") as loads:
+        assert due(store) == []
+        assert store.get_all_jobs() == []
+        with pytest.raises(ValueError, match="not signed"):
+            store.lookup_job("swapped")
+    loads.assert_not_called()
+    assert store.unloadable().keys() == states.keys()
