@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -342,6 +344,42 @@ def test_a_block_that_ends_while_its_task_is_given_back_ends_once(
     run.__enter__()
     assert run.give_back()
     assert diary.entries[1:] == ["start o-1", "left", "end released"]
+
+
+def test_an_async_run_that_does_not_start_leaves_what_was_entered_in_its_own_context(
+    diary: Diary, hooked: Callable[[Hook], object], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stop(BaseException):
+        pass
+
+    class Stopping(Hook):
+        def on_start(self, run: RunDetails) -> None:  # noqa: ARG002
+            raise Stop
+
+    async def start() -> None:
+        async with STEP.astart("o-1"):
+            pytest.fail("the block ran")
+
+    hooked(Stopping())
+    Order.create("o-1")
+    with pytest.raises(Stop):
+        asyncio.run(start())
+    assert diary.entries[1:] == ["start o-1", "end released", "left"]
+    assert caplog.records == []  # a token of a context variable is of use in its own context only
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child starts no thread
+def test_a_process_that_was_forked_in_the_block_calls_no_hook_at_its_end(diary: Diary) -> None:
+    Order.create("o-1")
+    run = STEP.start("o-1")
+    run.__enter__()
+    if (child := os.fork()) == 0:
+        run.__exit__(None, None, None)
+        os._exit(len(diary.entries))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2  # the creation and the start
+    run.__exit__(None, None, None)
+    assert diary.entries[1:] == ["start o-1", "end succeeded", "left"]
 
 
 def test_a_run_that_is_entered_again_after_a_refusal_calls_each_hook_once(diary: Diary) -> None:
