@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb_tracker.aio.pool import drained
@@ -89,21 +90,35 @@ class AsyncContext(BlockContext[T_co]):
         """
         await drained(partial(self._blocking.wait_until, time))
 
-    @asynccontextmanager
-    async def transaction(self, *, succeed: bool = False) -> AsyncIterator[TransactWrite]:
+    def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
         """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.
 
         As `ExecutionContext.transaction`, for `async with`: its actions are collected in the block, and sent when that
         ends, unless it raises.
         """
-        writes: Any = self._blocking.transaction(succeed=succeed)  # what PynamoDB calls at its start and end is untyped
-        writes.__enter__()
-        try:
-            yield writes
-        except BaseException as error:
-            writes.__exit__(type(error), error, error.__traceback__)  # sends nothing
-            raise
-        await drained(partial(writes.__exit__, None, None, None))
+        return _AsyncTransaction(self._blocking.transaction(succeed=succeed))
+
+
+class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
+    """A transaction that is opened at once: with `succeed`, one that is never entered must not pass for a success."""
+
+    def __init__(self, writes: Any) -> None:
+        self._writes = writes
+        """A TransactWrite; what PynamoDB calls at its start and end is untyped."""
+
+    async def __aenter__(self) -> TransactWrite:
+        writes: TransactWrite = self._writes.__enter__()
+        return writes
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commit in a thread, unless the block raised, after which nothing is sent."""
+        leave = partial(self._writes.__exit__, kind, error, trace)
+        if error is None:
+            await drained(leave)
+        else:
+            leave()
 
 
 class AsyncGroupOfRun:

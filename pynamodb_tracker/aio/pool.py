@@ -78,6 +78,7 @@ async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
         return future.result()
     if future.done() and not future.cancelled() and (error := future.exception()) is not None:
         add_note(order, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
+        raise order from error  # whose notes may say that the task stays locked
     raise order
 
 

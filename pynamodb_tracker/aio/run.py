@@ -102,6 +102,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             return future.result()
         if (unrecorded := future.exception()) is not None:
             add_note(order, f"pynamodb_tracker: the end of {run.lock} raised {unrecorded!r}")
+            raise order from unrecorded
         raise order
 
     def _is_cancelled(self) -> bool:

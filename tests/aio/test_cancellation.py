@@ -183,6 +183,7 @@ def test_a_cancel_during_a_claim_that_is_refused_is_raised_with_a_note() -> None
             with pytest.raises(asyncio.CancelledError) as cancelled:
                 await task
             assert TaskNotFoundError.__name__ in cancelled.value.__notes__[0]
+            assert isinstance(cancelled.value.__cause__, TaskNotFoundError)
 
     asyncio.run(main())
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pynamodb.connection.base import Connection
 
-from tests.support.engines import DynamoDBLocal, Engine, Moto
+from tests.support.blocking import CLIENTS, through_asyncio
+from tests.support.engines import ENGINES, DynamoDBLocal, Engine, Moto
 from tests.support.network import Network
 from tests.support.shop import AppTask
 
@@ -17,7 +18,27 @@ if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
 
-@pytest.fixture(scope="module", params=["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on both engines, and those that use `client` through both clients, unless a mark says otherwise."""
+    if any("engine" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")):
+        return
+    if "client" in metafunc.fixturenames:
+        metafunc.parametrize(("engine", "client"), CLIENTS, indirect=True)
+    elif "engine" in metafunc.fixturenames:
+        metafunc.parametrize("engine", ENGINES, indirect=True)
+
+
+@pytest.fixture(scope="module")
+def client(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Have `start` run tasks as it does, or through `astart`."""
+    if getattr(request, "param", "start") == "start":
+        yield
+    else:
+        with through_asyncio():
+            yield
+
+
+@pytest.fixture(scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Open the tables of the module, `TABLES` or the one of orders.py, on each engine in turn."""
     tables = getattr(request.module, "TABLES", [AppTask])

@@ -15,7 +15,7 @@ from tests.support.workers import Broken, FrozenError, fail, succeed
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("client", "table")
 
 
 def test_the_exception_of_the_block_propagates_unchanged() -> None:

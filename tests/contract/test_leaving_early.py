@@ -13,6 +13,7 @@ import pytest
 
 from pynamodb_tracker import ExecutionContext, TaskIgnoredError
 from tests.contract.odd_errors import StrError
+from tests.support.blocking import only_blocking
 from tests.support.engines import only_dynamodb_local
 from tests.support.shop import Order
 from tests.support.workers import fail
@@ -20,7 +21,7 @@ from tests.support.workers import fail
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("client", "table")
 
 ENDS = [SystemExit(3), GeneratorExit(), asyncio.CancelledError()]
 
@@ -156,6 +157,7 @@ def test_a_generator_that_is_closed_inside_of_the_block_fails_the_attempt() -> N
     assert Order.get_task("o-1").errors[-1].type == "GeneratorExit"
 
 
+@only_blocking
 def test_a_coroutine_that_is_cancelled_in_the_block_fails_the_attempt() -> None:
     async def hang() -> None:
         with Order.confirm_payment.start("o-1"):
@@ -173,6 +175,7 @@ def test_a_coroutine_that_is_cancelled_in_the_block_fails_the_attempt() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
+@only_blocking
 def test_a_forgotten_with_is_an_error_that_says_so() -> None:
     Order.create("o-1")
     ctx: Any = Order.ship.start("o-1")

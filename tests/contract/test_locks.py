@@ -16,7 +16,7 @@ from tests.support.workers import Broken, die, fail, succeed
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("client", "table")
 
 LOCK = timedelta(minutes=5)
 MARGIN = timedelta(seconds=2)

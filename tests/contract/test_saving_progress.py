@@ -18,7 +18,7 @@ from tests.support.workers import Broken
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("client", "table")
 
 
 def test_what_was_saved_is_there_while_the_block_still_runs() -> None:

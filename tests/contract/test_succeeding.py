@@ -18,7 +18,7 @@ from tests.support.workers import fail, succeed
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = pytest.mark.usefixtures("client", "table")
 
 
 class Size(MapAttribute[str, object]):

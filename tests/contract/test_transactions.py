@@ -14,11 +14,12 @@ from pynamodb.transactions import TransactWrite
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
 from tests.contract.accounts import Account, accounts
+from tests.support.blocking import only_blocking
 from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import Broken, fail, succeed
 
-pytestmark = pytest.mark.usefixtures("table", "books")
+pytestmark = pytest.mark.usefixtures("client", "table", "books")
 
 
 either = pytest.mark.parametrize("succeed_with_it", [False, True])
@@ -152,6 +153,7 @@ def test_an_expired_lock_is_good_enough_until_another_worker_takes_the_task(cloc
     assert (balance(), Order.get_task("o-1").state) == (90, Order.ship.pending)
 
 
+@only_blocking
 def test_no_transaction_is_opened_or_committed_after_the_block() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1") as ctx:
@@ -190,6 +192,7 @@ def test_the_row_of_the_task_is_not_written_twice(succeed_with_it: Any) -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
+@only_blocking
 @pytest.mark.parametrize(("many", "fits"), [(99, True), (100, False)])
 def test_a_transaction_takes_99_actions(many: int, fits: Any) -> None:
     Order.create("o-1")
@@ -353,6 +356,7 @@ def test_an_exception_in_a_transaction_fails_the_attempt_even_if_the_block_catch
     assert (balance(), Order.get_task("o-1").state) == (100, Order.confirm_payment.failed)
 
 
+@only_blocking
 def test_a_transaction_that_is_never_committed_is_no_success() -> None:
     Order.create("o-1")
     with pytest.raises(Exception, match="was not committed"), Order.confirm_payment.start("o-1") as ctx:
@@ -381,6 +385,7 @@ def test_a_second_transaction_may_succeed_after_one_was_refused() -> None:
     assert (balance(), task.state, task.amount) == (90, Order.ship.pending, 10)
 
 
+@only_blocking
 def test_a_batch_reports_a_success_in_a_transaction() -> None:
     Order.create("o-1")
 

@@ -20,13 +20,13 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.support.rows import client, keys
 
-__all__ = ["DynamoDBLocal", "Engine", "Moto", "only_dynamodb_local", "quick_session", "quick_sessions"]
+__all__ = ["ENGINES", "DynamoDBLocal", "Engine", "Moto", "only_dynamodb_local", "quick_session", "quick_sessions"]
 
 _MOST_WRITES = 25
 
-only_dynamodb_local = pytest.mark.parametrize(
-    "engine", [pytest.param("dynamodb_local", marks=pytest.mark.engine)], indirect=True
-)
+ENGINES = ["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)]
+
+only_dynamodb_local = pytest.mark.parametrize("engine", ENGINES[1:], indirect=True)
 """For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
 
 

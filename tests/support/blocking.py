@@ -1,0 +1,74 @@
+"""The asyncio client behind the interface of the blocking one, so that a test can run through either."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from types import TracebackType
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from pynamodb_tracker import BoundStep
+
+__all__ = ["CLIENTS", "only_blocking", "through_asyncio"]
+
+START = [("moto", "start"), pytest.param("dynamodb_local", "start", marks=pytest.mark.engine)]
+CLIENTS = [*START, ("moto", "astart")]
+"""The requests of both clients are the same, so the one for asyncio needs no second engine."""
+
+only_blocking = pytest.mark.parametrize(("engine", "client"), START, indirect=True)
+"""For a test about something that the asyncio client does not have, or has in another form."""
+
+
+class _Blocking:
+    """An async context manager for `with`; what it yields has methods that block instead of coroutine functions."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, inner: AbstractAsyncContextManager[Any, bool | None]) -> None:
+        self._loop = loop
+        self._inner = inner
+
+    def __enter__(self) -> Any:
+        entered = self._loop.run_until_complete(self._inner.__aenter__())
+        return _Context(self._loop, entered) if hasattr(entered, "fence") else entered
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._loop.run_until_complete(self._inner.__aexit__(kind, error, trace))
+
+
+class _Context:
+    """What a block gets."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, ctx: Any) -> None:
+        self._loop = loop
+        self._ctx = ctx
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._ctx, name)
+        return functools.partial(self._call, found) if inspect.ismethod(found) else found
+
+    def _call(self, method: Any, *args: object, **options: object) -> Any:
+        result: object = method(*args, **options)
+        if isinstance(result, Coroutine):
+            return self._loop.run_until_complete(result)
+        return _Blocking(self._loop, result) if isinstance(result, AbstractAsyncContextManager) else result
+
+
+@contextmanager
+def through_asyncio() -> Iterator[None]:
+    """Have `start`, and what is made of it, claim, run and end every task through `astart` meanwhile."""
+    with asyncio.Runner() as runner:
+        loop, original = runner.get_loop(), BoundStep.start
+
+        def start(step: BoundStep[Any], task_id: str, **options: Any) -> _Blocking:
+            with mock.patch.object(BoundStep, "start", original):  # which `astart` calls
+                return _Blocking(loop, step.astart(task_id, **options))
+
+        with mock.patch.object(BoundStep, "start", start):
+            yield
