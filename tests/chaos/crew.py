@@ -36,11 +36,12 @@ class Crew:
         """Start the next life of a worker."""
         life = self.lives[number] = self.lives.get(number, 0) + 1
         name = f"{'calm' if calm else 'worker'}-{number}-{life}"
+        kind = "calm" if calm else "wild" if number >= self.settings.on_loops else "asyncio"
         command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
         # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
         with unmeasured():
             self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
-                [*command, str(self.folder), name, "calm" if calm else "wild"],
+                [*command, str(self.folder), name, kind],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 process_group=0,

@@ -12,6 +12,7 @@ from tests.chaos.faults import CODES
 __all__ = [
     "Boom",
     "end_after",
+    "end_of_cancelled",
     "end_of_interrupted",
     "is_announced",
     "is_of_the_network",
@@ -76,6 +77,18 @@ def end_of_interrupted(error: BaseException, what: str, *, logged: bool) -> tupl
     if _notes(error, KEPT):
         return "succeed", "ok"
     return what, "unknown" if logged or _notes(error, UNRECORDED) else "ok"
+
+
+def end_of_cancelled(error: BaseException, what: str) -> tuple[str, str]:
+    """Return how a run ended that was cancelled, and the outcome of that, by what the cancel tells."""
+    came_upon = error.__cause__
+    if _notes(error, KEPT):
+        return "succeed", "ok"
+    if isinstance(came_upon, LockLostError):
+        return what, "lost"
+    if came_upon is None and not _notes(error, UNRECORDED):
+        return what, "ok"
+    return "succeed" if _notes(error, UNSURE) else what, "unknown"
 
 
 def is_announced(error: BaseException) -> bool:

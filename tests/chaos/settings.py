@@ -34,6 +34,8 @@ class Settings:
     seconds: float = 45.0
     """How long the faults last; what is left is worked off after that."""
     workers: int = 10
+    on_loops: int = 3
+    """How many of them run their tasks on an event loop."""
     tasks: int = 300
     """How many tasks are created, one after the other while the faults last."""
     rates: Rates = field(default_factory=Rates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import sys
@@ -18,6 +19,7 @@ from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import TaskNotStartableError, clock
 from pynamodb_tracker.transitions import lock as lock_module
+from tests.chaos.async_block import AsyncBlock
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
@@ -41,7 +43,7 @@ LOOKED_AT = 8
 """Tasks that a worker asks for at once: all ask for the same ones, so they meet; calm ones ask for many more."""
 KEPT = 4
 """How many of them it tries before it asks again."""
-BATCHES = 0.15
+BATCHES = 0.2
 """How many actions in one are a batch."""
 ORDERS = 0.03
 """How many actions in one are a person's order."""
@@ -49,6 +51,9 @@ RELEASES = 0.3
 """How many of these free a task although its worker may be at it."""
 CANCELS = 0.5
 """How many tasks of those that a person ignores are ignored even if they run."""
+
+LANES = 4
+"""How many tasks a worker on an event loop runs at a time."""
 
 
 class SkewedClock(clock.Clock):
@@ -166,7 +171,42 @@ class Worker:
         self.ending.set()
 
 
-def start(settings: Settings, endpoint: str, folder: str, name: str, calm: str) -> None:
+class WorkerOnLoop(Worker):
+    """One life of one worker that runs several tasks at a time on an event loop."""
+
+    def work(self) -> None:
+        """Run scripts until nobody holds the other end of standard input any more."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        asyncio.run(self._work())
+
+    async def _work(self) -> None:
+        looking = asyncio.Lock()
+        async with asyncio.TaskGroup() as group:
+            for lane in range(1, LANES + 1):
+                group.create_task(self._lane(range(lane, sys.maxsize, LANES), looking))
+
+    async def _lane(self, numbers: range, looking: asyncio.Lock) -> None:
+        """Run one script after the other."""
+        for number in numbers:
+            if self.ending.is_set():
+                return
+            draw = self.settings.drawn("script", self.log.worker, number)
+            step = getattr(self.order, draw.choice(STEPS).name)
+            try:
+                async with looking:
+                    task_id = await asyncio.to_thread(self._pick, step, draw)
+            except PynamoDBConnectionError as error:
+                if not is_of_the_network(error):
+                    raise
+                task_id = None
+            if task_id is None:
+                await asyncio.sleep(draw.uniform(0.02, 0.1))
+                continue
+            plan = script(self.settings, draw)
+            await asyncio.create_task(AsyncBlock(self.log, number, step, task_id, plan, self.ledger).perform())
+
+
+def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) -> None:
     """Be that worker until it is told to end."""
     logging.getLogger().addHandler(logging.NullHandler())
     if settings.without:
@@ -179,7 +219,8 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, calm: str) 
     skewed = SimpleNamespace(time_ns=lambda: time.time_ns() + skew // timedelta(microseconds=1) * 1000)
     log = Log(Path(folder), name)
     with mock.patch.object(lock_module, "time", skewed):
-        Worker(settings, log, endpoint, calm=calm == "calm").work()
+        worker = WorkerOnLoop if kind == "asyncio" else Worker
+        worker(settings, log, endpoint, calm=kind == "calm").work()
     log.close()
 
 

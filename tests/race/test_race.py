@@ -83,13 +83,13 @@ def test_16_processes_that_run_all_run_each_of_400_tasks_exactly_once_and_rarely
     assert sum(report["refused"] for report in reports) <= 0.3 * 400
 
 
-def test_16_processes_with_25_threads_each_run_each_of_400_tasks_exactly_once_and_rarely_meet(
+def test_8_processes_with_25_threads_and_8_with_25_coroutines_run_each_of_400_tasks_exactly_once_and_rarely_meet(
     order: Any, patient: Crew
 ) -> None:
     ids = [f"o-{number}" for number in range(400)]
     order.create_many(ids, threads=4)
 
-    reports = patient.race([["run_all", "25"]] * 16)
+    reports = patient.race([["run_all", "25"], ["arun_all", "25"]] * 8)
 
     assert Counter(task_id for report in reports for task_id in report["ran"]) == Counter(ids)
     assert order.confirm.succeeded.count() == 400
@@ -184,9 +184,10 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
 
 
-def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, patient: Crew) -> None:
+@pytest.mark.parametrize("command", ["hold", "ahold"])
+def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, patient: Crew, command: str) -> None:
     order.create("o")
-    worker = patient.start("hold", "o")
+    worker = patient.start(command, "o")
     worker.hear()
     worker.go()
     assert worker.hear() == "inside"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sys
@@ -28,6 +29,24 @@ def run_all(order: Any, threads: str = "1") -> dict[str, Any]:
         refused += len(report.refused)
         if not report.succeeded:
             return {"ran": ran, "refused": refused}
+
+
+def arun_all(order: Any, concurrency: str) -> dict[str, Any]:
+    """Run whatever there is to do on an event loop, until there is nothing."""
+    ran: list[str] = []
+
+    async def note(ctx: Any) -> None:
+        ran.append(ctx.task.task_id)
+
+    async def run() -> int:
+        refused = 0
+        while True:
+            report = await order.confirm.arun_all(note, concurrency=int(concurrency))
+            refused += len(report.refused)
+            if not report.succeeded:
+                return refused
+
+    return {"ran": ran, "refused": asyncio.run(run())}
 
 
 def run_some(order: Any) -> dict[str, Any]:
@@ -72,6 +91,17 @@ def hold(order: Any, task_id: str) -> None:
     with order.confirm.start(task_id):
         tell("inside")
         time.sleep(PATIENCE)
+
+
+def ahold(order: Any, task_id: str) -> None:
+    """Start the task on an event loop, say so, and stay inside of the block."""
+
+    async def stay() -> None:
+        async with order.confirm.astart(task_id):
+            tell("inside")
+            await asyncio.sleep(PATIENCE)
+
+    asyncio.run(stay())
 
 
 def reopen(order: Any, *task_ids: str) -> list[str]:
