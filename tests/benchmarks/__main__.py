@@ -7,7 +7,21 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tests.benchmarks import batch, cold, cost, cpu, hooks, imports, layouts, live, queries, settings, soak, workers
+from tests.benchmarks import (
+    batch,
+    cold,
+    cost,
+    cpu,
+    hooks,
+    imports,
+    layouts,
+    live,
+    loops,
+    queries,
+    settings,
+    soak,
+    workers,
+)
 from tests.conftest import pytest_configure as replace_aws_settings
 
 BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
@@ -20,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
     "cold": cold.report,
     "workers": workers.report,
     "batch": batch.report,
+    "loops": loops.report,
     "queries": queries.report,
     "layouts": layouts.report,
 }

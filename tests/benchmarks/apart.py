@@ -6,7 +6,7 @@ Python specialises code to what runs through it, so PynamoDB is slower for each 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
@@ -51,7 +51,7 @@ def serve(calls: Connection, make: Callable[..., object], args: tuple[object, ..
 
 
 @contextmanager
-def all_apart(make: Callable[..., object], ways: dict[str, Callable[[], Any]]) -> Iterator[dict[str, Apart]]:
+def all_apart(make: Callable[..., object], ways: Mapping[str, Callable[..., Any]]) -> Iterator[dict[str, Apart]]:
     """Have what `make` makes of each way, in a process for each."""
     with ExitStack() as stack:
         made = {name: Apart(make, way) for name, way in ways.items()}

@@ -1,0 +1,165 @@
+"""Tasks that mostly wait, 200 at a time: an event loop and its threads, beside a thread for each of them.
+
+Every function sleeps for half a second. The last table looks for callbacks that hold the loop up: asyncio's debug mode
+reports them, and makes everything slower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.benchmarks.apart import all_apart
+from tests.benchmarks.by_tracker import ByTracker
+from tests.benchmarks.orders import Order
+from tests.benchmarks.tables import table
+from tests.benchmarks.ways import engine
+
+__all__ = ["CONCURRENCY", "report"]
+
+CONCURRENCY, SLEEP, ROUNDS = 200, 0.5, 7
+TASKS = 2 * CONCURRENCY
+"""Half of them begin when others end."""
+SLOW = 0.05
+"""Seconds from which a callback is reported."""
+
+
+def sleep(_: object) -> None:
+    time.sleep(SLEEP)
+
+
+async def sleep_on_loop(_: object) -> None:
+    await asyncio.sleep(SLEEP)
+
+
+class Way:
+    """One way to run tasks, in a process of its own."""
+
+    def __init__(self, run: Callable[[list[str]], object]) -> None:
+        self._run = run
+        self._way = ByTracker()
+
+    def open(self) -> None:
+        """Create the table; the ways share it, and use it in turn."""
+        if self._way.table not in self._way.client.list_tables()["TableNames"]:
+            self._way.make_table()
+
+    def close(self) -> None:
+        """Delete the table."""
+        if self._way.table in self._way.client.list_tables()["TableNames"]:
+            self._way.drop_table()
+
+    def round(self, number: int) -> tuple[float, float, int]:
+        """Return the tasks per second, the CPU time of a task, and the most threads at one time."""
+        ids = [f"{self._run.__name__}-{number}-{each}" for each in range(TASKS)]
+        Order.create_many(ids)
+        threads, ended = [0], threading.Event()
+        counter = threading.Thread(target=_count, args=(threads, ended))
+        counter.start()
+        began, began_cpu = time.perf_counter(), time.process_time()
+        self._run(ids)
+        wall, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+        ended.set()
+        counter.join()
+        states = {task.state for task in Order.get_many(ids)}
+        assert states == {Order.ship.succeeded}, states
+        return TASKS / wall, cpu / TASKS, threads[0] - 1
+
+
+def _count(most: list[int], ended: threading.Event) -> None:
+    while not ended.wait(0.01):
+        most[0] = max(most[0], threading.active_count())
+
+
+def run_in_threads(ids: list[str]) -> None:
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        list(pool.map(lambda task_id: Order.ship.run(task_id, sleep), ids))
+
+
+def arun_on_loop(ids: list[str]) -> None:
+    async def run() -> None:
+        free = asyncio.Semaphore(CONCURRENCY)
+
+        async def one(task_id: str) -> None:
+            async with free:
+                await Order.ship.arun(task_id, sleep_on_loop)
+
+        await asyncio.gather(*map(one, ids))
+
+    asyncio.run(run())
+
+
+def run_all(_: list[str]) -> None:
+    Order.ship.run_all(sleep, threads=CONCURRENCY)
+
+
+def arun_all(_: list[str]) -> None:
+    asyncio.run(Order.ship.arun_all(sleep_on_loop, concurrency=CONCURRENCY))
+
+
+WAYS: dict[str, Callable[[list[str]], object]] = {
+    f"{CONCURRENCY} threads that call run()": run_in_threads,
+    f"{CONCURRENCY} coroutines that await arun()": arun_on_loop,
+    f"run_all(threads={CONCURRENCY})": run_all,
+    f"arun_all(concurrency={CONCURRENCY})": arun_all,
+}
+
+
+def report() -> Iterator[str]:
+    yield f"{TASKS} tasks that sleep {SLEEP} s, {CONCURRENCY} at a time, one process: medians of {ROUNDS} rounds"
+    with engine() as found:
+        if isinstance(found, str):
+            yield found
+            return
+        yield from compared()
+        yield from slow_callbacks()
+
+
+def compared() -> Iterator[str]:
+    taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in WAYS}
+    with all_apart(Way, WAYS) as every:
+        for way in every.values():
+            way.call("open")
+            way.call("round", 0)  # Python and the engine specialise what runs
+        for number in range(1, ROUNDS + 1):
+            for name, way in every.items():  # the ways take turns: how busy the machine is changes
+                taken[name].append(way.call("round", number))
+        for way in every.values():
+            way.call("close")
+    medians = {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in taken.items()}
+    rows = [
+        [name, f"{rate:.0f}", f"{1000 * cpu:.1f} ms", f"{threads:.0f}"]
+        for name, (rate, cpu, threads) in medians.items()
+    ]
+    yield from table(["way", "tasks/s", "CPU of a task", "threads"], rows)
+
+
+def slow_callbacks() -> Iterator[str]:
+    """Yield the callbacks that hold the loop up for long, one line each."""
+    way, found = ByTracker(), list[str]()
+    way.make_table()
+    handler = _Kept(found)
+    logging.getLogger("asyncio").addHandler(handler)
+    ids = [f"o-{number}" for number in range(TASKS)]
+    Order.create_many(ids)
+    with asyncio.Runner(debug=True) as runner:
+        runner.get_loop().slow_callback_duration = SLOW
+        runner.run(Order.ship.arun_all(sleep_on_loop, concurrency=CONCURRENCY))
+    logging.getLogger("asyncio").removeHandler(handler)
+    way.drop_table()
+    yield f"\nCallbacks that took more than {1000 * SLOW:.0f} ms, in asyncio's debug mode: {len(found)}"
+    yield from found
+
+
+class _Kept(logging.Handler):
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append(record.getMessage())
