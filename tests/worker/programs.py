@@ -1,4 +1,4 @@
-"""Programs of tests/worker/program.py: started, heard, sent signals, and ended whatever happens to the test."""
+"""Programs such as tests/worker/program.py: started, heard, sent signals, and ended whatever happens to the test."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TIMEOUT = 60.0
 class Program:
     """One program, in a process group of its own, so that all of its processes can be ended."""
 
-    def __init__(self, environment: Mapping[str, str], **options: Any) -> None:
+    def __init__(self, environment: Mapping[str, str], main: str, **options: Any) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - this Python, with arguments of the test's own
-            [sys.executable, "-m", "tests.worker.program", json.dumps(options)],
+            [sys.executable, "-m", main, json.dumps(options)],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
@@ -95,10 +95,10 @@ class Programs:
         self._environment = {"SHOP_ENDPOINT": endpoint, "SHOP_TABLE": table}
         self._started: list[Program] = []
 
-    def start(self, *, lock: float = 300, **options: Any) -> Program:
+    def start(self, *, lock: float = 300, main: str = "tests.worker.program", **options: Any) -> Program:
         """Start one more."""
         times = {"SHOP_LOCK": str(lock), "SHOP_MARGIN": "0.2", "SHOP_RETRY_DELAY": "3600"}
-        self._started.append(Program(self._environment | times, **options))
+        self._started.append(Program(self._environment | times, main, **options))
         return self._started[-1]
 
     def end(self) -> None:

@@ -73,6 +73,18 @@ def statuses(program: Program) -> dict[int, str]:
     return lines
 
 
+def test_a_deployment_of_a_web_service_releases_the_tasks_of_its_worker(started: Programs) -> None:
+    """The server owns SIGTERM, and ends the lifespan; no attempt is spent."""
+    Order.create("o-1")
+    service = started.start(main="tests.worker.service", grace=0)
+    assert service.hear()[0] == "o-1"
+    service.send(signal.SIGTERM)
+    assert service.wait() in (0, -signal.SIGTERM)  # uvicorn sends itself the signal once it has ended
+    assert service.said_at_the_end() == [("cancelled", ""), ("ended", "")]
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt) == (Order.confirm.pending, 0)
+
+
 @pytest.mark.parametrize("processes", PROCESSES)
 def test_sigterm_while_it_works_leaves_no_task_in_progress(started: Programs, processes: int) -> None:
     Order.create_many(f"slow-{number:03}" for number in range(60))
