@@ -47,7 +47,11 @@ class _Deadline:
 
 
 class JobTable:
-    """The items of one store. All reads are strongly consistent; temporary failures are retried."""
+    """The items of one store. All reads are strongly consistent; temporary failures are retried.
+
+    On the table, it needs the permissions BatchGetItem, ConditionCheckItem, DeleteItem, GetItem, PutItem, Query and
+    UpdateItem.
+    """
 
     def __init__(self, model: type[TaskRow], store: str) -> None:
         self._model = model

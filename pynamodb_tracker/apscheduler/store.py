@@ -35,9 +35,10 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     """Keeps the jobs of APScheduler in the table of your tasks, where several schedulers may share them.
 
     `table` is a class of that table, or a textual reference to one, such as "shop.tasks:AppTask". Stores of different
-    names share no jobs. A scheduler claims a job for `lock_for` before it runs it: if it dies meanwhile, another one
-    runs the job after that time. `look_every` is how long it takes at most until a scheduler finds a job that another
-    process has added. ValueError or TypeError for settings that cannot work.
+    names share no jobs. `serializer` is PickleSerializer() unless given: whoever may write to the table can then run
+    code in every scheduler. A scheduler claims a job for `lock_for` before it runs it: if it dies meanwhile, another
+    one runs the job after that time. `look_every` is how long it takes at most until a scheduler finds a job that
+    another process has added. ValueError or TypeError for settings that cannot work.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._claims = Claims(self._table, self._lock_for, self._margin)
         self._firings = Firings(self._table, self._codec, self._lock_for / 6)
         self._unloadable = UnloadableJobs()
+        self._stray: set[DueItem] = set()
+        """Due items of the last look whose jobs are gone, or due at other times; one that stays is left by a person."""
         self._is_shut_down = False
 
     def start(self, scheduler: Any, alias: str) -> None:
@@ -86,7 +89,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._firings.give_back()
 
     def unloadable(self) -> dict[str, Exception]:
-        """Return the ids of jobs that cannot be loaded or run in this process, with the reasons; no request."""
+        """Return the ids of jobs that cannot be loaded or run in this process, with the reasons; sends no request."""
         return self._unloadable.errors
 
     def lookup_job(self, job_id: str) -> Job | None:
@@ -99,12 +102,10 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         if self._is_shut_down:
             return []
         self._firings.begin_look()
-        due = self._due_for_this(micros(now))
-        items = self._table.jobs(each.job_id for each in due)
         found: list[Job] = []
-        for each in due:
+        for due, item in self._due_for_this(micros(now)):
             try:
-                job = self._claimed(each, items.get(each.job_id))
+                job = self._claimed(due, item)
             except Exception:
                 if not found:
                     raise
@@ -141,8 +142,10 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     def add_job(self, job: Job) -> None:
         """Store a new job; ConflictingIdError if there is one with its id, ValueError if it cannot be stored."""
         item = self._codec.dump(job)
-        if not self._table.add(item) and not self._is_stored(item):
-            raise ConflictingIdError(job.id)
+        if not self._table.add(item):
+            stored = self._table.job(job.id)
+            if stored is None or stored.write != item.write:  # else the request was repeated, and met its own success
+                raise ConflictingIdError(job.id)
 
     def update_job(self, job: Job) -> None:
         """Store a job in place of the one with its id; JobLookupError if there is none.
@@ -183,8 +186,24 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         """Return when to look at the latest: well before a claim expires whose end is owed to the table."""
         return min(self._look_every, self._lock_for / 4) if self._firings.are_owed else self._look_every
 
-    def _due_for_this(self, until: int) -> list[DueItem]:
-        """Return what this scheduler may claim; with it, some jobs that could not be loaded, if they have changed."""
+    def _due_for_this(self, until: int) -> list[tuple[DueItem, JobItem]]:
+        """Return what this scheduler may claim, with the jobs; they include some that could not be loaded so far."""
+        candidates = self._candidates(until)
+        jobs = self._table.jobs(due.job_id for due in candidates)
+        found, stray = list[tuple[DueItem, JobItem]](), set[DueItem]()
+        for due in candidates:
+            job = jobs.get(due.job_id)
+            if job is None or job.next != due.time:  # mostly, another scheduler has just moved the job on
+                stray.add(due)
+            else:
+                found.append((due, job))
+        for due in stray & self._stray:
+            self._table.drop(due)
+        self._stray = stray
+        return found
+
+    def _candidates(self, until: int) -> list[DueItem]:
+        """Return the first due items that this scheduler may claim; what cannot be loaded takes no place of others."""
         now = clock.now()
         due: list[DueItem] = []
         resting: list[DueItem] = []
@@ -198,11 +217,8 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
                 break
         return sorted([*due, *resting], key=lambda each: (each.time, each.job_id))
 
-    def _claimed(self, due: DueItem, item: JobItem | None) -> StoredJob | None:
+    def _claimed(self, due: DueItem, item: JobItem) -> StoredJob | None:
         """Return the job if it can be loaded, and is claimed for this scheduler."""
-        if item is None or item.next != due.time:  # others have changed it since, or a person has deleted the item
-            self._table.drop(due)
-            return None
         if self._unloadable.is_unchanged(item):
             return None
         job = self._loaded(item, runnable=True)
@@ -244,23 +260,21 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             first = time if first is None else min(first, time)
         return first
 
-    def _is_stored(self, item: JobItem) -> bool:
-        """Return whether a write that was refused had been applied already: the SDK repeats one that got no answer."""
-        stored = self._table.job(item.job_id)
-        return stored is not None and stored.write == item.write
-
     def _replace(self, job: Job) -> None:
         before = job.item if isinstance(job, StoredJob) else self._existing(job.id)
         for _ in range(_TRIES):
             after = self._codec.dump(job)
-            if self._table.replace(before, after) or self._is_stored(after):
-                if isinstance(job, StoredJob):
-                    job.remember(after)
-                return
+            if self._table.replace(before, after):
+                break
             before = self._existing(job.id)
+            if before.write == after.write:  # the request was repeated, and met its own success
+                break
             if isinstance(job, StoredJob):
                 job.rebase(self._codec.load(before))
-        raise RuntimeError(f"job {job.id!r} was not updated: it was changed {_TRIES} times meanwhile")
+        else:
+            raise RuntimeError(f"job {job.id!r} was not updated: it was changed {_TRIES} times meanwhile")
+        if isinstance(job, StoredJob):
+            job.remember(after)
 
     def _existing(self, job_id: str) -> JobItem:
         item = self._table.job(job_id)

@@ -12,8 +12,9 @@ import pytest
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.items import micros
 from pynamodb_tracker.testing import StoppedClock
-from tests.apscheduler.jobs import SECOND, at, due, new_job, new_store
-from tests.support.network import Network, silent
+from tests.apscheduler.jobs import SECOND, at, due, modify, new_job, new_store
+from tests.support.network import Network, before, passing, silent
+from tests.support.recorder import recorded
 
 pytestmark = pytest.mark.usefixtures("table", "clock")
 
@@ -75,13 +76,14 @@ def test_a_late_copy_does_not_shorten_a_claim(clock: StoppedClock, network: Netw
     assert due(other) == []
 
 
-def test_a_look_claims_at_most_50_jobs_and_the_others_are_due_at_once() -> None:
+def test_a_look_claims_a_limited_number_of_jobs_and_the_others_are_due_at_once() -> None:
     store, other = new_store(), new_store()
-    for number in range(52):
-        store.add_job(new_job(f"j-{number:02}"))
-    assert due(store) == [f"j-{number:02}" for number in range(50)]
+    for job_id in "abcd":
+        store.add_job(new_job(job_id))
+    with mock.patch("pynamodb_tracker.apscheduler.store._MOST_CLAIMED", 2):
+        assert due(store) == ["a", "b"]
     assert other.get_next_run_time() == at(-1)
-    assert due(other) == ["j-50", "j-51"]
+    assert due(other) == ["c", "d"]
 
 
 def test_jobs_are_given_in_the_order_of_their_times() -> None:
@@ -166,7 +168,7 @@ def test_a_due_item_whose_job_is_gone_is_dropped(network: Network) -> None:
     assert job is not None
     with mock.patch.object(store._table, "_due_deletes", return_value=[]):
         store._table.remove([job])  # as a person does, in a console
-    assert due(store) == []
+    assert due(store) == due(store) == []
     assert store.get_next_run_time() is None
     del network
 
@@ -179,7 +181,7 @@ def test_a_due_item_of_another_time_does_not_keep_the_job_from_running() -> None
     with mock.patch.object(store._table, "_due_deletes", return_value=[]):
         store.update_job(new_job(next_run_time=at(-1)))
     assert len(list(store._table.due_items())) == 2
-    assert due(store) == ["j-1"]
+    assert due(store) == due(store) == ["j-1"]
     assert [each.time for each in store._table.due_items()] == [micros(at(-1))]
 
 
@@ -190,16 +192,28 @@ def test_a_due_item_that_comes_to_be_right_is_not_dropped(network: Network) -> N
     now, later = job.next_run_time, at(60)
 
     def rule(operation: str, _request: Any, send: Any) -> Any:
-        if operation == "BatchGetItem":  # it is moved away right before, and back right after the look reads it
-            network.rule = lambda _operation, _request, send: send()
-            job.next_run_time = later
-            other.update_job(job)
-            answer = send()
-            job.next_run_time = now
-            other.update_job(job)
-            return answer
-        return send()
+        if operation != "BatchGetItem":
+            return send()
+        network.rule = passing  # it is moved away right before, and back right after the look reads it
+        modify(job, next_run_time=later)
+        other.update_job(job)
+        answer = send()
+        modify(job, next_run_time=now)
+        other.update_job(job)
+        return answer
 
-    network.rule = rule
-    assert due(store) == []
+    for _ in range(3):
+        network.rule = rule
+        assert due(store) == []
     assert due(store) == ["j-1"]
+
+
+def test_a_job_that_another_scheduler_has_just_moved_on_costs_no_write(network: Network) -> None:
+    store, other = new_store(), new_store()
+    store.add_job(new_job())
+    (job,) = other.get_due_jobs(at(0))
+    modify(job, next_run_time=at(60))
+    before(network, "BatchGetItem", lambda: other.update_job(job))
+    with mock.patch.object(store._claims, "is_free", return_value=True), recorded() as requests:  # as it was read
+        assert due(store) == []
+    assert requests.operations == ["Query", "TransactWriteItems", "BatchGetItem"]
