@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -54,6 +55,19 @@ async def wait_forever(_ctx: object) -> None:
 def test_a_run_that_is_cancelled_from_outside_is_released() -> None:
     Order.create("o-1")
     asyncio.run(cancelled_in_block(wait_forever))
+    assert state() == ("confirm_payment pending", 0)
+
+
+def test_ctrl_c_releases_the_run_because_asyncio_makes_it_a_cancel() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async with Order.confirm_payment.astart("o-1"):
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(FOREVER)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
     assert state() == ("confirm_payment pending", 0)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
@@ -18,7 +20,7 @@ from pynamodb_tracker import (
     TaskLockedError,
     TaskNotFoundError,
 )
-from pynamodb_tracker.aio import pool
+from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order, Parcel
 from tests.support.through import Dispatch, through
@@ -258,14 +260,54 @@ def test_a_block_that_lost_its_lock_records_nothing() -> None:
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
 
 
-def test_the_pool_has_a_bounded_number_of_threads() -> None:
-    barrier = threading.Barrier(pool.THREADS + 1)
+class Spans(Hook):
+    """Sets a context variable around each block, and notes where its methods are called."""
 
-    async def main() -> int:
-        waiting = [asyncio.create_task(pool.drained(barrier.wait)) for _ in range(pool.THREADS)]
-        further = [asyncio.create_task(pool.drained(threading.get_ident)) for _ in range(200)]
-        await asyncio.to_thread(barrier.wait)
-        await asyncio.gather(*waiting)
-        return len(set(await asyncio.gather(*further)))
+    def __init__(self) -> None:
+        self.threads = set[int]()
+        self.outcomes = list[str | None]()
 
-    assert asyncio.run(main()) <= pool.THREADS
+    @contextmanager
+    def on_start(self, run: RunDetails) -> Iterator[None]:
+        self.threads.add(threading.get_ident())
+        before = tracing.set(f"span of {run.task_id}")
+        yield
+        tracing.reset(before)  # an error in another context than that of the block
+
+    def on_end(self, run: RunDetails) -> None:
+        self.threads.add(threading.get_ident())
+        self.outcomes.append(run.outcome)
+
+    def on_refuse(self, run: RunDetails) -> None:
+        self.outcomes.append(run.outcome)
+
+
+def test_hooks_are_called_in_the_context_of_the_block(caplog: pytest.LogCaptureFixture) -> None:
+    Order.create("o-1")
+    seen, spans = list[str](), Spans()
+
+    async def note(ctx: AsyncContext[Order]) -> None:
+        seen.append(tracing.get())
+        await ctx.extend_lock()
+
+    async def main() -> None:
+        await Order.confirm_payment.arun("o-1", note)
+        with pytest.raises(TaskAlreadySucceededError):
+            await Order.confirm_payment.arun("o-1", note)
+        run = asyncio.create_task(Order.ship.arun("o-1", lambda _: asyncio.Event().wait()))
+        while Order.get_task("o-1").state == Order.ship.pending:
+            await asyncio.sleep(0.001)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        seen.append(tracing.get())
+
+    remove = add_hook(spans)
+    try:
+        asyncio.run(main())
+    finally:
+        remove()
+    assert seen == ["span of o-1", "none"]
+    assert spans.outcomes == ["succeeded", "refused", "released"]
+    assert spans.threads == {threading.get_ident()}
+    assert caplog.text == ""

@@ -1,0 +1,80 @@
+"""The threads that send the requests of event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from pynamodb_tracker.aio import pool
+from pynamodb_tracker.aio.pool import drained
+from tests.support.shop import AppTask, Order
+from tests.support.through import Dispatch, through
+
+FORKS = """
+import asyncio, os, sys, threading
+from pynamodb_tracker.aio.pool import drained
+parent = asyncio.run(drained(threading.get_ident))
+child = os.fork()
+if child == 0:
+    asyncio.run(asyncio.wait_for(drained(threading.get_ident), 20))
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_there_are_no_more_threads_than_it_may_have() -> None:
+    barrier = threading.Barrier(pool.THREADS + 1)
+
+    async def main() -> int:
+        waiting = [asyncio.create_task(drained(barrier.wait)) for _ in range(pool.THREADS)]
+        further = [asyncio.create_task(drained(threading.get_ident)) for _ in range(200)]
+        await asyncio.to_thread(barrier.wait)
+        await asyncio.gather(*waiting)
+        return len(set(await asyncio.gather(*further)))
+
+    assert asyncio.run(main()) <= pool.THREADS
+
+
+def test_heartbeats_do_not_wait_for_requests() -> None:
+    done = threading.Event()
+    for _ in range(pool.THREADS):
+        pool.REQUESTS.submit(done.wait)
+    try:
+        assert asyncio.run(asyncio.wait_for(drained(lambda: True, pool.HEARTBEATS), 30))
+    finally:
+        done.set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it does not fork")
+def test_a_forked_process_starts_threads_of_its_own_and_idle_ones_keep_no_process_from_ending() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]  # Python 3.12 warns of any fork
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - this Python
+    assert done.stdout == "7\n"
+
+
+async def nothing(_ctx: object) -> None:
+    pass
+
+
+@pytest.mark.usefixtures("table")
+def test_the_loop_does_not_wait_while_a_request_does(caplog: pytest.LogCaptureFixture) -> None:
+    ids = [f"o-{number}" for number in range(3)]
+    Order.create_many(ids)
+
+    def delay(send: Dispatch, name: str, body: dict[str, object]) -> dict[str, object]:
+        time.sleep(0.5)
+        return send(name, body)
+
+    async def main() -> None:
+        asyncio.get_running_loop().slow_callback_duration = 0.4
+        await asyncio.gather(*(Order.confirm_payment.arun(task_id, nothing) for task_id in ids))
+
+    with through(AppTask, delay), caplog.at_level(logging.WARNING, "asyncio"), asyncio.Runner(debug=True) as runner:
+        runner.run(main())
+    assert caplog.text == ""
