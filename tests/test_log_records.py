@@ -29,8 +29,10 @@ ABOUT_NO_TASK = {
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
     "failure.py": "an exception that takes no note",
     "web/decisions.py": "the audit log, whose lines are JSON",
+    "worker/async_worker.py": "the worker starts",
     "worker/process_team.py": "a process that has ended",
     "worker/shutdown.py": "the worker stops",
+    "worker/task_team.py": "the worker stops",
     "worker/worker.py": "the worker starts",
 }
 """Modules with records of which one is about no task and no step, and about what."""

@@ -101,7 +101,7 @@ def test_a_task_that_another_worker_has_was_taken() -> None:
     die(Order.confirm, "o-1")
     attempt, report = attempted(raising(Broken())), Report()
     attempt.add_to(report)
-    assert (attempt.outcome, attempt.was_taken, attempt.ctx) == ("refused", True, None)
+    assert (attempt.outcome, attempt.was_taken, attempt.was_claimed) == ("refused", True, False)
     assert report.refused == {"o-1": attempt.error}
 
 

@@ -95,8 +95,6 @@ class TaskAttempt(Generic[T]):
         self.task_id = task_id
         self.details = self.new_details()
         """What the run is, and what became of it, as hooks see it."""
-        self.ctx: ExecutionContext[T] | None = None
-        """The context of the function; None until the task is started."""
         self.value: object = None
         """What the function returned."""
         self._feed = feed
@@ -114,11 +112,11 @@ class TaskAttempt(Generic[T]):
         try:
             run = cast("Run[T]", start(self.task_id))
             self.follow(run)
-            with sending, run as self.ctx:
+            with sending, run as ctx:
                 self._note_answer()
                 self._check_stop()
                 with pausing:
-                    self.value = call(function, self.ctx)
+                    self.value = call(function, ctx)
         except StoppedError:
             self._note_stop()
         except BaseException as error:
