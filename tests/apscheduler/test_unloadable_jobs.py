@@ -92,6 +92,17 @@ def test_one_that_is_removed_is_not_listed_any_more(old: DynamoDBJobStore) -> No
     assert old.get_all_jobs() == []
 
 
+def test_one_that_is_replaced_or_removed_here_is_not_listed_any_more(old: DynamoDBJobStore) -> None:
+    due(old)
+    old.remove_job("j-2")
+    old.update_job(new_job())
+    assert old.unloadable() == {}
+    assert old.get_next_run_time() == new_job().next_run_time
+    old._unloadable.record(old.get_all_jobs()[0].item, LookupError("of the test"))
+    old.remove_job("j-1")
+    assert old.unloadable() == {}
+
+
 def test_a_job_without_its_executor_is_left_alone_and_listed_among_the_jobs() -> None:
     scheduler = BackgroundScheduler(timezone=UTC, executors={"default": DebugExecutor()})
     store = new_store(scheduler=scheduler)
