@@ -20,14 +20,22 @@ from pynamodb_tracker.exceptions import (
     LockLostError,
     TaskError,
     TrackerError,
-    ValueNotStorableError,
 )
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
+from pynamodb_tracker.execution.unrecorded import (
+    check_after_success,
+    end_after_give_back,
+    given_back,
+    has_pending_success,
+    is_interrupt,
+    leave_fork,
+    not_committed,
+    stays_locked,
+)
 from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.instrumentation import Hook, RunDetails
-from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
 
@@ -181,7 +189,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             return self._end(error, call)
         except BaseException as raised:
-            if not self.concluded and self.lock is not None and _is_interrupt(raised):
+            if not self.concluded and self.lock is not None and is_interrupt(raised):
                 self._end_once_more(self.lock, error, call, raised)
             raise
 
@@ -231,10 +239,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         such a transaction is on its way, it would be impossible to find out which of the two was applied.
         """
         lock, call = self.lock, _GiveBack()
-        if lock is None or _has_pending_success(lock):
+        if lock is None or has_pending_success(lock):
             return False
         lock.ended = True  # from here on, the block begins no transaction, and commits none
-        if _has_pending_success(lock):  # since a moment ago: its transaction may be on its way
+        if has_pending_success(lock):  # since a moment ago: its transaction may be on its way
             lock.ended = False
             return False
         if self.finisher.setdefault("call", call) is not call:
@@ -243,7 +251,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         reason = KeyboardInterrupt()
         try:
             released = self._record_after(lock, reason, transitions.release)
-            lock.lost = _given_back(lock)
+            lock.lost = given_back(lock)
         finally:
             if self.observation is not None:
                 self.observation.end(reason)
@@ -255,7 +263,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             self._record_after(lock, error, transitions.release)
         except BaseException as interrupt:
-            self._note_unrecorded(lock, interrupt, _stays_locked(lock, interrupt))
+            self._note_unrecorded(lock, interrupt, stays_locked(lock, interrupt))
             raise
 
     def _end(self, error: BaseException | None, call: object) -> bool:
@@ -264,9 +272,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if lock is None:
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
         if lock.process != os.getpid():
-            return _leave_fork(lock, error)
+            return leave_fork(lock, error)
         if self.finisher.setdefault("call", call) is not call:
-            return _end_after_give_back(lock, error)
+            return end_after_give_back(lock, error)
         self._stop_block(lock)
         if lock.pending_success is not None and lock.pending_success.of_block:
             return self._end_with_pending_success(lock, lock.pending_success, error)
@@ -296,7 +304,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 self._note_unrecorded(lock, interrupt, str(unrecorded))
         except BaseException as second:
             if not self.concluded:
-                self._note_unrecorded(lock, second, _stays_locked(lock, second))
+                self._note_unrecorded(lock, second, stays_locked(lock, second))
             raise
 
     def _note_unrecorded(self, lock: Lock[T], error: BaseException, reason: str) -> None:
@@ -315,7 +323,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _end_with_pending_success(self, lock: Lock[T], pending: PendingSuccess, error: BaseException | None) -> bool:
         """Record nothing more if a transaction has recorded the success; otherwise the attempt fails."""
         if not pending.recorded:
-            reason = _not_committed(lock, pending) if error is None else error
+            reason = not_committed(lock, pending) if error is None else error
             skipped = self._end_without_success(lock, reason)  # first finds out whether the success was recorded
             pending.error = None
             if not pending.recorded:
@@ -323,7 +331,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                     raise reason
                 return skipped
         self.concluded = True
-        _check_after_success(lock, error)
+        check_after_success(lock, error)
         return False
 
     def _end_without_success(self, lock: Lock[T], error: BaseException) -> bool:
@@ -378,85 +386,3 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.concluded = True
             raise
         self.concluded = True
-
-
-def _is_interrupt(error: BaseException) -> bool:
-    """Return whether an exception came from elsewhere: a signal, a timeout, another thread."""
-    return not issubclass(type(error), (PynamoDBException, TrackerError))
-
-
-def _stays_locked(lock: Lock[T], interrupt: BaseException) -> str:
-    return (
-        f"{type(interrupt).__name__} stopped it; unless it was recorded before, the task stays locked until "
-        f"{lock.expire_time}, and the next start after that takes it over"
-    )
-
-
-def _leave_fork(lock: Lock[T], error: BaseException | None) -> bool:
-    """Record nothing: this process was forked inside the block, and the run belongs to the process that claimed it."""
-    if error is None:
-        log.warning("%s: its end is not recorded here", lock.describe_foreign(), extra=lock.log_fields)
-    return False
-
-
-def _has_pending_success(lock: Lock[T]) -> bool:
-    """Return whether the block uses a transaction to record its success."""
-    return lock.pending_success is not None and lock.pending_success.of_block
-
-
-def _given_back(lock: Lock[T]) -> LockLostError:
-    task_id = lock.task.task_id
-    return LockLostError(
-        f"cannot finish {lock.step} of {type(lock.task).__name__} {task_id!r}: it was released while the block still "
-        "ran, so that another worker can take it",
-        task_id=task_id,
-    )
-
-
-def _end_after_give_back(lock: Lock[T], error: BaseException | None) -> bool:
-    """Record nothing: the task was released while the block ran."""
-    lost = lock.lost or _given_back(lock)
-    if error is None:
-        raise lost
-    add_note(error, f"pynamodb_tracker could not record this: {lost}")
-    return False
-
-
-def _not_committed(lock: Lock[T], pending: PendingSuccess) -> Exception:
-    """Return why a block without an error has failed: it caught the error of its transaction, or did not commit it."""
-    message = (
-        f"ctx.transaction(succeed=True) of {lock.step} of {type(lock.task).__name__} {lock.task.task_id!r} was not "
-        "committed, so this attempt has failed"
-    )
-    reason = pending.error
-    if isinstance(reason, Exception):
-        add_note(reason, f"pynamodb_tracker: {message}")
-        return reason
-    error = TrackerError(f"{message}: use it in a with statement, and let that end")
-    error.__cause__ = reason
-    return error
-
-
-def _check_after_success(lock: Lock[T], error: BaseException | None) -> None:
-    """Report what came too late to be recorded, after a transaction had recorded the success."""
-    task = lock.task
-    named = f"{lock.step} of {type(task).__name__} {task.task_id!r}"
-    if error is not None:
-        add_note(
-            error, f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
-        )
-        log.error("the block of %s raised after its success was recorded: %r", named, error, extra=lock.log_fields)
-        return
-    try:
-        late = list(changes_of(task))
-    except ValueNotStorableError as unstorable:
-        late = [unstorable.attribute]
-    if late:
-        text = "%s of %s changed after its success was recorded, and that is not saved"
-        log.error(text, ", ".join(late), named, extra=lock.log_fields)
-        raise AttributeError(
-            f"{', '.join(late)} of {named} changed after a transaction had recorded the success; that is not saved: "
-            "change it before the transaction is committed",
-            name=late[0],
-            obj=task,
-        )

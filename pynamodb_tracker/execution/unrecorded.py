@@ -1,0 +1,102 @@
+"""How a block ended whose end is not recorded, or not as it expects: what is raised, noted and logged."""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeVar
+
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
+from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.model.changes import changes_of
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions import Lock, PendingSuccess
+
+T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an exception came from elsewhere: a signal, a timeout, another thread."""
+    return not issubclass(type(error), (PynamoDBException, TrackerError))
+
+
+def stays_locked(lock: Lock[T], interrupt: BaseException) -> str:
+    """Return what is left when an interrupt stopped the recording of an end."""
+    return (
+        f"{type(interrupt).__name__} stopped it; unless it was recorded before, the task stays locked until "
+        f"{lock.expire_time}, and the next start after that takes it over"
+    )
+
+
+def leave_fork(lock: Lock[T], error: BaseException | None) -> bool:
+    """Record nothing: this process was forked inside the block, and the run belongs to the process that claimed it."""
+    if error is None:
+        log.warning("%s: its end is not recorded here", lock.describe_foreign(), extra=lock.log_fields)
+    return False
+
+
+def has_pending_success(lock: Lock[T]) -> bool:
+    """Return whether the block uses a transaction to record its success."""
+    return lock.pending_success is not None and lock.pending_success.of_block
+
+
+def given_back(lock: Lock[T]) -> LockLostError:
+    """Return the error of a block whose task was released while it ran."""
+    task_id = lock.task.task_id
+    return LockLostError(
+        f"cannot finish {lock.step} of {type(lock.task).__name__} {task_id!r}: it was released while the block still "
+        "ran, so that another worker can take it",
+        task_id=task_id,
+    )
+
+
+def end_after_give_back(lock: Lock[T], error: BaseException | None) -> bool:
+    """Record nothing: the task was released while the block ran."""
+    lost = lock.lost or given_back(lock)
+    if error is None:
+        raise lost
+    add_note(error, f"pynamodb_tracker could not record this: {lost}")
+    return False
+
+
+def not_committed(lock: Lock[T], pending: PendingSuccess) -> Exception:
+    """Return why a block without an error has failed: it caught the error of its transaction, or did not commit it."""
+    message = (
+        f"ctx.transaction(succeed=True) of {lock.step} of {type(lock.task).__name__} {lock.task.task_id!r} was not "
+        "committed, so this attempt has failed"
+    )
+    reason = pending.error
+    if isinstance(reason, Exception):
+        add_note(reason, f"pynamodb_tracker: {message}")
+        return reason
+    error = TrackerError(f"{message}: use it in a with statement, and let that end")
+    error.__cause__ = reason
+    return error
+
+
+def check_after_success(lock: Lock[T], error: BaseException | None) -> None:
+    """Report what came too late to be recorded, after a transaction had recorded the success."""
+    task = lock.task
+    named = f"{lock.step} of {type(task).__name__} {task.task_id!r}"
+    if error is not None:
+        add_note(
+            error, f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
+        )
+        log.error("the block of %s raised after its success was recorded: %r", named, error, extra=lock.log_fields)
+        return
+    try:
+        late = list(changes_of(task))
+    except ValueNotStorableError as unstorable:
+        late = [unstorable.attribute]
+    if late:
+        text = "%s of %s changed after its success was recorded, and that is not saved"
+        log.error(text, ", ".join(late), named, extra=lock.log_fields)
+        raise AttributeError(
+            f"{', '.join(late)} of {named} changed after a transaction had recorded the success; that is not saved: "
+            "change it before the transaction is committed",
+            name=late[0],
+            obj=task,
+        )
