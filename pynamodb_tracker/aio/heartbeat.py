@@ -17,13 +17,13 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class AsyncHeartbeat(Generic[T]):
-    """The asyncio task that extends the lock of one run, until `end`, or until the lock is lost.
+    """The asyncio task that extends the lock of one run, until `end`, or until the lock is lost, whatever cancels it.
 
     A loop that hangs sends no beats, so that another worker takes its tasks over.
     """
 
-    def __init__(self, lock: Lock[T], lock_for: timedelta, owner: Callable[[], object]) -> None:
-        """Start the task; it ends when `owner` returns None, because nothing ends a run that is dropped."""
+    def __init__(self, lock: Lock[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]) -> None:
+        """Start the task; `owner` is the task of the run, and None once that is dropped, because nothing ends it."""
         self._beats = Beats(lock, lock_for)
         self._task = asyncio.create_task(
             _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}"
@@ -31,15 +31,27 @@ class AsyncHeartbeat(Generic[T]):
 
     async def end(self) -> asyncio.CancelledError | None:
         """Send no further beat, and wait a moment for one that is on its way; return an order to cancel if one came."""
-        self._beats.stopped.set()
-        self._task.cancel()
+        self.stop()
         return await finished(self._task, within=MOMENT)
 
+    def stop(self) -> None:
+        """Send no further beat."""
+        self._beats.stopped.set()
+        if not self._task.get_loop().is_closed():
+            self._task.cancel()
 
-async def _beat(beats: Beats[T], owner: Callable[[], object]) -> None:
+
+async def _beat(beats: Beats[T], owner: Callable[[], asyncio.Task[object] | None]) -> None:
     pause = beats.until_due()
     while True:
-        await clock.wait_async(pause)
-        if owner() is None or not beats.are_needed:
-            return
-        pause = beats.until_due() or await drained(beats.beat, HEARTBEATS)
+        try:
+            await clock.wait_async(pause)
+            if owner() is None or not beats.are_needed:
+                return
+            pause = beats.until_due() or await drained(beats.beat, HEARTBEATS)
+        except asyncio.CancelledError:
+            # Programs that end cancel all tasks, and the block may take long to clean up: it still needs its lock.
+            task = owner()
+            if task is None or task.done() or not beats.are_needed:
+                raise
+            pause = beats.until_due()

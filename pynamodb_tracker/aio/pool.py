@@ -35,10 +35,24 @@ class Pool:
 
     def submit(self, function: Callable[[], R]) -> Future[R]:
         """Call a function in a thread, in a copy of this context."""
-        return self._executor.submit(copy_context().run, function)
+        try:
+            return self._executor.submit(copy_context().run, function)
+        except RuntimeError as error:
+            if "shutdown" not in str(error):
+                raise
+        return _called_here(function)  # the main thread has ended: no pool takes anything more, and runs still end
 
     def _renew(self) -> None:
         self._executor = self._new()
+
+
+def _called_here(function: Callable[[], R]) -> Future[R]:
+    future: Future[R] = Future()
+    try:
+        future.set_result(function())
+    except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
+        future.set_exception(error)
+    return future
 
 
 REQUESTS = Pool(THREADS, "pynamodb_tracker requests")

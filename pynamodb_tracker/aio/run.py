@@ -35,7 +35,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         self.run = run
         self._has_heartbeat = heartbeat
         self._heartbeat: AsyncHeartbeat[T] | None = None
-        self._task: asyncio.Task[object] | None = None
+        self.task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
         """How often the task was asked to cancel before the block."""
 
@@ -44,7 +44,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         run = self.run
         if run.lock is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
-        self._task = asyncio.current_task()
+        self.task = asyncio.current_task()
         self._cancelled_before = self._cancels()
         try:
             ctx = await drained(self._claim)
@@ -52,7 +52,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
                 run.observation.begin()
             if self._has_heartbeat:
                 lock = ctx._lock  # noqa: SLF001 - no name for it among what users see
-                self._heartbeat = AsyncHeartbeat(lock, run.lock_for, weakref.ref(self))
+                self._heartbeat = AsyncHeartbeat(lock, run.lock_for, partial(_task_of, weakref.ref(self)))
         except BaseException as error:
             await self._abandon(error)
             raise
@@ -95,6 +95,8 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         """Send the requests of the end, and then obey an order to cancel that has come meanwhile."""
         run = self.run
         run.is_cancelled = issubclass(type(error), asyncio.CancelledError) and self._is_cancelled()
+        if issubclass(type(error), GeneratorExit):  # a coroutine that is closed cannot await, nor need it have a loop
+            return self._end_at_once(error)
         order = None if self._heartbeat is None else await self._heartbeat.end()
         future = asyncio.wrap_future(REQUESTS.submit(partial(run.end, error)))
         order = await finished(future) or order
@@ -105,15 +107,27 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             raise order from unrecorded
         raise order
 
+    def _end_at_once(self, error: BaseException | None) -> bool:
+        """Send the requests of the end, although the loop has to wait for them."""
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        return self.run.end(error)
+
     def _is_cancelled(self) -> bool:
         """Return whether this task was cancelled from outside, rather than by a CancelledError that the block raised.
 
         `asyncio.timeout` and `TaskGroup` within the block take back the requests with which they cancel it.
         """
-        before = self._cancelled_before if asyncio.current_task() is self._task else 0
+        before = self._cancelled_before if asyncio.current_task() is self.task else 0
         return self._cancels() > before
 
     @staticmethod
     def _cancels() -> int:
         task = asyncio.current_task()
         return 0 if task is None else task.cancelling()
+
+
+def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:
+    """Return the task of a run; None once the run is dropped."""
+    found = run()
+    return None if found is None else found.task

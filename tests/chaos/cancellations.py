@@ -258,7 +258,8 @@ def problems(attempt: Attempt, row: Found) -> Iterator[str]:
         yield "a finished block is not recorded, and nothing says so"
     if row.state == HELD and not any("locked" in line or "taken over" in line for line in told):
         yield "the task is locked, and nothing says so"
-    if attempt.cancels and attempt.error != "CancelledError":
+    cleaned_up = attempt.block == "tidy" and attempt.error == attempt.raised  # which its own request kept it from
+    if attempt.cancels and attempt.error != "CancelledError" and not cleaned_up:
         yield f"a cancel was swallowed: {attempt.error or 'nothing'} left"
     if not attempt.cancels and attempt.error == "CancelledError" and attempt.raised != "CancelledError":
         yield "a cancel left from a task that nobody cancelled"
