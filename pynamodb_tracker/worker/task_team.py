@@ -12,7 +12,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
@@ -153,17 +152,21 @@ class TaskTeam:
         """Look for tasks on one thread, and hand them to the loop, until there are no more."""
         try:
             while self._slots.acquire() and (taken := self._work.dispatcher.take()) is not None:
-                self._call(self._begin, *taken)
+                if not self._call(self._begin, *taken):
+                    return
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)
             self._call(self.stop)
         finally:
             self._call(self._end_finding)
 
-    def _call(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function on the loop, unless that was closed, because the program did not wait for the worker."""
-        with suppress(RuntimeError):
+    def _call(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Call a function on the loop; False if that was closed, because the program did not wait for the worker."""
+        try:
             self._loop.call_soon_threadsafe(partial(function, *arguments))
+        except RuntimeError:
+            return False
+        return True
 
     def _begin(self, poller: StepPoller, task_id: str) -> None:
         """Start an asyncio task."""

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from pynamodb_tracker import (
     AsyncContext,
+    AsyncWorker,
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
@@ -267,6 +268,16 @@ def work_until_told_to_stop() -> None:
     Worker([AppTask, "order"])  # type: ignore[list-item]
     Worker({"ship": print_label})  # type: ignore[dict-item]
     Worker({Order.ship: print_label}, grace=30)  # type: ignore[arg-type]
+    Worker({Order.ship: stamp, Order.deliver: look}, processes=2)
+
+
+async def work_on_an_event_loop() -> None:
+    worker = AsyncWorker({Order.ship: stamp, Refund.send: refund}, concurrency=100, grace=timedelta(minutes=1))
+    worker.stop()
+    assert_type(await worker.run(), dict[BoundStep[Any], Tally])
+    AsyncWorker([Order, Order.ship], heartbeat=True, rate=10)
+    AsyncWorker({Order.ship: print_label})  # type: ignore[dict-item]
+    AsyncWorker([Order], threads=8)  # type: ignore[call-arg]
 
 
 def test_with_a_fixture(local_table: LocalTable) -> None:
@@ -300,6 +311,10 @@ async def stamp(ctx: AsyncContext[Order]) -> int:
 async def refund(ctx: AsyncContext[Refund]) -> str:
     assert_type(ctx.task, Refund)
     return "sent"
+
+
+async def stamp_for(ctx: AsyncContext[Order], _event: object) -> int:
+    return await stamp(ctx)
 
 
 async def use_with_asyncio() -> int:
@@ -376,6 +391,8 @@ def lambda_handlers(context: LambdaContext) -> None:
         metrics="Shop",
     )(ship)
     assert_type(handler, Handler)
+    assert_type(handles(Order.ship, task_id="order_id")(stamp_for), Handler)
+    handles(Refund.send, task_id="order_id")(stamp_for)  # type: ignore[arg-type]
     handler({"order_id": "o-1"}, context)
     handler({"order_id": "o-1"}, Invoked())
     handler({"order_id": "o-1"}, None)
@@ -383,6 +400,7 @@ def lambda_handlers(context: LambdaContext) -> None:
     handles(Order.ship, task_id="order_id", trigger="mqtt")  # type: ignore[arg-type]
     handles(Order.ship, task_id="order_id", answer=lambda order: order.amont)  # type: ignore[attr-defined]
     retry_handler(Order.ship, print_label, since=timedelta(days=1), only=(Order.ship.failed,))(None, None)
+    retry_handler(Order.ship, stamp)(None, None)
     sweep = retry_handler([Order, Order.ship], threads=8)
     assert_type(sweep, RetryHandler)
     assert_type(sweep(None, context), RetrySummary)

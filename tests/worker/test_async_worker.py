@@ -18,6 +18,7 @@ from pynamodb_tracker import AsyncContext, AsyncWorker, Tally
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import task_team
 from pynamodb_tracker.worker.poller import StepPoller
+from tests.support.processes import until
 from tests.support.workers import Broken, die
 from tests.worker.shop import Order, Parcel
 
@@ -488,3 +489,19 @@ def test_a_loop_that_is_closed_under_it_leaves_no_task_locked(caplog: pytest.Log
     asyncio.run(program())
     assert Order.get_task("o-1").state == Order.confirm.pending
     assert not caplog.records
+
+
+def test_after_its_loop_was_closed_no_thread_looks_for_tasks_any_more(shop: StoppedClock) -> None:
+    def has_ended() -> bool:
+        shop.advance(timedelta(seconds=30))
+        return not [each for each in threading.enumerate() if each.name.startswith("pynamodb_tracker finder")]
+
+    loop = asyncio.new_event_loop()
+    worker = AsyncWorker({Order.confirm: nothing})
+    running = loop.create_task(worker.run())
+    loop.run_until_complete(asyncio.wait([running], timeout=0.05))
+    running.get_coro().close()  # what Python does when it drops the task
+    loop.close()
+    Order.create("o-1")
+    until(has_ended)
+    assert Order.get_task("o-1").fence == 0
