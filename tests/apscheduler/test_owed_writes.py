@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
 
@@ -11,11 +13,13 @@ from apscheduler.jobstores.base import JobLookupError
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
+from pynamodb_tracker.dynamodb import connection
 from pynamodb_tracker.testing import StoppedClock
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store
+from tests.support.engines import only_moto
 from tests.support.network import Network, passing, silent
 
-pytestmark = pytest.mark.usefixtures("table", "clock")
+pytestmark = [pytest.mark.usefixtures("table", "clock"), only_moto]
 
 WRITES = ("TransactWriteItems", "PutItem", "DeleteItem")
 
@@ -146,6 +150,31 @@ def test_a_next_run_time_that_cannot_be_read_is_looked_up_again(store: DynamoDBJ
     assert store.get_next_run_time() == at(30)
     with pytest.raises(PynamoDBException):
         new_store().get_next_run_time()
+
+
+def test_a_write_that_is_owed_is_tried_for_a_limited_time(
+    store: DynamoDBJobStore, firing: Any, network: Network
+) -> None:
+    network.rule = silent(*WRITES)
+    store.remove_job(firing.id)
+    deadlines = set[datetime | None]()
+
+    def rule(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        deadlines.add(connection._deadline.get())
+        return send()
+
+    network.rule = rule
+    with mock.patch.object(store, "_candidates", return_value=[]):
+        due(store)
+    assert at(10) in deadlines
+
+
+def test_a_person_who_removes_a_claimed_job_is_told_that_it_failed(
+    store: DynamoDBJobStore, firing: Any, network: Network
+) -> None:
+    network.rule = silent(*WRITES)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PynamoDBException):
+        pool.submit(store.remove_job, firing.id).result()
 
 
 def test_what_people_do_raises(store: DynamoDBJobStore, network: Network) -> None:

@@ -19,11 +19,12 @@ from pynamodb.exceptions import TableDoesNotExist
 from pynamodb_tracker import Task
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from tests.apscheduler.jobs import due, new_job, new_store
+from tests.support.engines import only_moto
 from tests.support.network import unreached
 from tests.support.pages import ROOT
 from tests.support.shop import AppTask, Order
 
-pytestmark = pytest.mark.usefixtures("table", "clock")
+pytestmark = [pytest.mark.usefixtures("table", "clock"), only_moto]
 
 REFERENCE = "tests.support.shop:AppTask"
 

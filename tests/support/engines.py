@@ -20,11 +20,23 @@ from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.support.rows import client, keys
 
-__all__ = ["ENGINES", "DynamoDBLocal", "Engine", "Moto", "only_dynamodb_local", "quick_session", "quick_sessions"]
+__all__ = [
+    "ENGINES",
+    "DynamoDBLocal",
+    "Engine",
+    "Moto",
+    "only_dynamodb_local",
+    "only_moto",
+    "quick_session",
+    "quick_sessions",
+]
 
 _MOST_WRITES = 25
 
 ENGINES = ["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)]
+
+only_moto = pytest.mark.parametrize("engine", ENGINES[:1], indirect=True)
+"""For tests of what the engine has no part in, such as requests that do not reach it."""
 
 only_dynamodb_local = pytest.mark.parametrize("engine", ENGINES[1:], indirect=True)
 """For a test of the contract that sends hundreds of requests: moto takes many times as long, and decides nothing."""
