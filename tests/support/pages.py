@@ -1,5 +1,6 @@
 """A page of the documentation: its fenced blocks, its links, and the module that its examples make."""
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -123,6 +124,10 @@ class Tables:
         Tables._of_page = self
         self._stack = ExitStack()
         self._open: set[str] = set()
+        # For libraries that expect a current event loop, such as Mangum, and never close the one that they make.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        self._stack.callback(loop.close)
 
     def open(self, namespace: dict[str, Any]) -> None:
         """Open the tables among these names that are not open yet."""
