@@ -19,11 +19,7 @@ def call(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
 
     The function itself does not show that: a lambda, a decorator or a partial may hide a coroutine function.
     """
-    return check_finished(function(*args, **kwargs))
-
-
-def check_finished(result: R) -> R:
-    """Return what a function has returned; TypeError if its work is still to be done."""
+    result = function(*args, **kwargs)
     if result is not None and issubclass(type(result), (Awaitable, AsyncGenerator, Generator)):
         _refuse(result)
     return result

@@ -10,6 +10,8 @@ from datetime import timedelta
 import pytest
 
 from pynamodb_tracker import AsyncContext, Report
+from pynamodb_tracker.aio.batch import AsyncBatch
+from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.shop import AppTask, Order
 from tests.support.through import through
@@ -107,7 +109,26 @@ def test_a_cancel_releases_the_running_tasks_and_starts_no_further_one() -> None
     assert threading.active_count() <= before + 32
 
 
-def test_a_cancel_before_the_tasks_have_begun_leaves_no_thread_that_waits() -> None:
+def test_a_task_that_is_cancelled_before_its_first_line_lets_the_feed_go_on() -> None:
+    answers = list[bool]()
+
+    class Noting(Feed):
+        def note_answer(self, *, was_taken: bool) -> None:
+            answers.append(was_taken)
+
+    async def main() -> None:
+        step = Order.confirm_payment
+        batch = AsyncBatch(step._definition.codes, step.astart, nothing, Noting(lambda *_: iter(())))
+        task = batch._begin("o-1")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert answers == [False]
+
+
+def test_a_cancel_at_any_moment_leaves_no_thread_that_waits() -> None:
     create(6)
 
     async def main() -> None:
