@@ -136,7 +136,7 @@ class Firings:
         try:
             self.begin_look()
             for job in left:
-                if job.claim is not None and not self.owes(job.id):
+                if job.claim is not None:
                     self._table.give_back(job.claim.due)
         except PynamoDBException:
             self.logger.warning("Claims could not be given back, and expire on their own", exc_info=True)
