@@ -106,7 +106,7 @@ def check_function(function: object, *, may_be_async: bool = False) -> None:
         if inspect.isasyncgenfunction(called) or (inspect.iscoroutinefunction(called) and not may_be_async):
             raise TypeError(
                 f"this takes a function that has finished when it returns, not the async {shown(function)}: "
-                "write lambda ctx: asyncio.run(...)"
+                "write def, without async"
             )
         if inspect.isgeneratorfunction(called):
             raise TypeError(

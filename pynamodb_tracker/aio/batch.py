@@ -173,13 +173,13 @@ def _take_out_ended(running: set[asyncio.Task[None]]) -> None:
 
 
 async def _after_the_rest(running: set[asyncio.Task[None]], error: BaseException) -> BaseException:
-    """Wait until the running tasks have ended, and return what to raise; an order to cancel is passed on to them."""
+    """Wait until the running tasks have ended, and return what to raise; a cancellation is passed on to them."""
     rest = asyncio.gather(*running, return_exceptions=True)
     if not isinstance(error, asyncio.CancelledError):
         try:
             await asyncio.wait((rest,))
-        except asyncio.CancelledError as order:
-            error = order
+        except asyncio.CancelledError as cancellation:
+            error = cancellation
         else:
             return error
     for task in running:

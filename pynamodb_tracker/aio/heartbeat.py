@@ -30,7 +30,7 @@ class AsyncHeartbeat(Generic[T]):
         )
 
     async def end(self) -> asyncio.CancelledError | None:
-        """Send no further beat, and wait a moment for one that is on its way; return an order to cancel if one came."""
+        """Send no further beat, and wait a moment for one on its way; return a CancelledError that came meanwhile."""
         self.stop()
         return await finished(self._task, within=MOMENT)
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, cast
 
 R = TypeVar("R")
 
-_LONGEST_GOODBYE = 1.0
+_LONGEST_CLOSE = 1.0
 """Seconds that the end of the process waits for tasks that are left on the loop, which are cancelled."""
 
 
@@ -62,7 +62,7 @@ class LoopThread:
         self._ends = True
         with suppress(RuntimeError):  # the loop is closed already
             self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_LONGEST_GOODBYE)
+        self._thread.join(_LONGEST_CLOSE)
 
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

@@ -58,7 +58,7 @@ def _called_here(function: Callable[[], R]) -> Future[R]:
 REQUESTS = Pool(THREADS, "pynamodb_tracker requests")
 
 HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
-"""Their own: a crowd of requests must not keep a lock from being extended."""
+"""Their own, so that no lock expires because many requests wait for a thread."""
 
 
 async def drained(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
@@ -85,30 +85,30 @@ async def drained_in_bulk(function: Callable[[], R]) -> R:
 
 
 async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
-    """Return or raise what a call does; or raise an order to cancel that came meanwhile, once the call has ended."""
+    """Return or raise what a call does; or, once it has ended, raise a CancelledError that came meanwhile."""
     future = asyncio.wrap_future(begun)
-    order = await finished(future, withdraw=withdraw)
-    if order is None:
+    cancellation = await finished(future, withdraw=withdraw)
+    if cancellation is None:
         return future.result()
     if future.done() and not future.cancelled() and (error := future.exception()) is not None:
-        add_note(order, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
-        raise order from error  # whose notes may say that the task stays locked
-    raise order
+        add_note(cancellation, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
+        raise cancellation from error  # whose notes may say that the task stays locked
+    raise cancellation
 
 
 async def finished(
     future: asyncio.Future[Any], *, within: float | None = None, withdraw: Callable[[], bool] | None = None
 ) -> asyncio.CancelledError | None:
-    """Wait until a future is done, or that many seconds; return the first order to cancel that came meanwhile.
+    """Wait until a future is done, or that many seconds; return the first CancelledError that came meanwhile.
 
     `withdraw` is called then: if it returns True, there is nothing more to wait for.
     """
     try:
         await asyncio.wait((future,), timeout=within)
-    except asyncio.CancelledError as order:
+    except asyncio.CancelledError as cancellation:
         if withdraw is None or not withdraw():
             await _finished_at_last(future, within)
-        return order
+        return cancellation
     return None
 
 

@@ -70,12 +70,12 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             if self.run.lock is None:  # nothing has to be sent
                 return
             future = asyncio.wrap_future(REQUESTS.submit(partial(self.run.undo_claim, error)))
-            order = await finished(future)
+            cancellation = await finished(future)
             future.result()
         finally:
             self.run.refuse(error)
-        if order is not None and not issubclass(type(error), asyncio.CancelledError):
-            raise order
+        if cancellation is not None and not issubclass(type(error), asyncio.CancelledError):
+            raise cancellation
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -92,20 +92,20 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             self.run.leave(left)
 
     async def _end(self, error: BaseException | None) -> bool:
-        """Send the requests of the end, and then obey an order to cancel that has come meanwhile."""
+        """Send the requests of the end, then raise a CancelledError that came meanwhile."""
         run = self.run
         run.is_cancelled = issubclass(type(error), asyncio.CancelledError) and self._is_cancelled()
         if issubclass(type(error), GeneratorExit):  # a coroutine that is closed cannot await, nor need it have a loop
             return self._end_at_once(error)
-        order = None if self._heartbeat is None else await self._heartbeat.end()
+        cancellation = None if self._heartbeat is None else await self._heartbeat.end()
         future = asyncio.wrap_future(REQUESTS.submit(partial(run.end, error)))
-        order = await finished(future) or order
-        if order is None or run.is_cancelled:
+        cancellation = await finished(future) or cancellation
+        if cancellation is None or run.is_cancelled:
             return future.result()
         if (unrecorded := future.exception()) is not None:
-            add_note(order, f"pynamodb_tracker: the end of {run.lock} raised {unrecorded!r}")
-            raise order from unrecorded
-        raise order
+            add_note(cancellation, f"pynamodb_tracker: the end of {run.lock} raised {unrecorded!r}")
+            raise cancellation from unrecorded
+        raise cancellation
 
     def _end_at_once(self, error: BaseException | None) -> bool:
         """Send the requests of the end, although the loop has to wait for them."""

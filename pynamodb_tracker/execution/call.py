@@ -56,7 +56,7 @@ def _refuse(result: object) -> None:
     if isinstance(result, Generator):
         problem, remedy = "a generator, whose body has not run", "write return for yield, or iterate over it inside"
     elif isinstance(result, AsyncGenerator):
-        problem, remedy = "an async generator, whose body has not run", "iterate over it in asyncio.run(...) inside"
+        problem, remedy = "an async generator, whose body has not run", "iterate over it in an async function"
     else:
-        problem, remedy = "an awaitable, so its work is not done", "call asyncio.run(...) in it"
+        problem, remedy = "an awaitable, so its work is not done", "await it in an async function, for arun or arun_all"
     raise TypeError(f"the function returned {problem}: {remedy}")
