@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import UTC, timedelta
 from typing import Any
 from unittest import mock
@@ -14,7 +15,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store, nothing
 from tests.support.engines import only_dynamodb_local
-from tests.support.network import Network, before
+from tests.support.network import Network, before, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
 
@@ -128,6 +129,23 @@ def test_of_two_people_who_change_different_values_both_are_heeded(
     modify(second, coalesce=False, max_instances=3)
     person.update_job(second)
     assert (stored().name, stored().coalesce, stored().max_instances) == ("renamed", False, 3)
+
+
+def test_a_change_that_meets_one_after_the_other_keeps_the_last_of_them(
+    loop: DynamoDBJobStore, person: DynamoDBJobStore, network: Network
+) -> None:
+    names = ["first", "second"]
+
+    def rule(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "PutItem" and names:
+            network.rule = passing
+            change(loop, name=names.pop(0))
+            network.rule = rule
+        return send()
+
+    network.rule = rule
+    change(person, coalesce=False)
+    assert (stored().name, stored().coalesce) == ("second", False)
 
 
 def test_a_job_that_replaces_another_one_replaces_all_of_it(loop: DynamoDBJobStore, person: DynamoDBJobStore) -> None:

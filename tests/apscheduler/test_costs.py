@@ -10,6 +10,7 @@ import pytest
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import Network
+from tests.support.recorder import recorded
 
 pytestmark = [pytest.mark.usefixtures("table", "clock"), only_dynamodb_local]
 
@@ -92,3 +93,18 @@ def test_the_removal_of_all_jobs_takes_one_request_for_fifty(billed: Billed) -> 
         store.add_job(new_job(f"j-{number}"))
     sent = billed(store.remove_all_jobs)
     assert sent[1:] == ["TransactWriteItems 200", "TransactWriteItems 40", "Query 1"]
+
+
+def test_every_read_is_consistent_so_that_a_job_is_seen_right_after_it_was_added() -> None:
+    store = new_store()
+    with recorded() as requests:
+        store.add_job(new_job())
+        store.lookup_job("j-1")
+        store.get_next_run_time()
+        due(store)
+        store.get_all_jobs()
+        store.remove_all_jobs()
+    reads = [request.body for request in requests if request.operation in {"GetItem", "Query"}]
+    reads += [batch for request in requests for batch in request.body.get("RequestItems", {}).values()]
+    assert len(reads) == 7
+    assert all(read["ConsistentRead"] for read in reads)
