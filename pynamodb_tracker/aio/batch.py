@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -113,17 +113,20 @@ class PacedIds:
         self._interval = None if rate is None else timedelta(seconds=1 / rate)
         self._turn: datetime | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pynamodb_tracker feed")
+        self._ahead: Future[str | None] | None = None
+        """The choice of the next id, which begins when one is taken: tasks that start together share requests."""
 
     async def next(self) -> str | None:
         """Return the next id, or None; if this is cancelled, it does not wait: reading ids changes nothing."""
-        choice = self._thread.submit(copy_context().run, self._choose)
+        choice = self._ahead or self._begin_to_choose()
         task_id = await asyncio.shield(asyncio.wrap_future(choice))
+        self._ahead = None if task_id is None else self._begin_to_choose()
         if task_id is not None and self._interval is not None:
             await self._wait_for_turn(self._interval)
         return task_id
 
-    def _choose(self) -> str | None:
-        return next(self._ids, None)
+    def _begin_to_choose(self) -> Future[str | None]:
+        return self._thread.submit(copy_context().run, lambda: next(self._ids, None))
 
     async def _wait_for_turn(self, interval: timedelta) -> None:
         now = clock.now()
