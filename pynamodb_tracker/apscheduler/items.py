@@ -117,11 +117,14 @@ class DueItem:
     def load(cls, item: Item) -> Self | None:
         """Return what an item says; None for one whose key is no due time, which this package has not written."""
         key = item["use_case_id"]["S"].removeprefix(DUE)
-        time, job_id = _whole(key[:_DIGITS]), key[_DIGITS + 1 :]
-        if time is None or not job_id:
+        time = _whole(key[:_DIGITS])
+        if time is None:
             return None
         return cls(
-            job_id, time, item.get(OWNER, {}).get("S"), _whole(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0
+            key[_DIGITS + 1 :],
+            time,
+            item.get(OWNER, {}).get("S"),
+            _whole(item.get(UNTIL, {}).get("N", ""), _LATEST_CLAIM) or 0,
         )
 
 

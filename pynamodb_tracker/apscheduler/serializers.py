@@ -131,7 +131,10 @@ class JSONSerializer:
         return {**state, "args": tuple(state["args"]), "trigger": trigger, "next_run_time": next_run_time}
 
     def _check(self, reference: str) -> None:
-        """Refuse a function of another module, also one that is reached through an allowed module."""
+        """Refuse a function of another module, also one that is reached through an allowed module.
+
+        `__wrapped__` and the like are refused, too: they would lead past the decorators of a function.
+        """
         module, _, path = reference.partition(":")
         if self._allows(module) and not any(name.startswith("__") for name in path.split(".")):
             defined_in = getattr(ref_to_obj(reference), "__module__", None)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from os import system
 
-__all__ = ["Report", "os", "report", "send", "system"]
+__all__ = ["Report", "guarded", "os", "report", "send", "system"]
 
 
 def send(*args: object, **kwargs: object) -> None:
     """Do nothing."""
+
+
+@lru_cache
+def guarded() -> None:
+    """Do nothing, by a decorator that must not be left out."""
 
 
 class Report:

@@ -134,6 +134,7 @@ def test_a_trigger_of_ones_own_and_a_zone_without_a_name_are_a_type_error() -> N
         f"{MODULE}:system",
         f"{MODULE}:os.system",
         f"{MODULE}:send.__globals__",
+        f"{MODULE}:guarded.__wrapped__",
         f"{MODULE}:Report.mro",
         f"{MODULE}s:send",
     ],
