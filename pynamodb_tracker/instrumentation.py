@@ -92,7 +92,8 @@ class Hook:
     def on_end(self, run: RunDetails) -> None:
         """Take note of the end of a run, before what `on_start` returned is left; called once for each start.
 
-        It is called in another thread than the block's if a worker releases the task while the block still runs.
+        If a worker releases the task while the block still runs, it is called in another thread than the block's, and
+        may come after the block has been left.
         """
 
     def on_refuse(self, run: RunDetails) -> None:
