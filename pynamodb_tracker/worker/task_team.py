@@ -66,8 +66,6 @@ class TaskTeam:
         self._functions = cast("dict[BoundStep[Any], AsyncFunction]", dict(settings.functions))
         self._work = Work(settings)
         self._loop = asyncio.get_running_loop()
-        self._context = copy_context()
-        """What `run` was called in; each task has a copy of it."""
         self._slots = threading.Semaphore(settings.concurrency)
         """A thread looks for a task only when there is room for one more."""
         self._finding = min(len(settings.functions), settings.concurrency, _FINDERS)
@@ -95,7 +93,8 @@ class TaskTeam:
         """
         for number in range(self._finding):
             name = f"pynamodb_tracker finder {number + 1}"
-            threading.Thread(target=self._context.copy().run, args=(self._find,), name=name, daemon=True).start()
+            in_context = copy_context().run  # what such a thread starts on the loop has a copy of it, too
+            threading.Thread(target=in_context, args=(self._find,), name=name, daemon=True).start()
         try:
             await self._has_ended.wait()
         except asyncio.CancelledError:
@@ -172,8 +171,7 @@ class TaskTeam:
         """Start an asyncio task."""
         attempt = self._work.begin(AsyncWorkerAttempt, poller, task_id)
         running = attempt.run_async(self._functions[poller.step])
-        context = self._context.copy()
-        task = self._loop.create_task(self._kept(running), name=f"pynamodb_tracker {attempt}", context=context)
+        task = self._loop.create_task(self._kept(running), name=f"pynamodb_tracker {attempt}")
         self._tasks.add(task)
         task.add_done_callback(partial(self._end, attempt))
 
