@@ -145,6 +145,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record success, release or failure; with `skip_error`, suppress the block's exception once it is recorded."""
         left = error
         try:
+            if error is not None:
+                self.is_cancelled = _is_cancelled_from_outside(error)
             return self.end(error)
         except BaseException as raised:
             left = raised
@@ -386,3 +388,15 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.concluded = True
             raise
         self.concluded = True
+
+
+def _is_cancelled_from_outside(error: BaseException) -> bool:
+    """Return whether the block is in an asyncio task that was cancelled, rather than that it raised CancelledError."""
+    asyncio = sys.modules.get("asyncio")  # where nobody has imported it, no task can be cancelled
+    if asyncio is None or not issubclass(type(error), asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop is running in this thread
+        return False
+    return task is not None and task.cancelling() > 0

@@ -158,9 +158,14 @@ def test_a_generator_that_is_closed_inside_of_the_block_fails_the_attempt() -> N
 
 
 @only_blocking
-def test_a_coroutine_that_is_cancelled_in_the_block_fails_the_attempt() -> None:
+@pytest.mark.parametrize("is_from_outside", [True, False])
+def test_a_coroutine_that_is_cancelled_in_the_block_releases_the_task_if_that_came_from_outside(
+    is_from_outside: bool,  # noqa: FBT001
+) -> None:
     async def hang() -> None:
         with Order.confirm_payment.start("o-1"):
+            if not is_from_outside:
+                raise asyncio.CancelledError
             await asyncio.Event().wait()
 
     async def cancel() -> None:
@@ -172,7 +177,9 @@ def test_a_coroutine_that_is_cancelled_in_the_block_fails_the_attempt() -> None:
     Order.create("o-1")
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancel())
-    assert Order.get_task("o-1").state == Order.confirm_payment.failed
+    state, attempt = ("pending", 0) if is_from_outside else ("failed", 1)
+    task = Order.get_task("o-1")
+    assert (str(task.state), task.attempt) == (f"confirm_payment {state}", attempt)
 
 
 @only_blocking
