@@ -50,7 +50,7 @@ def test_requests_from_the_threads_of_a_loop_are_inside_the_run(telemetry: Telem
     telemetry.instrument()
 
     async def ship() -> None:
-        Order.create("o-1")
+        await Order.acreate("o-1")
         async with Order.ship.astart("o-1") as ctx:
             ctx.task.data["label"] = "printed"
             await ctx.save()

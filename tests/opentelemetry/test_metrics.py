@@ -15,6 +15,7 @@ from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.testing import StoppedClock
 from tests.opentelemetry.conftest import Telemetry
 from tests.opentelemetry.shop import Order, ShopTask
+from tests.opentelemetry.test_spans import context_of
 from tests.support.recorder import recorded
 
 
@@ -43,6 +44,7 @@ def test_durations_are_in_seconds_by_outcome_and_error(telemetry: Telemetry, sto
     succeeded, failed = telemetry.points("messaging.process.duration")
     assert dict(succeeded.attributes) == of_ship(**{"pynamodb_tracker.outcome": "succeeded"})
     assert (succeeded.count, succeeded.sum) == (1, 7)
+    assert [exemplar.span_id for exemplar in succeeded.exemplars] == [context_of(telemetry.runs[0]).span_id]
     upper = dict(zip([*succeeded.explicit_bounds, math.inf], succeeded.bucket_counts, strict=True))
     assert [bound for bound, count in upper.items() if count] == [10]
     assert (min(upper), sorted(upper)[-2]) == (0.005, 3600)
