@@ -13,6 +13,7 @@ from apscheduler.jobstores.base import ConflictingIdError, JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
+from pynamodb_tracker.apscheduler.job_table import JobTable
 from tests.apscheduler.jobs import at, due, modify, new_job, new_store, nothing
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import Network, before, passing
@@ -179,6 +180,19 @@ def test_a_removal_that_meets_a_change_removes_the_job(person: DynamoDBJobStore,
         person.remove_job("j-1")
     with pytest.raises(JobLookupError):
         person.update_job(new_job())
+
+
+def test_a_job_that_others_change_all_the_time_is_given_up(person: DynamoDBJobStore, loop: DynamoDBJobStore) -> None:
+    job: Any = loop.lookup_job("j-1")
+    with mock.patch.multiple(JobTable, replace=mock.Mock(return_value=False), remove=mock.Mock(return_value=False)):
+        for act, argument in ((person.update_job, job), (person.remove_job, "j-1")):
+            with pytest.raises(RuntimeError, match=r"'j-1' was not .*: it was changed 8 times meanwhile"):
+                act(argument)
+        (firing,) = loop.get_due_jobs(at(0))
+        move_on(loop, firing)
+        assert due(loop) == []
+    assert due(loop) == []
+    assert stored().next_run_time == at(60)
 
 
 def test_all_jobs_are_removed_also_those_that_change_meanwhile(network: Network) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import tomllib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any
 from unittest import mock
@@ -89,6 +91,15 @@ def test_a_grace_time_that_a_takeover_exceeds_is_warned_of_at_the_start(
     scheduler = BackgroundScheduler(timezone=UTC, job_defaults={"misfire_grace_time": grace})
     new_store(scheduler=scheduler, lock_for=timedelta(seconds=60))
     assert caplog.text.count("misfire_grace_time is") == warnings
+
+
+def test_without_apscheduler_the_import_says_what_to_install() -> None:
+    with mock.patch.dict(sys.modules, {"apscheduler": None}):
+        for name in list(sys.modules):
+            if name.startswith(("apscheduler.", "pynamodb_tracker.apscheduler")):
+                del sys.modules[name]
+        with pytest.raises(ImportError, match=r"needs apscheduler.*: pip install 'pynamodb-tracker\[apscheduler\]'"):
+            import_module("pynamodb_tracker.apscheduler")
 
 
 def test_processes_of_an_executor_get_a_plain_job() -> None:
