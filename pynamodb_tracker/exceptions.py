@@ -22,7 +22,7 @@ Wrong arguments raise a ValueError or a TypeError, before any request. Failed re
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 __all__ = [
     "DefinitionError",
@@ -140,6 +140,17 @@ class TaskIgnoredError(TaskNotStartableError):
 
 class TaskFormatError(TaskNotStartableError):
     """A later version of the library wrote the row in a format that this version does not know; nothing was changed."""
+
+
+REASONS: dict[type[Exception], Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored"]] = {
+    TaskAlreadySucceededError: "succeeded",
+    TaskLockedError: "locked",
+    TaskNotReadyError: "not_ready",
+    TaskNotFoundError: "not_found",
+    PayloadMismatchError: "mismatch",
+    TaskIgnoredError: "ignored",
+}
+"""Why a task was not started, in the word that logs and metrics have for it."""
 
 
 class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library

@@ -5,10 +5,10 @@
 | apscheduler#STORE  | #aps#job#JOB_ID                         | `state`, `next`, `write`, `piece` |
 | apscheduler#STORE  | #aps#due#MICROSECONDS#JOB_ID, 18 digits | `owner`, `until`, `piece`         |
 
-The job is the truth; its due item exists as long as the job has a `next` time, and is claimed by whoever runs it. Each
-write puts another token into `write`, and replaces the job only if nobody has written it since. `piece` hides the items
-from `scan`, `query` and `count` of tasks, and without a `status_key` no index has them. No range key of a task begins
-with "#", because no use case has an empty name.
+The job is the truth; its due item exists as long as the job has a `next` time, and is claimed by the scheduler that
+runs it. Each write puts another token into `write`, and replaces the job only if nobody has written it since. `piece`
+hides the items from `scan`, `query` and `count` of tasks, and without a `status_key` no index has them. No range key of
+a task begins with "#", because no use case has an empty name.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     """Keeps the jobs of APScheduler in the table of your tasks, where several schedulers may share them.
 
     `table` is a class of that table, or a textual reference to one, such as "shop.tasks:AppTask". Stores of different
-    names share no jobs. `serializer` is PickleSerializer() unless given: whoever may write to the table can then run
+    names share no jobs. `serializer` is PickleSerializer() unless given: anyone who may write to the table can then run
     code in every scheduler. A scheduler claims a job for `lock_for` before it runs it: if it dies meanwhile, another
     one runs the job after that time. `look_every` is how long it takes at most until a scheduler finds a job that
     another process has added. ValueError or TypeError for settings that cannot work.

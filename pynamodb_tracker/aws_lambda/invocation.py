@@ -17,7 +17,6 @@ from pynamodb_tracker.aws_lambda.trigger import Reason, UnreadableEventError, sh
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from pynamodb_tracker.exceptions import TaskNotStartableError
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.changes import as_stored
@@ -30,15 +29,6 @@ _LOCK_MARGIN = timedelta(seconds=1)
 
 _TIME_TO_ANSWER = timedelta(seconds=0.5)
 """What is left of the invocation when its requests end, so that the handler can still log and answer."""
-
-_REASONS: dict[type[TaskNotStartableError], Reason] = {
-    exceptions.TaskAlreadySucceededError: "succeeded",
-    exceptions.TaskLockedError: "locked",
-    exceptions.TaskNotReadyError: "not_ready",
-    exceptions.TaskNotFoundError: "not_found",
-    exceptions.PayloadMismatchError: "mismatch",
-    exceptions.TaskIgnoredError: "ignored",
-}
 
 _LOOK_AGAIN = timedelta(seconds=5)
 """When a caller is advised to try again, at the latest, if another worker has the task."""
@@ -198,7 +188,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         """Why the task did not succeed in this invocation, which decides the reply."""
         if self.was_claimed:
             return self.outcome if self.outcome in ("failed", "ignored") else None
-        for kind, reason in _REASONS.items():
+        for kind, reason in exceptions.REASONS.items():
             if isinstance(self.error, kind):
                 return "waits" if reason == "not_ready" and self._becomes_due else reason
         return None

@@ -21,12 +21,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300
 """Seconds: the default buckets of the SDK are meant for milliseconds, and end where some tasks begin."""
 
 _REASONS: dict[type, str] = {
-    exceptions.TaskAlreadySucceededError: "succeeded",
-    exceptions.TaskLockedError: "locked",
-    exceptions.TaskNotReadyError: "not_ready",
-    exceptions.TaskNotFoundError: "not_found",
-    exceptions.PayloadMismatchError: "mismatch",
-    exceptions.TaskIgnoredError: "ignored",
+    **exceptions.REASONS,
     exceptions.TaskFormatError: "format",
     exceptions.TaskNotStartableError: names.UNKNOWN,  # with detailed_error=False
 }
