@@ -34,7 +34,7 @@ class Settings:
     seconds: float = 45.0
     """How long the faults last; what is left is worked off after that."""
     workers: int = 10
-    on_loops: int = 3
+    on_loops: int = 2
     """How many of them run their tasks on an event loop."""
     tasks: int = 300
     """How many tasks are created, one after the other while the faults last."""
@@ -54,7 +54,7 @@ class Settings:
     """How far two clocks may differ: twice the skew, or the lock is not safe."""
     longest_hold: float = 6.0
     """Seconds after which a request that was held arrives at the latest."""
-    queues: float = 0.5
+    queues: float = 0.6
     """How many actions of a worker in one are about queues."""
     without: str = ""
     """The name of a guard of the protocol that the workers take out."""

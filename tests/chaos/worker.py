@@ -43,7 +43,7 @@ LOOKED_AT = 8
 """Tasks that a worker asks for at once: all ask for the same ones, so they meet; calm ones ask for many more."""
 KEPT = 4
 """How many of them it tries before it asks again."""
-BATCHES = 0.2
+BATCHES = 0.25
 """How many actions in one are a batch."""
 ORDERS = 0.03
 """How many actions in one are a person's order."""

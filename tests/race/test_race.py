@@ -184,6 +184,26 @@ def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(
     assert order.confirm.run("o", lambda ctx: (ctx.attempt, ctx.fence)) == (1, 2)
 
 
+def test_an_async_worker_that_is_terminated_spends_no_attempt_and_one_that_is_killed_spends_one_of_each_task(
+    order: Any, workers: Crew
+) -> None:
+    order.create_many([f"o-{number}" for number in range(16)], threads=4)
+    attempts = Counter[int]()
+    killed, terminated = workers.start("aworker"), workers.start("aworker")
+    for worker in (killed, terminated):
+        assert worker.hear() == "ready"
+        worker.go()
+    until(lambda: order.confirm.in_progress.count() == 16)
+
+    terminated.signal(signal.SIGTERM)
+    killed.kill()
+    assert terminated.report() == [0, 8]
+    while attempts.total() < 16:
+        order.confirm.run_all(lambda ctx: attempts.update([ctx.attempt]))
+
+    assert attempts == {1: 8, 2: 8}
+
+
 @pytest.mark.parametrize("command", ["hold", "ahold"])
 def test_ctrl_c_inside_a_run_releases_the_task_at_once(order: Any, patient: Crew, command: str) -> None:
     order.create("o")

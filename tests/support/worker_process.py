@@ -13,7 +13,7 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBException
 
-from pynamodb_tracker import TaskNotFoundError, TaskNotStartableError
+from pynamodb_tracker import AsyncWorker, TaskNotFoundError, TaskNotStartableError
 from tests.support.orders import orders
 
 PATIENCE = 60.0
@@ -102,6 +102,17 @@ def ahold(order: Any, task_id: str) -> None:
             await asyncio.sleep(PATIENCE)
 
     asyncio.run(stay())
+
+
+def aworker(order: Any) -> tuple[int, int]:
+    """Be an AsyncWorker until SIGTERM, without a grace time; report how many tasks succeeded, and were released."""
+
+    async def stay(_: Any) -> None:
+        await asyncio.sleep(PATIENCE)
+
+    worker = AsyncWorker({order.confirm: stay}, concurrency=8, heartbeat=True, grace=timedelta(0))
+    tally = asyncio.run(worker.run())[order.confirm]
+    return tally.succeeded, tally.released
 
 
 def reopen(order: Any, *task_ids: str) -> list[str]:
