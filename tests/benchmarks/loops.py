@@ -22,7 +22,7 @@ from tests.benchmarks.ways import engine
 
 __all__ = ["CONCURRENCY", "report"]
 
-CONCURRENCY, SLEEP, ROUNDS = 200, 0.5, 7
+CONCURRENCY, SLEEP, ROUNDS = 200, 0.5, 5
 TASKS = 2 * CONCURRENCY
 """Half of them begin when others end."""
 SLOW = 0.05
