@@ -24,25 +24,34 @@ class AsyncBlock(Block):
 
     async def perform(self) -> None:
         """Claim the task, carry out the script, and tell what became of it."""
-        task, script = asyncio.current_task(), self.script
-        assert task is not None
-        self.tell("claim", step=self.step.name)
-        if script.interrupt is not None:
-            asyncio.get_running_loop().call_later(script.interrupt.after, task.cancel)
+        script = self.script
+        self.announce()
         try:
             async with self.step.astart(
                 self.task_id, detailed_error=script.detailed, skip_error=script.skip_error, heartbeat=script.heartbeat
             ) as ctx:
-                await self._within(ctx)
+                await self.inside_loop(ctx)
         except BaseException as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
-            if isinstance(error, asyncio.CancelledError):
-                self._left_cancelled(error)
-            else:
-                self.left(error)
+            self.left_by(error)
         else:
             self.ended("ok")
 
-    async def _within(self, ctx: Any) -> None:
+    def announce(self) -> None:
+        """Write that the task will be claimed, and have the asyncio task cancelled if the script says so."""
+        task, interrupt = asyncio.current_task(), self.script.interrupt
+        assert task is not None
+        self.tell("claim", step=self.step.name)
+        if interrupt is not None:
+            asyncio.get_running_loop().call_later(interrupt.after, task.cancel)
+
+    def left_by(self, error: BaseException) -> None:
+        """Write what an error of the run says about it."""
+        if isinstance(error, asyncio.CancelledError):
+            self._left_cancelled(error)
+        else:
+            self.left(error)
+
+    async def inside_loop(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
         self.claimed = True
         self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt)

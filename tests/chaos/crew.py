@@ -29,6 +29,8 @@ class Crew:
         self.folder = folder
         self.lives: dict[int, int] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.leaving: list[subprocess.Popen[bytes]] = []
+        """Workers that were told to end by SIGTERM."""
         self.died: list[str] = []
         """Workers that ended without being told to."""
 
@@ -36,7 +38,7 @@ class Crew:
         """Start the next life of a worker."""
         life = self.lives[number] = self.lives.get(number, 0) + 1
         name = f"{'calm' if calm else 'worker'}-{number}-{life}"
-        kind = "calm" if calm else "wild" if number >= self.settings.on_loops else "asyncio"
+        kind = "calm" if calm else self.settings.kind_of(number)
         command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
         # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
         with unmeasured():
@@ -62,6 +64,12 @@ class Crew:
         process.wait()
         self._close(process)
 
+    def terminate(self, number: int) -> None:
+        """Tell a worker by SIGTERM to end what it does."""
+        process = self.processes.pop(number)
+        process.terminate()
+        self.leaving.append(process)
+
     def freeze(self, number: int) -> None:
         """Stop a worker's time."""
         self.processes[number].send_signal(signal.SIGSTOP)
@@ -86,7 +94,16 @@ class Crew:
                 del self.processes[number]
 
     def end(self) -> None:
-        """End everybody who is left, frozen or not."""
+        """End everybody who is left, frozen or not, but wait for those that end by themselves."""
+        for process in self.leaving:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+            if process.returncode != 0:
+                self.died.append(f"a worker that got SIGTERM ended with {process.returncode}")
+                process.kill()
+                process.wait()
+            self._close(process)
+        self.leaving.clear()
         for number in list(self.processes):
             self.kill(number)
 

@@ -13,6 +13,7 @@ from tests.chaos.settings import Settings
 __all__ = ["Blow", "Nemesis", "blows"]
 
 
+GRACEFUL = 0.5
 SEEN = 0.4
 """Of how many that are killed or frozen a person frees the tasks."""
 
@@ -73,6 +74,10 @@ class Nemesis:
             blow = self._left.pop(0)
             pid = self._crew.processes[blow.worker].pid
             match blow.kind:
+                case "kill" if self._ends_gracefully(blow.worker):
+                    self.counts["terminate"] += 1
+                    self._crew.terminate(blow.worker)
+                    self._crew.start(blow.worker)
                 case "kill":
                     self.counts["kill"] += 1
                     self.counts["kill of a frozen one"] += blow.worker in self._frozen
@@ -89,3 +94,8 @@ class Nemesis:
                     self._crew.wake(blow.worker)
             if blow.kind != "wake" and self._draw.random() < SEEN:
                 self._found(pid)
+
+    def _ends_gracefully(self, worker: int) -> bool:
+        """Return whether a worker that is to be killed gets SIGTERM instead, which one of two takes that obey it."""
+        obeys = self._crew.settings.kind_of(worker) == "AsyncWorker" and worker not in self._frozen
+        return obeys and self._draw.random() < GRACEFUL

@@ -35,7 +35,7 @@ class Settings:
     """How long the faults last; what is left is worked off after that."""
     workers: int = 10
     on_loops: int = 2
-    """How many of them run their tasks on an event loop."""
+    """How many of them run their tasks on an event loop: the last one is an AsyncWorker of the library."""
     tasks: int = 300
     """How many tasks are created, one after the other while the faults last."""
     rates: Rates = field(default_factory=Rates)
@@ -64,6 +64,10 @@ class Settings:
     def patience(self) -> float:
         """Seconds within which healthy workers must have worked off what is left, also on a slow machine."""
         return 90 + self.tasks
+
+    def kind_of(self, number: int) -> str:
+        """Return how a worker runs its tasks."""
+        return "wild" if number >= self.on_loops else "astart" if number < self.on_loops - 1 else "AsyncWorker"
 
     def skew_of(self, worker: str) -> timedelta:
         """Return how wrong the clock of a worker is, all its life."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import sys
@@ -19,7 +18,6 @@ from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import TaskNotStartableError, clock
 from pynamodb_tracker.transitions import lock as lock_module
-from tests.chaos.async_block import AsyncBlock
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
 from tests.chaos.events import Log
@@ -51,9 +49,6 @@ RELEASES = 0.3
 """How many of these free a task although its worker may be at it."""
 CANCELS = 0.5
 """How many tasks of those that a person ignores are ignored even if they run."""
-
-LANES = 4
-"""How many tasks a worker on an event loop runs at a time."""
 
 
 class SkewedClock(clock.Clock):
@@ -171,39 +166,13 @@ class Worker:
         self.ending.set()
 
 
-class WorkerOnLoop(Worker):
-    """One life of one worker that runs several tasks at a time on an event loop."""
+def kind_of(kind: str) -> type[Worker]:
+    """Return the class of workers of that kind: calm, wild, astart, or AsyncWorker."""
+    if kind in {"calm", "wild"}:
+        return Worker
+    from tests.chaos.workers_on_loops import ByAsyncWorker, ByStart  # noqa: PLC0415 - these are workers, too
 
-    def work(self) -> None:
-        """Run scripts until nobody holds the other end of standard input any more."""
-        threading.Thread(target=self._listen, daemon=True).start()
-        asyncio.run(self._work())
-
-    async def _work(self) -> None:
-        looking = asyncio.Lock()
-        async with asyncio.TaskGroup() as group:
-            for lane in range(1, LANES + 1):
-                group.create_task(self._lane(range(lane, sys.maxsize, LANES), looking))
-
-    async def _lane(self, numbers: range, looking: asyncio.Lock) -> None:
-        """Run one script after the other."""
-        for number in numbers:
-            if self.ending.is_set():
-                return
-            draw = self.settings.drawn("script", self.log.worker, number)
-            step = getattr(self.order, draw.choice(STEPS).name)
-            try:
-                async with looking:
-                    task_id = await asyncio.to_thread(self._pick, step, draw)
-            except PynamoDBConnectionError as error:
-                if not is_of_the_network(error):
-                    raise
-                task_id = None
-            if task_id is None:
-                await asyncio.sleep(draw.uniform(0.02, 0.1))
-                continue
-            plan = script(self.settings, draw)
-            await asyncio.create_task(AsyncBlock(self.log, number, step, task_id, plan, self.ledger).perform())
+    return ByStart if kind == "astart" else ByAsyncWorker
 
 
 def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) -> None:
@@ -219,8 +188,7 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) 
     skewed = SimpleNamespace(time_ns=lambda: time.time_ns() + skew // timedelta(microseconds=1) * 1000)
     log = Log(Path(folder), name)
     with mock.patch.object(lock_module, "time", skewed):
-        worker = WorkerOnLoop if kind == "asyncio" else Worker
-        worker(settings, log, endpoint, calm=kind == "calm").work()
+        kind_of(kind)(settings, log, endpoint, calm=kind == "calm").work()
     log.close()
 
 

@@ -1,0 +1,118 @@
+"""Workers that run several tasks at a time on an event loop: by `astart`, and by an AsyncWorker of the library."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import threading
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker import AsyncWorker, BoundStep
+from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
+from tests.chaos.async_block import AsyncBlock
+from tests.chaos.outcomes import is_of_the_network
+from tests.chaos.pipeline import STEPS
+from tests.chaos.script import script
+from tests.chaos.worker import Worker
+
+__all__ = ["ByAsyncWorker", "ByStart"]
+
+LANES = 4
+"""How many tasks such a worker runs at a time."""
+PAUSE = timedelta(seconds=0.2)
+
+
+class ByStart(Worker):
+    """One life of one worker that starts each run by itself."""
+
+    def work(self) -> None:
+        """Run scripts until nobody holds the other end of standard input any more."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        asyncio.run(self._work())
+
+    async def _work(self) -> None:
+        looking = asyncio.Lock()
+        async with asyncio.TaskGroup() as group:
+            for lane in range(1, LANES + 1):
+                group.create_task(self._lane(range(lane, sys.maxsize, LANES), looking))
+
+    async def _lane(self, numbers: range, looking: asyncio.Lock) -> None:
+        """Run one script after the other."""
+        for number in numbers:
+            if self.ending.is_set():
+                return
+            draw = self.settings.drawn("script", self.log.worker, number)
+            step = getattr(self.order, draw.choice(STEPS).name)
+            try:
+                async with looking:
+                    task_id = await asyncio.to_thread(self._pick, step, draw)
+            except PynamoDBConnectionError as error:
+                if not is_of_the_network(error):
+                    raise
+                task_id = None
+            if task_id is None:
+                await asyncio.sleep(draw.uniform(0.02, 0.1))
+                continue
+            plan = script(self.settings, draw)
+            await asyncio.create_task(AsyncBlock(self.log, number, step, task_id, plan, self.ledger).perform())
+
+
+class ByAsyncWorker(Worker):
+    """One life of one worker that leaves it to the library which tasks are run, and ends gracefully on SIGTERM."""
+
+    def work(self) -> None:
+        """Run tasks until SIGTERM, or until nobody holds the other end of standard input any more."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        add_hook(Ends())
+        numbers, start = itertools.count(1), BoundStep.astart
+
+        def told(step: Any, task_id: str, **options: Any) -> Any:
+            number = next(numbers)
+            plan = script(self.settings, self.settings.drawn("script", self.log.worker, number))
+            block = AsyncBlock(self.log, number, step, task_id, plan, self.ledger)
+            BLOCK.set(block)
+            block.announce()
+            return start(step, task_id, **options)
+
+        with mock.patch.object(BoundStep, "astart", told):
+            asyncio.run(self._work())
+
+    async def _work(self) -> None:
+        functions = {getattr(self.order, rule.name): one for rule in STEPS}
+        worker = AsyncWorker(functions, concurrency=LANES, heartbeat=True, grace=PAUSE, longest_pause=PAUSE)
+        ends = asyncio.create_task(asyncio.to_thread(self.ending.wait))
+        ends.add_done_callback(lambda _: worker.stop())
+        await worker.run()
+        self.ending.set()
+        await ends
+
+
+BLOCK: ContextVar[AsyncBlock] = ContextVar("BLOCK")
+"""The block of the task that runs."""
+
+
+async def one(ctx: Any) -> None:
+    """Be what an AsyncWorker runs."""
+    await BLOCK.get().inside_loop(ctx)
+
+
+class Ends(Hook):
+    """Writes what becomes of each run."""
+
+    def on_refuse(self, run: RunDetails) -> None:
+        """Write why the block never began."""
+        assert run.error is not None
+        BLOCK.get().left_by(run.error)
+
+    def on_end(self, run: RunDetails) -> None:
+        """Write how it ended."""
+        if run.error is None:
+            BLOCK.get().ended("ok")
+        else:
+            BLOCK.get().left_by(run.error)
