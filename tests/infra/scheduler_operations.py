@@ -38,4 +38,6 @@ def drop_a_due_item_whose_job_is_gone(record: Record) -> None:
     key = {"task_id": "apscheduler#default", "use_case_id": "#aps#job#j-1"}
     ShopTask.tracker.connection().delete_item(key["task_id"], key["use_case_id"])
     with record:
-        assert due(store) == []
+        for _ in range(2):  # the first time, it might be that another scheduler has just moved the job on
+            assert due(store) == []
+    assert store.get_next_run_time() is None
