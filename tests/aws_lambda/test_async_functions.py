@@ -13,7 +13,8 @@ import pytest
 from pynamodb_tracker import AsyncContext
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from tests.aws_lambda.events import bare, sqs
-from tests.aws_lambda.shop import REQUEST, Broken, Context, Order
+from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, ShopTask
+from tests.support.recorder import recorded
 
 name: ContextVar[str] = ContextVar("name", default="nobody")
 
@@ -67,6 +68,20 @@ def test_its_failure_is_recorded_and_raised(context: Context) -> None:
     with pytest.raises(Broken):
         handler(bare("o-1", broken="no ink"), context)
     assert Order.get_task("o-1").last_error == "Broken: no ink"
+
+
+def test_data_that_is_stored_off_row_is_read_before_the_function_which_must_not_block_the_loop(
+    context: Context,
+) -> None:
+    @handles(Order.ship, task_id="order_id")
+    async def look(ctx: AsyncContext[Order], _event: object) -> int:
+        with recorded(ShopTask) as requests:
+            size = len(ctx.task.data["scan"])
+        assert requests == []
+        return size
+
+    Order.create("o-1", state=Order.ship.pending, data={"scan": "x" * 500_000})
+    assert look(bare("o-1"), context) == 500_000
 
 
 def test_records_of_a_batch_run_at_the_same_time(context: Context) -> None:
