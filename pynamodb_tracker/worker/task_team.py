@@ -129,10 +129,12 @@ class TaskTeam:
         self._slots.release(self._finding or 1)
 
     def _cut_short(self) -> None:
-        """Cancel what still runs, which releases it."""
+        """Cancel what still runs, which releases it; once, whatever orders follow."""
+        if self._is_cut_short:
+            return
+        self._is_cut_short = True
         if self._deadline is not None:
             self._deadline.cancel()
-        self._is_cut_short = True
         for task in self._tasks:
             task.cancel()
         self._deadline = self._loop.call_later(GIVE_BACK_WITHIN, self._give_back)
