@@ -170,6 +170,7 @@ def test_every_public_name_has_its_docstring_on_the_site(site: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "AsyncWorker",
         "BoundStep",
         "ExecutionContext",
         "Failure",
