@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.pool import HEARTBEATS, drained, finished
+from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.heartbeat import MOMENT, Beats
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock
@@ -25,9 +26,10 @@ class AsyncHeartbeat(Generic[T]):
     def __init__(self, lock: Lock[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]) -> None:
         """Start the task; `owner` is the task of the run, and None once that is dropped, because nothing ends it."""
         self._beats = Beats(lock, lock_for)
-        self._task = asyncio.create_task(
-            _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}"
-        )
+        with sharing_requests(None):  # a beat does not wait for the writes of others
+            self._task = asyncio.create_task(
+                _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}"
+            )
 
     async def end(self) -> asyncio.CancelledError | None:
         """Send no further beat, and wait a moment for one on its way; return a CancelledError that came meanwhile."""

@@ -43,12 +43,13 @@ def held(number: int, operation: str = "UpdateItem") -> Iterator[Held]:
 
     def change(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
         nonlocal seen
-        answer = send(name, body)
-        if name == operation:
-            seen += 1
-            if seen == number:
+        seen += name == operation
+        is_held = name == operation and seen == number
+        try:
+            return send(name, body)
+        finally:
+            if is_held:
                 request.hold()
-        return answer
 
     with through(AppTask, change):
         try:

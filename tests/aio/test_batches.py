@@ -6,6 +6,7 @@ import asyncio
 import threading
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from pynamodb_tracker.aio.batch import AsyncBatch
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.shop import AppTask, Order
-from tests.support.through import through
+from tests.support.through import Dispatch, through
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -154,15 +155,46 @@ def test_an_error_that_is_no_refusal_ends_the_batch_once_the_running_tasks_have_
         await asyncio.sleep(0.05)
         ended.append(ctx.task.task_id)
 
-    def broken(send: object, name: str, body: dict[str, object]) -> dict[str, object]:
+    def broken(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
         if name == "UpdateItem" and "o-1" in str(body["Key"]):
             raise ArithmeticError("a bug of some signal handler")
-        return send(name, body)  # type: ignore[operator,no-any-return]
+        return send(name, body)
 
     with through(AppTask, broken), pytest.raises(ArithmeticError):
         asyncio.run(Order.confirm_payment.arun_all(run, concurrency=4))
     assert "o-1" not in ended
     assert all(Order.get_task(task_id).state == Order.ship.pending for task_id in ended)
+
+
+def test_a_cancel_after_such_an_error_releases_what_still_runs() -> None:
+    create(3)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def run(_ctx: object) -> None:
+            begun.set()
+            await asyncio.sleep(FOREVER)
+
+        def fail_second(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+            if name == "UpdateItem" and "o-1" in str(body["Key"]):
+                failed.set()
+                raise ArithmeticError("a bug of some signal handler")
+            return send(name, body)
+
+        failed = threading.Event()
+        with through(AppTask, fail_second):
+            batch = asyncio.create_task(Order.confirm_payment.arun_all(run, concurrency=3))
+            await begun.wait()
+            assert await asyncio.to_thread(failed.wait, FOREVER)
+            while any("o-1" in task.get_name() for task in asyncio.all_tasks()):
+                await asyncio.sleep(0.001)
+            batch.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await batch
+
+    asyncio.run(main())
+    assert {str(task.state) for task in Order.get_many(["o-0", "o-2"])} == {"confirm_payment pending"}
 
 
 def test_a_cancelled_error_of_the_function_fails_its_task_and_does_not_end_the_batch() -> None:

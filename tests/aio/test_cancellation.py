@@ -9,12 +9,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, cast
+from unittest import mock
 
 import anyio
 import pytest
 
 from pynamodb_tracker import AsyncContext, TaskNotFoundError
 from pynamodb_tracker.aio import pool
+from pynamodb_tracker.model import hydration
 from tests.aio.slow_requests import held
 from tests.support.shop import Order
 
@@ -219,6 +221,42 @@ def test_a_cancel_during_the_end_records_the_end_and_is_raised() -> None:
 
     asyncio.run(main())
     assert state() == ("ship pending", 0)
+
+
+def test_a_cancel_during_an_end_that_is_refused_is_raised_with_a_note() -> None:
+    Order.create("o-1")
+
+    async def main() -> None:
+        async def lose(_ctx: object) -> None:
+            await Order.confirm_payment.aignore("o-1", reason="wrong", even_running=True)
+
+        with held(3) as success:  # after the claim and the ignore
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", lose))
+            await success.sent()
+            task.cancel()
+            success.answer()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await task
+            assert "wrong" in cancelled.value.__notes__[0]
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment ignored", 1)
+
+
+def test_a_cancel_while_a_claim_is_undone_is_raised_once_the_task_is_released() -> None:
+    Order.create("o-1", data={"scan": "x" * 500_000})
+
+    async def main() -> None:
+        with held(2) as release, mock.patch.object(hydration, "fill", side_effect=OSError("no network")):
+            task = asyncio.create_task(Order.confirm_payment.arun("o-1", wait_forever))
+            await release.sent()
+            task.cancel()
+            release.answer()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
 
 
 def test_a_second_cancel_does_not_interrupt_the_release() -> None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from pynamodb_tracker import AsyncContext
+from pynamodb_tracker.dynamodb.connection import shares_requests
 from pynamodb_tracker.testing import StoppedClock
 from tests.aio.slow_requests import held
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
+from tests.support.through import Dispatch, through
 
 LOCK = timedelta(minutes=5)
 THIRD = LOCK / 3
@@ -42,6 +46,28 @@ def test_a_heartbeat_extends_the_lock_after_each_third_of_its_time(clock: Stoppe
 
     asyncio.run(asyncio.wait_for(main(), 30))
     assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_beat_within_a_batch_does_not_wait_for_the_writes_of_others(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    shared = list[bool]()
+
+    def note(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        shared.append(shares_requests())
+        return send(name, body)
+
+    async def run(ctx: AsyncContext[Order]) -> None:
+        before = ctx.lock_expire_time
+        shared.clear()
+        clock.advance(THIRD)
+        while ctx.lock_expire_time == before:
+            await asyncio.sleep(0.002)
+        assert shared == [False]
+
+    with through(AppTask, note):
+        report = asyncio.run(asyncio.wait_for(Order.confirm_payment.arun_all(run, heartbeat=True), 30))
+    assert report.succeeded == ["o-1"]
+    assert shared[-1]  # its end
 
 
 def test_a_heartbeat_finds_out_that_the_lock_is_lost_and_ends(clock: StoppedClock) -> None:
