@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -45,6 +46,8 @@ def _prepared() -> tuple[Path, Path]:
     ready = folder / "ready"
     if not ready.exists():
         _say(f"fetching APScheduler's tests, and making an environment for them in {folder.relative_to(ROOT)}")
+        shutil.rmtree(CACHE, ignore_errors=True)  # an environment for each change of pyproject.toml would fill the disk
+        folder.mkdir(parents=True)
         download = ["download", "--require-hashes", "--no-deps", "--no-binary", "APScheduler"]
         _call(sys.executable, "-m", "venv", "--clear", folder / "venv")
         _call(python, *PIP, *download, "--dest", folder, "--requirement", SDIST)
