@@ -168,16 +168,22 @@ def trace_of(use_case_id: str, task_id: str, given: Collection[str]) -> dict[str
     entries: dict[str, str] = {}
     for hook in hooks:
         try:
-            own: object = hook.on_create(use_case_id, task_id)
+            own = _checked_entries(hook.on_create(use_case_id, task_id))
         except Exception:
-            log.exception("on_create of the hook %r raised", hook, extra=log_fields(use_case_id, task_id=task_id))
+            text = "on_create of the hook %r raised, and nothing of it is stored"
+            log.exception(text, hook, extra=log_fields(use_case_id, task_id=task_id))
             continue
-        if own is None:
-            continue
-        if isinstance(own, Mapping) and all(isinstance(text, str) for entry in own.items() for text in entry):
-            if not any(name in given for name in own):
-                entries.update(own)
-        else:
-            text = "on_create of the hook %r returned no mapping of text to text, and nothing of it is stored"
-            log.error(text, hook, extra=log_fields(use_case_id, task_id=task_id))
+        if not any(name in given for name in own):
+            entries.update(own)
     return entries
+
+
+def _checked_entries(given: object) -> dict[str, str]:
+    """Return what an `on_create` has returned, as a dictionary; TypeError for what cannot be stored."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        entries = dict(given)
+        if all(isinstance(text, str) for entry in entries.items() for text in entry):
+            return entries
+    raise TypeError(f"on_create has to return a mapping of text to text, or None, not {type(given).__name__}")

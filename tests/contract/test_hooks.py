@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 import weakref
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
@@ -466,7 +467,18 @@ def test_a_follow_up_has_the_entries_of_hooks_over_those_of_its_creator(hooked: 
     assert Order.get_task("o-3").trace == {"traceparent": "00-own", "by": by}
 
 
-@pytest.mark.parametrize("trace", [{"t": "x" * MAX_TRACE_BYTES}, {"t": 1}, ["t"]], ids=["large", "number", "list"])
+class Torn(UserDict[str, str]):
+    """A mapping that cannot be read."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise Broken
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [{"t": "x" * MAX_TRACE_BYTES}, {"t": 1}, ["t"], Torn()],
+    ids=["large", "number", "list", "torn"],
+)
 def test_entries_of_a_hook_that_cannot_be_stored_are_left_out_and_logged(
     hooked: Callable[[Hook], object], trace: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
