@@ -126,5 +126,5 @@ async def _finished_at_last(future: asyncio.Future[Any], within: float | None) -
 
 def shielded() -> AbstractContextManager[object]:
     """Keep a scope of anyio from cancelling this task again at each turn of the loop while it waits."""
-    anyio = sys.modules.get("anyio")  # where nobody has imported it, it cancels nothing
+    anyio = sys.modules.get("anyio")  # if it was not imported, it cancels nothing
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -42,7 +42,7 @@ class Claims:
         return due.owner in {None, self.owner} or self.free_from(due) <= now
 
     def free_from(self, due: DueItem) -> datetime:
-        """Return when somebody else's claim has expired for certain: clocks may differ by `Meta.clock_margin`."""
+        """Return when the claim of another scheduler has expired for certain: clocks may differ by `Meta.clock_margin`."""
         return time_of(due.until + 1) + self._margin
 
     def claim(self, due: DueItem) -> Claim | None:
@@ -56,7 +56,7 @@ class Claims:
 
     @property
     def owner(self) -> str:
-        """Who claims here. A fork is somebody else, even if the store was made before: a server may preload it."""
+        """Who claims in this process. A forked process has its own, even if the store was made before the fork."""
         if self._process != os.getpid():
             self._process, self._owner = os.getpid(), f"{this_worker()}:{secrets.token_hex(8)}"
         return self._owner

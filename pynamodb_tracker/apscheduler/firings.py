@@ -33,7 +33,7 @@ class _Owed:
 
 
 class Firings:
-    """What runs here, and what the table does not know of it yet.
+    """What runs here, and which of its ends are not yet stored in the table.
 
     The loop waits for a write as long as the `patience` says: meanwhile no other job runs, and their claims expire.
     """
@@ -84,7 +84,7 @@ class Firings:
     def end(self, job: StoredJob, claim: Claim, next_run_time: datetime | None) -> None:
         """Store when the job runs next, or remove it; never raises, except for what ends the process.
 
-        What others have made of the job meanwhile stands.
+        Changes that others have made to the job meanwhile are kept.
         """
         self._jobs.pop(job.id, None)
         try:

@@ -32,7 +32,7 @@ class UnloadableJobs:
         return {job_id: failure.error for job_id, failure in list(self._failures.items())}
 
     def record(self, item: JobItem, error: Exception) -> bool:
-        """Record why a job cannot be loaded; return whether that is news."""
+        """Record why a job cannot be loaded; return whether that was not known for this version of it."""
         before = self._failures.get(item.job_id)
         self._failures[item.job_id] = _Failure(item.write, error, clock.now() + _REST)
         return before is None or before.write != item.write

@@ -11,7 +11,7 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 _THREADS = 8
-"""A client keeps 10 connections unless its Meta says otherwise, and the program needs some of them itself."""
+"""Few, because a client keeps a limited number of connections, and the program needs most of them itself."""
 
 
 def side_by_side(ask: Callable[[Q], R], questions: Iterable[Q]) -> list[R]:

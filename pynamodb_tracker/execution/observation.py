@@ -27,7 +27,7 @@ class Observation:
         self._lock: Lock[Any] | None = None
         self._guard = threading.Lock()
         self._begun = 0
-        """How many of the hooks know that the run has started: those also hear of its end, all others of a refusal."""
+        """For how many of the hooks `on_start` was called: these get `on_end`, all others `on_refuse`."""
         self._has_ended = False
         self._entered: list[tuple[Hook, AbstractContextManager[object]]] = []
 

@@ -13,7 +13,7 @@ _RUN = context.create_key("pynamodb_tracker-run")
 
 
 class CurrentRun(AbstractContextManager[None]):
-    """Makes the span of a run the current one, in the context of the block; somebody else ends it.
+    """Makes the span of a run the current one, in the context of the block; `Spans` ends it.
 
     Runs of one thread need not end in the reverse order in which they began. So the span stays current only until its
     run is left: if another run is the current one then, that leaves both contexts when its turn comes.
