@@ -20,6 +20,7 @@ from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 
@@ -56,16 +57,12 @@ class AsyncTaskAttempt(TaskAttempt[T]):
             self._note_stop()
         except BaseException as error:
             self.details.error = error
-            if not isinstance(error, Exception) and not _is_of_the_block(error):
+            if isinstance(error, asyncio.CancelledError) and not is_cancellation(error):
+                return  # the function raised it itself: an attempt that has failed
+            if not isinstance(error, Exception):
                 raise
         finally:
             self._note_answer()
-
-
-def _is_of_the_block(error: BaseException) -> bool:
-    """Return whether the function raised CancelledError without being cancelled: an attempt that has failed."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and not (task is not None and task.cancelling())
 
 
 @dataclass(slots=True)

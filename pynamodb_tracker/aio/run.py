@@ -13,6 +13,7 @@ from pynamodb_tracker.aio.context import AsyncContext, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
 from pynamodb_tracker.aio.pool import REQUESTS, drained, finished
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
@@ -45,7 +46,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         if run.lock is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
         self.task = asyncio.current_task()
-        self._cancelled_before = self._cancels()
+        self._cancelled_before = cancel_requests()
         try:
             ctx = await drained(self._claim)
             if run.observation is not None:
@@ -94,9 +95,10 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
     async def _end(self, error: BaseException | None) -> bool:
         """Send the requests of the end, then raise a CancelledError that came meanwhile."""
         run = self.run
-        run.is_cancelled = issubclass(type(error), asyncio.CancelledError) and self._is_cancelled()
         if issubclass(type(error), GeneratorExit):  # a coroutine that is closed cannot await, nor need it have a loop
             return self._end_at_once(error)
+        earlier = self._cancelled_before if asyncio.current_task() is self.task else 0
+        run.is_cancelled = error is not None and is_cancellation(error, earlier=earlier)
         cancellation = None if self._heartbeat is None else await self._heartbeat.end()
         future = asyncio.wrap_future(REQUESTS.submit(partial(run.end, error)))
         cancellation = await finished(future) or cancellation
@@ -112,19 +114,6 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         if self._heartbeat is not None:
             self._heartbeat.stop()
         return self.run.end(error)
-
-    def _is_cancelled(self) -> bool:
-        """Return whether this task was cancelled from outside, rather than by a CancelledError that the block raised.
-
-        `asyncio.timeout` and `TaskGroup` within the block take back the requests with which they cancel it.
-        """
-        before = self._cancelled_before if asyncio.current_task() is self.task else 0
-        return self._cancels() > before
-
-    @staticmethod
-    def _cancels() -> int:
-        task = asyncio.current_task()
-        return 0 if task is None else task.cancelling()
 
 
 def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:

@@ -42,7 +42,7 @@ class Claims:
         return due.owner in {None, self.owner} or self.free_from(due) <= now
 
     def free_from(self, due: DueItem) -> datetime:
-        """Return when the claim of another scheduler has expired for certain: clocks may differ by `Meta.clock_margin`."""
+        """Return when another scheduler's claim has expired for certain: clocks differ by up to `Meta.clock_margin`."""
         return time_of(due.until + 1) + self._margin
 
     def claim(self, due: DueItem) -> Claim | None:

@@ -59,7 +59,7 @@ class PickleSerializer:
 
 
 class Signed:
-    """Another serializer whose bytes are signed: `Signed(PickleSerializer(), key)` loads only what was signed with a key.
+    """Another serializer whose bytes are signed: `Signed(PickleSerializer(), key)` loads nothing else.
 
     Each key has 32 random bytes or more. The first signs; all verify, so that a key can be replaced: put the new one
     first, and drop the old one once every job has been written anew. The signature covers the store, the job's id and

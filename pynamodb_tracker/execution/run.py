@@ -23,13 +23,13 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.heartbeat import Heartbeat
+from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
 from pynamodb_tracker.execution.unrecorded import (
     check_after_success,
     end_after_give_back,
     given_back,
     has_pending_success,
-    is_interrupt,
     leave_fork,
     not_committed,
     stays_locked,
@@ -146,7 +146,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         left = error
         try:
             if error is not None:
-                self.is_cancelled = _is_cancelled_from_outside(error)
+                self.is_cancelled = is_cancellation(error)
             return self.end(error)
         except BaseException as raised:
             left = raised
@@ -388,15 +388,3 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.concluded = True
             raise
         self.concluded = True
-
-
-def _is_cancelled_from_outside(error: BaseException) -> bool:
-    """Return whether the block is in an asyncio task that was cancelled, rather than that it raised CancelledError."""
-    asyncio = sys.modules.get("asyncio")  # where nobody has imported it, no task can be cancelled
-    if asyncio is None or not issubclass(type(error), asyncio.CancelledError):
-        return False
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no event loop is running in this thread
-        return False
-    return task is not None and task.cancelling() > 0

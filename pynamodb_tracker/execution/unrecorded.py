@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
-from pynamodb.exceptions import PynamoDBException
-
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.changes import changes_of
@@ -16,11 +14,6 @@ from pynamodb_tracker.transitions import Lock, PendingSuccess
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Return whether an exception came from elsewhere: a signal, a timeout, another thread."""
-    return not issubclass(type(error), (PynamoDBException, TrackerError))
 
 
 def stays_locked(lock: Lock[T], interrupt: BaseException) -> str:
