@@ -17,6 +17,7 @@ import pytest
 from pynamodb_tracker import AsyncContext, AsyncWorker, Tally
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import task_team
+from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller
 from tests.support.processes import until
 from tests.support.workers import Broken, die
@@ -263,17 +264,51 @@ def test_a_function_that_ignores_its_cancellation_is_left_behind_and_its_task_re
     assert "still ran at the end of the grace time: it was released" in caplog.text
 
 
-def test_a_task_that_is_being_claimed_when_the_worker_stops_is_released_untouched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ran: list[str] = []
-    claim = Run.claim
-    stopped = threading.Event()
-    stop = task_team.TaskTeam.stop
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return what is set once a worker was stopped."""
+    event, stop = threading.Event(), task_team.TaskTeam.stop
 
     def stop_and_say(team: task_team.TaskTeam) -> None:
         stop(team)
-        stopped.set()
+        event.set()
+
+    monkeypatch.setattr(task_team.TaskTeam, "stop", stop_and_say)
+    return event
+
+
+def test_nothing_is_claimed_of_what_was_found_before_the_stop(
+    monkeypatch: pytest.MonkeyPatch, stopped: threading.Event
+) -> None:
+    take = Dispatcher.take
+
+    def found_and_stopped(dispatcher: Dispatcher) -> Any:
+        found = take(dispatcher)
+        worker.stop()
+        assert stopped.wait(WAIT)
+        return found
+
+    monkeypatch.setattr(Dispatcher, "take", found_and_stopped)
+    Order.create("o-1")
+    worker = AsyncWorker({Order.confirm: nothing})
+    assert asyncio.run(worker.run()) == {Order.confirm: Tally()}
+    assert Order.get_task("o-1").fence == 0
+
+
+def test_an_error_of_the_library_itself_stops_the_worker_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_dispatcher: Dispatcher) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(Dispatcher, "take", broken)
+    with pytest.raises(NotImplementedError):
+        run(AsyncWorker({Order.confirm: nothing, Order.ship: nothing}))
+
+
+def test_a_task_that_is_being_claimed_when_the_worker_stops_is_released_untouched(
+    monkeypatch: pytest.MonkeyPatch, stopped: threading.Event
+) -> None:
+    ran: list[str] = []
+    claim = Run.claim
 
     def stopped_meanwhile(run: Run[Any]) -> Any:
         worker.stop()
@@ -285,7 +320,6 @@ def test_a_task_that_is_being_claimed_when_the_worker_stops_is_released_untouche
 
     Order.create("o-1")
     monkeypatch.setattr(Run, "claim", stopped_meanwhile)
-    monkeypatch.setattr(task_team.TaskTeam, "stop", stop_and_say)
     worker = AsyncWorker({Order.confirm: work}, concurrency=1)
     assert run(worker) == {Order.confirm: Tally(released=1)}
     task = Order.get_task("o-1")
