@@ -7,7 +7,7 @@ import weakref
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb_tracker.aio.context import AsyncContext, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
@@ -36,16 +36,31 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         self.run = run
         self._has_heartbeat = heartbeat
         self._heartbeat: AsyncHeartbeat[T] | None = None
-        self.task: asyncio.Task[object] | None = None
+        self.asyncio_task: asyncio.Task[object] | None = None
         self._cancelled_before = 0
         """How often the task was asked to cancel before the block."""
+
+    if not TYPE_CHECKING:  # type checkers know that there are no other attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
+            if name.startswith("_") or not hasattr(AsyncContext, name):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            statements, task_id = self.run.statements, self.run.task_id
+            start = f"{statements.model.__name__}.{statements.codes.step}.astart({task_id!r})"
+            raise AttributeError(
+                f"{start} is used in an async with statement: write `async with {start} as ctx:`, and in its block "
+                f"ctx.{name}",
+                name=name,
+                obj=self,
+            )
 
     async def __aenter__(self) -> AsyncContext[T]:
         """Claim the task; an error says why it was refused."""
         run = self.run
         if run.lock is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
-        self.task = asyncio.current_task()
+        self.asyncio_task = asyncio.current_task()
         self._cancelled_before = cancel_requests()
         try:
             ctx = await drained(self._claim)
@@ -97,7 +112,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         run = self.run
         if issubclass(type(error), GeneratorExit):  # a coroutine that is closed cannot await, nor need it have a loop
             return self._end_at_once(error)
-        earlier = self._cancelled_before if asyncio.current_task() is self.task else 0
+        earlier = self._cancelled_before if asyncio.current_task() is self.asyncio_task else 0
         run.is_cancelled = error is not None and is_cancellation(error, earlier=earlier)
         cancellation = None if self._heartbeat is None else await self._heartbeat.end()
         future = asyncio.wrap_future(REQUESTS.submit(partial(run.end, error)))
@@ -119,4 +134,4 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
 def _task_of(run: weakref.ref[AsyncRun[T]]) -> asyncio.Task[object] | None:
     """Return the task of a run; None once the run is dropped."""
     found = run()
-    return None if found is None else found.task
+    return None if found is None else found.asyncio_task

@@ -111,6 +111,16 @@ def test_arguments_are_checked_when_astart_is_called() -> None:
             Order.confirm_payment.astart("o-1", **wrong)
 
 
+def test_a_forgotten_async_with_is_an_error_that_says_so() -> None:
+    forgotten: Any = Order.ship.astart("o-1")
+    with pytest.raises(
+        AttributeError, match=r"write `async with Order\.ship\.astart\('o-1'\) as ctx:`, and in its block ctx\.task"
+    ):
+        forgotten.task.data["a"] = 1
+    with pytest.raises(AttributeError, match="'AsyncRun' object has no attribute 'tsak'"):
+        forgotten.tsak()
+
+
 def test_a_run_is_entered_once() -> None:
     Order.create("o-1")
     run = Order.confirm_payment.astart("o-1")
