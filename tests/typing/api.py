@@ -317,6 +317,13 @@ async def stamp_for(ctx: AsyncContext[Order], _event: object) -> int:
     return await stamp(ctx)
 
 
+async def blocks_the_loop(ctx: ExecutionContext[Refund]) -> None:
+    ctx.save()
+
+
+Refund.send.does(blocks_the_loop)  # type: ignore[deprecated]
+
+
 async def use_with_asyncio() -> int:
     assert_type(await Order.ship.arun("o-1001", stamp), int)
     assert_type(await Order.ship.arun("o-1001", lambda ctx: stamp(ctx), store_answer=True), int)  # noqa: PLW0108
