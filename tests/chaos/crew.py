@@ -98,7 +98,7 @@ class Crew:
         for process in self.leaving:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
-            if process.returncode != 0:
+            if process.returncode not in {0, -signal.SIGTERM}:  # the signal itself, if it came before the worker ran
                 self.died.append(f"a worker that got SIGTERM ended with {process.returncode}")
                 process.kill()
                 process.wait()

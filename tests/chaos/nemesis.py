@@ -1,4 +1,4 @@
-"""What happens to worker processes: SIGKILL, and SIGSTOP for longer than a lock lasts, at times drawn from the seed."""
+"""What happens to worker processes: SIGKILL, SIGTERM, and SIGSTOP for longer than a lock, at times of the seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tests.chaos.settings import Settings
 __all__ = ["Blow", "Nemesis", "blows"]
 
 
-GRACEFUL = 0.5
 SEEN = 0.4
 """Of how many that are killed or frozen a person frees the tasks."""
 
@@ -25,7 +24,7 @@ class Blow:
     at: float
     """Seconds from the start."""
     kind: str
-    """kill, freeze, or wake."""
+    """kill, freeze, wake, or terminate."""
     worker: int
 
 
@@ -41,7 +40,9 @@ def blows(settings: Settings) -> list[Blow]:
         if frozen_until.get(worker, 0.0) < at:
             freezes += [Blow(at, "freeze", worker), Blow(until, "wake", worker)]
             frozen_until[worker] = until
-    return sorted(kills + freezes)
+    graceful = settings.on_loops - 1
+    ends = [Blow(at, "terminate", graceful) for at in _times(settings, draw, settings.terminate_every) if graceful >= 0]
+    return sorted(kills + freezes + ends)
 
 
 def _times(settings: Settings, draw: random.Random, every: float) -> Iterator[float]:
@@ -74,7 +75,7 @@ class Nemesis:
             blow = self._left.pop(0)
             pid = self._crew.processes[blow.worker].pid
             match blow.kind:
-                case "kill" if self._ends_gracefully(blow.worker):
+                case "terminate" if blow.worker not in self._frozen:
                     self.counts["terminate"] += 1
                     self._crew.terminate(blow.worker)
                     self._crew.start(blow.worker)
@@ -92,10 +93,5 @@ class Nemesis:
                     self.counts["wake"] += 1
                     self._frozen.remove(blow.worker)
                     self._crew.wake(blow.worker)
-            if blow.kind != "wake" and self._draw.random() < SEEN:
+            if blow.kind in {"kill", "freeze"} and self._draw.random() < SEEN:
                 self._found(pid)
-
-    def _ends_gracefully(self, worker: int) -> bool:
-        """Return whether a worker that is to be killed gets SIGTERM instead, which one of two takes that obey it."""
-        obeys = self._crew.settings.kind_of(worker) == "AsyncWorker" and worker not in self._frozen
-        return obeys and self._draw.random() < GRACEFUL

@@ -41,6 +41,8 @@ class Settings:
     rates: Rates = field(default_factory=Rates)
     kill_every: float = 3.0
     """Seconds between two kills, on average."""
+    terminate_every: float = 4.0
+    """Seconds between two times that the AsyncWorker gets SIGTERM, on average."""
     freeze_every: float = 1.4
     """Seconds between two freezes, on average; each takes longer than a lock, so a third of the workers is frozen."""
     longest_freeze: float = 5.0
