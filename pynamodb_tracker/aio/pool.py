@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
@@ -86,14 +86,23 @@ async def drained_in_bulk(function: Callable[[], R]) -> R:
 
 async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
     """Return or raise what a call does; or, once it has ended, raise a CancelledError that came meanwhile."""
-    future = asyncio.wrap_future(begun)
-    cancellation = await finished(future, withdraw=withdraw)
+    cancellation = await ended(begun, withdraw)
     if cancellation is None:
-        return future.result()
-    if future.done() and not future.cancelled() and (error := future.exception()) is not None:
+        return begun.result()
+    if not begun.cancelled() and (error := begun.exception()) is not None:
         add_note(cancellation, f"pynamodb_tracker: a request that was on its way ended with {error!r}")
         raise cancellation from error  # whose notes may say that the task stays locked
     raise cancellation
+
+
+async def ended(begun: Future[Any], withdraw: Callable[[], bool] | None = None) -> asyncio.CancelledError | None:
+    """Wait for a call in a thread, as `finished` does; a coroutine that is closed meanwhile blocks until it ends."""
+    try:
+        return await finished(asyncio.wrap_future(begun), withdraw=withdraw)
+    except GeneratorExit:  # it cannot await any more, and the call may not outlive what notes its outcome
+        if withdraw is None or not withdraw():
+            wait((begun,))
+        raise
 
 
 async def finished(

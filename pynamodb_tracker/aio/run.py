@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb_tracker.aio.context import AsyncContext, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
-from pynamodb_tracker.aio.pool import REQUESTS, drained, finished
+from pynamodb_tracker.aio.pool import REQUESTS, drained, ended
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
 from pynamodb_tracker.execution.run import Run
@@ -85,9 +85,12 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         try:
             if self.run.lock is None:  # nothing has to be sent
                 return
-            future = asyncio.wrap_future(REQUESTS.submit(partial(self.run.undo_claim, error)))
-            cancellation = await finished(future)
-            future.result()
+            if issubclass(type(error), GeneratorExit):  # as in `_end`
+                self.run.undo_claim(error)
+                return
+            begun = REQUESTS.submit(partial(self.run.undo_claim, error))
+            cancellation = await ended(begun)
+            begun.result()
         finally:
             self.run.refuse(error)
         if cancellation is not None and not issubclass(type(error), asyncio.CancelledError):
@@ -115,11 +118,11 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         earlier = self._cancelled_before if asyncio.current_task() is self.asyncio_task else 0
         run.is_cancelled = error is not None and is_cancellation(error, earlier=earlier)
         cancellation = None if self._heartbeat is None else await self._heartbeat.end()
-        future = asyncio.wrap_future(REQUESTS.submit(partial(run.end, error)))
-        cancellation = await finished(future) or cancellation
+        begun = REQUESTS.submit(partial(run.end, error))
+        cancellation = await ended(begun) or cancellation
         if cancellation is None or run.is_cancelled:
-            return future.result()
-        if (unrecorded := future.exception()) is not None:
+            return begun.result()
+        if (unrecorded := begun.exception()) is not None:
             add_note(cancellation, f"pynamodb_tracker: the end of {run.lock} raised {unrecorded!r}")
             raise cancellation from unrecorded
         raise cancellation

@@ -4,8 +4,8 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -79,7 +79,7 @@ class AsyncWorker:
         self._loop = asyncio.get_running_loop()
         if not self._is_stopped:  # a call of `stop` from now on reaches the team
             log.info("a worker runs %s", ", ".join(f"{step.model.__name__}.{step.name}" for step in self._functions))
-            with signals.handling(self._unhandled_signals(team)):
+            with _receiving_signals(self):
                 await team.run_to_the_end()
         for error in team.errors:
             raise error
@@ -91,19 +91,56 @@ class AsyncWorker:
         A worker that is stopped before it runs starts nothing.
         """
         self._is_stopped = True
-        if self._loop is not None and self._team is not None:
-            with suppress(RuntimeError):  # the loop is closed: the worker has ended
-                self._loop.call_soon_threadsafe(self._team.stop)
+        if self._team is not None:
+            self._call(self._team.stop)
 
-    def _unhandled_signals(self, team: TaskTeam) -> dict[str, signals.Handler]:
-        """Return what to do at signals for which there is no handler: a server, or the program, may have its own."""
-        loop = asyncio.get_running_loop()
-        handlers: dict[str, signals.Handler] = {
-            "SIGTERM": lambda _number, _frame: self.stop(),
-            "SIGUSR1": lambda _number, _frame: loop.call_soon_threadsafe(team.print_status),
-        }
-        return {
-            name: handler
-            for name, handler in handlers.items()
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL
-        }
+    def _print_status(self) -> None:
+        if self._team is not None:
+            self._call(self._team.print_status)
+
+    def _call(self, function: Callable[[], None]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the worker has ended
+                self._loop.call_soon_threadsafe(function)
+
+
+_receivers: list[AsyncWorker] = []
+"""The workers that run in the main thread; several may share its loop, and a signal is for all of them."""
+
+_handling = ExitStack()
+
+
+@contextmanager
+def _receiving_signals(worker: AsyncWorker) -> Iterator[None]:
+    """Let signals reach the worker in the main thread; they are handled from the first start to the last end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    if not _receivers:
+        _handling.enter_context(signals.handling(_unhandled_signals()))
+    _receivers.append(worker)
+    try:
+        yield
+    finally:
+        _receivers.remove(worker)
+        if not _receivers:
+            _handling.close()
+
+
+def _unhandled_signals() -> dict[str, signals.Handler]:
+    """Return what to do at signals for which there is no handler: a server, or the program, may have its own."""
+
+    def stop(_number: int, _frame: object) -> None:
+        for worker in _receivers:
+            worker.stop()
+
+    def print_status(_number: int, _frame: object) -> None:
+        for worker in _receivers:
+            worker._print_status()  # noqa: SLF001 - of this module
+
+    handlers: dict[str, signals.Handler] = {"SIGTERM": stop, "SIGUSR1": print_status}
+    return {
+        name: handler
+        for name, handler in handlers.items()
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_DFL
+    }

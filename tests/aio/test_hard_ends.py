@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 
 from pynamodb_tracker.aio import pool
 from pynamodb_tracker.testing import StoppedClock
+from tests.aio.slow_requests import held
 from tests.support.shop import Order
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -54,6 +56,30 @@ def test_a_coroutine_that_is_closed_in_its_block_fails_the_attempt(heartbeat: ob
 
     task = Order.get_task("o-1")
     assert (task.state, [failure.type for failure in task.errors]) == (Order.confirm_payment.failed, ["GeneratorExit"])
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_coroutine_that_is_closed_during_its_claim_releases_the_task(is_answered: object) -> None:
+    Order.create("o-1")
+
+    async def run() -> None:
+        async with Order.confirm_payment.astart("o-1"):
+            pytest.fail("the block must not start")
+
+    async def main() -> None:
+        with held(1) as claim:
+            coroutine = run()
+            answered: asyncio.Future[Any] = coroutine.send(None)
+            await claim.sent()
+            if is_answered:
+                claim.answer()
+                await asyncio.wait((answered,))
+            else:
+                threading.Timer(0.01, claim.answer).start()
+            coroutine.close()
+
+    asyncio.run(main())
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
 
 
 def test_a_run_is_recorded_although_the_main_thread_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -449,6 +449,27 @@ def test_sigterm_stops_it_gracefully_and_its_default_is_back_afterwards() -> Non
 
 
 @posix
+def test_sigterm_stops_all_workers_of_a_loop_whichever_ends_first() -> None:
+    async def program() -> None:
+        functions = [Waiting(), Waiting()]
+        before = signal.getsignal(signal.SIGTERM)
+        workers = [AsyncWorker({Order.confirm: function}, concurrency=1) for function in functions]
+        running = [await begun(worker, function) for worker, function in zip(workers, functions, strict=True)]
+        workers[0].stop()
+        functions[0].go.set()
+        await asyncio.wait_for(running[0], WAIT)
+        assert signal.getsignal(signal.SIGTERM) is not before
+        os.kill(os.getpid(), signal.SIGTERM)
+        functions[1].go.set()
+        await asyncio.wait_for(running[1], WAIT)
+        assert signal.getsignal(signal.SIGTERM) is before
+
+    Order.create("o-1")
+    Order.create("o-2")
+    asyncio.run(program())
+
+
+@posix
 def test_a_signal_that_the_program_or_its_server_handles_is_left_to_that() -> None:
     received: list[int] = []
 
