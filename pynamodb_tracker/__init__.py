@@ -21,7 +21,7 @@ from pynamodb_tracker.exceptions import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.execution.context import ExecutionContext
-from pynamodb_tracker.failure import Failure
+from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.model.serialization import DecimalAttribute
 from pynamodb_tracker.status import Status
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step.glance import Glance, IndexEntry
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.transitions.merges import Merged
-    from pynamodb_tracker.worker import Tally, Worker
     from pynamodb_tracker.worker.async_worker import AsyncWorker
+    from pynamodb_tracker.worker.poller import Tally
+    from pynamodb_tracker.worker.worker import Worker
 
 __all__ = [
     "AsyncContext",
@@ -86,8 +87,8 @@ _LAZY = {
     "Merged": "pynamodb_tracker.transitions.merges",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",
-    "Tally": "pynamodb_tracker.worker",
-    "Worker": "pynamodb_tracker.worker",
+    "Tally": "pynamodb_tracker.worker.poller",
+    "Worker": "pynamodb_tracker.worker.worker",
 }
 
 

@@ -27,7 +27,7 @@ METHODS = {f"log.{level}" for level in ("log", "debug", "info", "warning", "erro
 ABOUT_NO_TASK = {
     "aws_lambda/trigger.py": "a function of the payload raised: nothing is known of the task yet",
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
-    "failure.py": "an exception that takes no note",
+    "model/failure.py": "an exception that takes no note",
     "web/decisions.py": "the audit log, whose lines are JSON",
     "worker/async_worker.py": "the worker starts",
     "worker/process_team.py": "a process that has ended",

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pynamodb_tracker.batch.thread_pool import stopped_by
-from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
 

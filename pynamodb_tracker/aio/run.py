@@ -15,7 +15,7 @@ from pynamodb_tracker.aio.pool import REQUESTS, drained, ended
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.items import DueItem, micros, time_of
 from pynamodb_tracker.apscheduler.job_table import JobTable
-from pynamodb_tracker.worker_name import this_worker
+from pynamodb_tracker.model.worker_name import this_worker
 
 
 @dataclass(frozen=True, slots=True)

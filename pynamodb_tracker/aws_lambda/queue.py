@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.step import BoundStep
 

@@ -37,11 +37,11 @@ from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.step.bound import bound_functions
 from pynamodb_tracker.step.functions import any_function_of, for_threads
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker_name import working_as
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import islice
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import RANDOM, jittered_pause
+from pynamodb_tracker.dynamodb.backoff import RANDOM, jittered_pause
 
 _WIDEST = 500
 """How many of the oldest tasks workers spread over: as many as one request to the index reads."""

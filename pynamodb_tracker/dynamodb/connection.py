@@ -31,8 +31,8 @@ from pynamodb.exceptions import (
 )
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import jittered_pause
 from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 
 Item = dict[str, dict[str, Any]]
 """An item of the table, or a part of one, in the form of DynamoDB's API."""

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.backoff import RANDOM
+from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.row import TaskRow
 

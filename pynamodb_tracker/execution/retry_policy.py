@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.exceptions import RetryLater
-from pynamodb_tracker.failure import add_note
+from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.transitions import Lock
 
 log = logging.getLogger("pynamodb_tracker")

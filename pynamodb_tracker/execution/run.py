@@ -34,8 +34,8 @@ from pynamodb_tracker.execution.unrecorded import (
     not_committed,
     stays_locked,
 )
-from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
 

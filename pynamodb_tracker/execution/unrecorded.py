@@ -6,8 +6,8 @@ import logging
 from typing import TypeVar
 
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
-from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.model.changes import changes_of
+from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import Lock, PendingSuccess
 

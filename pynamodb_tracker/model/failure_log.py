@@ -17,8 +17,8 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.failure import Failure, from_map, to_map
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure import Failure, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
 from pynamodb_tracker.model.row_state import read_failure_log, readable_value
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import get_items
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model import failure_log

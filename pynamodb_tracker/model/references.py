@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pynamodb_tracker import instrumentation
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.failure import cut
+from pynamodb_tracker.model.failure import cut
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.schema import SEPARATOR

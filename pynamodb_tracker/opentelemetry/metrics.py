@@ -10,8 +10,8 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.failure import type_of
 from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.spans import error_of
 from pynamodb_tracker.step.bound import BoundStep

@@ -11,8 +11,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, Tracer
 
-from pynamodb_tracker.failure import cut, message_of, scrubbed, type_of
 from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.model.failure import cut, message_of, scrubbed, type_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.current_run import CurrentRun, run_in

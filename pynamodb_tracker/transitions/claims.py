@@ -13,10 +13,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.exceptions import TaskError, TrackerError
-from pynamodb_tracker.failure import add_note
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_value
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import refusals
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.finishes import fail, release
@@ -26,7 +27,6 @@ from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.progress import extend
 from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get, loaded
-from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)
 

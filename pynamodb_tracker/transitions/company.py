@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
 
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Deadline, Unapplied, transact_write

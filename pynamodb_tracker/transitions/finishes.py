@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.changes import as_stored
+from pynamodb_tracker.model.failure import Failure, add_note, type_of
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.row import Membership, TaskRow, may_expire, membership_of
 from pynamodb_tracker.model.row_state import readable_value

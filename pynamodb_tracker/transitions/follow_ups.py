@@ -19,8 +19,8 @@ from pynamodb_tracker.arguments import check_due_time, check_group, check_repeat
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
 from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorableError
-from pynamodb_tracker.failure import type_of
 from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value

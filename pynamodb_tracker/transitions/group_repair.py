@@ -7,7 +7,7 @@ from contextlib import suppress
 from pynamodb.constants import NUMBER, STRING
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.model.group_records import row_key

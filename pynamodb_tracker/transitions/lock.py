@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from pynamodb.constants import MAP
 
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.failure import Failure
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved
+from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values

@@ -12,7 +12,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
-from pynamodb_tracker.failure import Failure, scrubbed
+from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import (
@@ -24,6 +24,7 @@ from pynamodb_tracker.model.row import (
     membership_of,
 )
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.company import send_with_company
 from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.ending import Ending
@@ -41,7 +42,6 @@ from pynamodb_tracker.transitions.refusals import (
     refusal,
 )
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.worker_name import this_worker
 
 T = TypeVar("T", bound=TaskRow)
 

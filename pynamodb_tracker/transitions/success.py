@@ -15,7 +15,7 @@ from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.transact_write import Unapplied

@@ -9,11 +9,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import arguments, signals
+from pynamodb_tracker import arguments
 from pynamodb_tracker.aio.pool import REQUESTS
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.settings import WorkerSettings, check_grace, check_tables, functions_by_step
 from pynamodb_tracker.worker.task_team import AsyncFunction, TaskTeam
@@ -59,9 +60,9 @@ class AsyncWorker:
         """Work until `stop`, SIGTERM, or this is cancelled; return, by step, how many tasks had each outcome.
 
         After that, no further task is started; what runs has the grace time to end, and is then cancelled, which
-        releases its task: the attempt does not count. A cancellation leaves when all of that is done; a second one ends
-        the grace time. A function that ignores its cancellation for 5 seconds is left behind: its task is released, and
-        nothing of it is recorded.
+        releases its task: the attempt does not count. If this is cancelled, CancelledError is raised when all of that
+        is done; a second cancellation ends the grace time. A function that ignores its cancellation for 5 seconds is
+        left behind: its task is released, and nothing of it is recorded.
         SIGTERM stops the worker, and SIGUSR1 prints to stderr what is being done, if this runs in the main thread, and
         neither the program nor its server handles that signal when this begins. Ctrl-C is left to asyncio, which
         cancels the main task. With `until_idle` it returns when there is nothing to do now.

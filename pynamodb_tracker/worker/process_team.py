@@ -14,12 +14,12 @@ from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
-from pynamodb_tracker import signals
+from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Backoff, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end, sender
 from pynamodb_tracker.worker.thread_team import ThreadTeam
-from pynamodb_tracker.worker_name import this_worker
 
 log = logging.getLogger("pynamodb_tracker")
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Protocol
 
-from pynamodb_tracker.signals import Handler, MessageQueue
+from pynamodb_tracker.worker.signals import Handler, MessageQueue
 
 log = logging.getLogger("pynamodb_tracker")
 

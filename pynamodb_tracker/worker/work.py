@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.dispatcher import Dispatcher
 from pynamodb_tracker.worker.poller import StepPoller, Tally
 from pynamodb_tracker.worker.settings import WorkerSettings
 from pynamodb_tracker.worker.shutdown import print_to_stderr
-from pynamodb_tracker.worker_name import this_worker
 
 A = TypeVar("A", bound=WorkerAttempt)
 

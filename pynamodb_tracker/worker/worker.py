@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pynamodb_tracker import arguments, signals
+from pynamodb_tracker import arguments
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import any_function_of
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
 from pynamodb_tracker.worker.settings import WorkerSettings, check_grace, check_tables, functions_by_step

@@ -9,8 +9,8 @@ from pynamodb.attributes import JSONAttribute, ListAttribute, NumberAttribute, U
 from pynamodb.expressions.update import Action
 from pynamodb.models import Model
 
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
-from pynamodb_tracker.worker_name import this_worker
 from tests.benchmarks.orders import LOCK_FOR, MARGIN, Change, OrderTable, claimed
 
 __all__ = ["ByModel"]

@@ -10,8 +10,8 @@ import pytest
 
 from pynamodb_tracker import Step, UseCase, Worker
 from pynamodb_tracker.aws_lambda import retry_handler
-from pynamodb_tracker.backoff import RANDOM
 from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.query import state_scan
 from pynamodb_tracker.worker.poller import StepPoller

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pynamodb_tracker import GiveUp, RetryLater, TaskNotStartableError
+from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
-from pynamodb_tracker.worker_name import this_worker
 from tests.support.engines import Moto
 from tests.support.recorder import Request, recorded
 from tests.support.shop import AppTask, Order, Receipt

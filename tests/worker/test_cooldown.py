@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker.backoff import RANDOM
+from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.exceptions import TaskError, TaskFormatError, TaskLockedError
 from pynamodb_tracker.worker.poller import Cooldown, StepPoller
 from tests.worker.test_polling import HOUR, LONGEST, SECOND, FakeStep, failed

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import QueryError, TableDoesNotExist, UpdateError
 
 from pynamodb_tracker import TaskLockedError, Worker
-from pynamodb_tracker.backoff import RANDOM
+from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.testing import local_table

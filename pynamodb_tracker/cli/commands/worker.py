@@ -22,12 +22,13 @@ from pynamodb_tracker.cli.interrupts import SafeStream, last_output, stdout_to_s
 from pynamodb_tracker.cli.terminal import say, say_json, warn
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.presentation.text import age, escaped
-from pynamodb_tracker.signals import handling
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.functions import for_threads
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.worker import Tally, Worker
+from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.shutdown import AT_ONCE
+from pynamodb_tracker.worker.signals import handling
+from pynamodb_tracker.worker.worker import Worker
 
 log = logging.getLogger("pynamodb_tracker")
 

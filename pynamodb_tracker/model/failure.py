@@ -27,7 +27,7 @@ _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
 
-_PACKAGE = os.path.dirname(__file__) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
 
 
 @dataclass(frozen=True, slots=True)
