@@ -17,7 +17,7 @@ from tests.support.workers import Broken, FrozenError, die, fail, succeed
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("client", "table")
+pytestmark = pytest.mark.usefixtures("table")
 
 OVER = timedelta(minutes=5, seconds=3)
 
