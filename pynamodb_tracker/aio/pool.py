@@ -97,12 +97,20 @@ async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
 
 async def ended(begun: Future[Any], withdraw: Callable[[], bool] | None = None) -> asyncio.CancelledError | None:
     """Wait for a call in a thread, as `finished` does; a coroutine that is closed meanwhile blocks until it ends."""
+    future = asyncio.wrap_future(begun)
+    future.add_done_callback(_note_error)
     try:
-        return await finished(asyncio.wrap_future(begun), withdraw=withdraw)
+        return await finished(future, withdraw=withdraw)
     except GeneratorExit:  # it cannot await any more, and the call may not outlive what notes its outcome
         if withdraw is None or not withdraw():
             wait((begun,))
         raise
+
+
+def _note_error(future: asyncio.Future[Any]) -> None:
+    """Let asyncio not log an error of a request, which is raised where it was begun."""
+    if not future.cancelled():
+        future.exception()
 
 
 async def finished(

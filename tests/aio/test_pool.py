@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import subprocess
 import sys
@@ -78,3 +79,16 @@ def test_the_loop_does_not_wait_while_a_request_does(caplog: pytest.LogCaptureFi
     with through(AppTask, delay), caplog.at_level(logging.WARNING, "asyncio"), asyncio.Runner(debug=True) as runner:
         runner.run(main())
     assert caplog.text == ""
+
+
+def test_an_error_of_a_request_is_raised_and_not_logged_by_asyncio_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse() -> None:
+        raise TimeoutError
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            await drained(refuse)
+
+    asyncio.run(main())
+    gc.collect()
+    assert not caplog.records
