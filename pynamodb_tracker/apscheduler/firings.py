@@ -17,12 +17,10 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claim
 from pynamodb_tracker.apscheduler.codec import JobCodec
-from pynamodb_tracker.apscheduler.job_table import JobTable
+from pynamodb_tracker.apscheduler.job_table import JobTable, tries
 from pynamodb_tracker.apscheduler.stored_job import StoredJob
 from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
-
-_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Firings:
     def _settle(self, claim: Claim, next_run_time: datetime | None) -> None:
         """Store the end of a firing in the job as it is now, unless somebody has given it another time."""
         until = clock.now() + self._patience
-        for _ in range(_TRIES):
+        for _ in tries(until):
             with ending_by(until):
                 item = self._table.job(claim.due.job_id)
             if item is None or item.next != claim.due.time:  # removed, paused, rescheduled, or stored by the first try
@@ -125,7 +123,7 @@ class Firings:
                 done = self._move(job, until)
             if done:
                 return
-        raise RuntimeError(f"job {claim.due.job_id!r} was changed {_TRIES} times meanwhile")
+        raise RuntimeError(f"job {claim.due.job_id!r} was changed again and again meanwhile")
 
     def give_back(self) -> None:
         """Make the writes that are owed, and give back the claims of jobs that the loop has not submitted.

@@ -21,7 +21,8 @@ from pynamodb_tracker.apscheduler.items import (
     due_key,
     is_job_id,
 )
-from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, missing_table, pages, send, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_missing_table
 from pynamodb_tracker.dynamodb.transact_write import REFUSED, transact_write
 from pynamodb_tracker.model.overflow import CHUNK
@@ -31,6 +32,9 @@ MOST_REMOVED = 50
 """Jobs in one transaction: each has up to two items, and a transaction has up to 100 of them.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
+TRIES = 8
+"""How often a change of a job is tried that others change, too."""
+
 _PAGE = 25
 """Due items in one answer to when the next job is due: mostly enough, and they take one read unit together."""
 _PAGE_UNTIL = 100
@@ -39,6 +43,18 @@ _PAGE_UNTIL = 100
 
 _ALWAYS: Mapping[str, Any] = {}
 """The condition of a write that is made in any case."""
+
+
+def tries(until: datetime | None = None) -> Iterator[None]:
+    """Yield for each try of a change that others may meet; end early if a time is given, and the next one is later.
+
+    From the second retry on, there is a pause before each: all processes of a deployment may replace a job at once.
+    """
+    yield
+    for retry in range(TRIES - 1):
+        if retry and not slept_before(until, jittered_pause(retry)):
+            return
+        yield
 
 
 @dataclass(frozen=True, slots=True)

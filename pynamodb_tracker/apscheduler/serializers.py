@@ -105,9 +105,10 @@ class JSONSerializer:
     """
 
     def __init__(self, allow: Iterable[str]) -> None:
-        self._allow = () if isinstance(allow, str) else tuple(allow)
-        if not self._allow or not all(self._allow):
+        modules: tuple[Any, ...] = () if isinstance(allow, str) else tuple(allow)
+        if not modules or not all(isinstance(each, str) and each for each in modules):
             raise ValueError(f'allow={allow!r} must list the modules of your jobs: allow=["shop.jobs"]')
+        self._allow: tuple[str, ...] = modules
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - the same for every job
         """Return the job as JSON; raise ValueError for its function, TypeError for a trigger or an argument."""

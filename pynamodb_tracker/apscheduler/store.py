@@ -15,15 +15,12 @@ from pynamodb_tracker.apscheduler.claims import Claims
 from pynamodb_tracker.apscheduler.codec import JobCodec
 from pynamodb_tracker.apscheduler.firings import Firings
 from pynamodb_tracker.apscheduler.items import DueItem, JobItem, micros, time_of
-from pynamodb_tracker.apscheduler.job_table import MOST_REMOVED, JobTable
+from pynamodb_tracker.apscheduler.job_table import MOST_REMOVED, TRIES, JobTable, tries
 from pynamodb_tracker.apscheduler.serializers import PickleSerializer, Serializer
 from pynamodb_tracker.apscheduler.stored_job import StoredJob
 from pynamodb_tracker.apscheduler.unloadable import UnloadableJobs
 from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
-
-_TRIES = 8
-"""How often a change of a job is tried that others change, too."""
 
 _MOST_CLAIMED = 50
 """Jobs that one look claims; the others are due at once again. So the loop comes to each job before its claim ends."""
@@ -229,7 +226,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         return job
 
     def _loaded(self, item: JobItem, *, runnable: bool = False) -> StoredJob | None:
-        """Return the job; None if it cannot be loaded here, or has no executor here and is to be `runnable`.
+        """Return the job; None if it cannot be loaded, or is to be `runnable` and has no executor or next time here.
 
         Others may have its code, as in a deployment that has not reached every process. So it is left as it is.
         """
@@ -238,6 +235,9 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             if runnable and self._scheduler is not None:
                 # The loop removes a job whose executor it does not find.
                 self._scheduler._lookup_executor(job.executor)  # noqa: SLF001 - there is no public way
+            if runnable:
+                # What a trigger raises there would end the loop: its class may have changed since it was pickled.
+                job.trigger.get_next_fire_time(job.next_run_time, clock.now())
         except Exception as error:
             if self._unloadable.record(item, error):
                 self._logger.exception("Job %r cannot run in this process, and stays in the table", item.job_id)
@@ -262,7 +262,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
 
     def _replace(self, job: Job) -> None:
         before = job.item if isinstance(job, StoredJob) else self._existing(job.id)
-        for _ in range(_TRIES):
+        for _ in tries():
             after = self._codec.dump(job)
             if self._table.replace(before, after):
                 break
@@ -272,7 +272,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             if isinstance(job, StoredJob):
                 job.rebase(self._codec.load(before))
         else:
-            raise RuntimeError(f"job {job.id!r} was not updated: it was changed {_TRIES} times meanwhile")
+            raise RuntimeError(f"job {job.id!r} was not updated: it was changed {TRIES} times meanwhile")
         if isinstance(job, StoredJob):
             job.remember(after)
 
@@ -284,7 +284,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
 
     def _remove(self, job_id: str, *, is_known: bool = True) -> None:
         """Remove a job as it is now; if this has sent a removal before, a job that is gone is no error."""
-        for _ in range(_TRIES):
+        for _ in tries():
             item = self._table.job(job_id)
             if item is None:
                 if is_known:
@@ -293,7 +293,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
             if self._table.remove([item]):
                 return
             is_known = False
-        raise RuntimeError(f"job {job_id!r} was not removed: it was changed {_TRIES} times meanwhile")
+        raise RuntimeError(f"job {job_id!r} was not removed: it was changed {TRIES} times meanwhile")
 
 
 def _task_class(table: object) -> type[Task]:

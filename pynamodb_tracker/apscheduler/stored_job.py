@@ -65,6 +65,9 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
                 self.id,
                 self.claim.expire_time,
             )
+            self.claim = (
+                None  # so that a removal by a coroutine, in the thread of the loop, is not taken for the loop's
+            )
             return []
         times: list[Any] = super()._get_run_times(now)
         return times

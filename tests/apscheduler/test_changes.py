@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
@@ -192,7 +192,30 @@ def test_a_job_that_others_change_all_the_time_is_given_up(person: DynamoDBJobSt
         move_on(loop, firing)
         assert due(loop) == []
     assert due(loop) == []
-    assert stored().next_run_time == at(60)
+    assert stored().next_run_time == firing.next_run_time
+
+
+def test_a_change_that_meets_others_pauses_before_each_further_try(
+    person: DynamoDBJobStore, loop: DynamoDBJobStore, firing: Any
+) -> None:
+    def change_of_another(*_: object) -> bool:
+        tries.append(at(0))
+        return len(tries) > 4
+
+    def replace() -> None:
+        person.update_job(new_job(next_run_time=at(-1)))
+
+    def remove() -> None:
+        person.remove_job("j-1")
+
+    def end() -> None:
+        move_on(loop, firing)
+
+    for method, act in [("replace", replace), ("replace", end), ("remove", remove)]:
+        tries: list[datetime] = []
+        with mock.patch.object(JobTable, method, side_effect=change_of_another):
+            act()
+        assert len(set(tries)) >= 3, act  # all processes of a deployment may replace the same job
 
 
 def test_all_jobs_are_removed_also_those_that_change_meanwhile(network: Network) -> None:

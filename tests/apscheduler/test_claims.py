@@ -106,6 +106,21 @@ def test_a_job_whose_claim_expires_before_it_is_submitted_has_no_run_times(
     assert "The claim of job 'j-1' expired" in caplog.text
 
 
+def test_a_job_that_expired_before_it_was_submitted_can_be_removed_in_the_thread_of_the_loop(
+    clock: StoppedClock,
+) -> None:
+    store, other = new_store(lock_for=LOCK), new_store(lock_for=LOCK)
+    store.add_job(new_job())
+    (job,) = store.get_due_jobs(at(0))
+    clock.advance(LOCK + MARGIN + SECOND)
+    assert job._get_run_times(at(0)) == []
+    (taken_over,) = other.get_due_jobs(at(0))
+    modify(taken_over, next_run_time=at(60))
+    other.update_job(taken_over)
+    store.remove_job("j-1")  # as by a coroutine of an AsyncIOScheduler
+    assert other.lookup_job("j-1") is None
+
+
 def test_a_shutdown_gives_claims_back_and_claims_no_more() -> None:
     store, other = new_store(), new_store()
     store.add_job(new_job())

@@ -156,7 +156,7 @@ def test_a_module_that_is_not_allowed_is_not_even_imported() -> None:
     imported.assert_not_called()
 
 
-@pytest.mark.parametrize("allow", [[], "shop.jobs", [""]])
+@pytest.mark.parametrize("allow", [[], "shop.jobs", [""], [pickle]])
 def test_json_needs_a_list_of_modules(allow: Any) -> None:
     with pytest.raises(ValueError, match="must list the modules"):
         JSONSerializer(allow)

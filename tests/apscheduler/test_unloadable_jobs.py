@@ -12,11 +12,12 @@ from unittest import mock
 import pytest
 from apscheduler.executors.debug import DebugExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
 
 from pynamodb_tracker.apscheduler import DynamoDBJobStore, PickleSerializer, Signed
 from pynamodb_tracker.testing import StoppedClock
 from tests.apscheduler import jobs
-from tests.apscheduler.jobs import due, modify, new_job, new_store
+from tests.apscheduler.jobs import at, due, modify, new_job, new_store
 from tests.support.engines import only_moto
 from tests.support.rows import client
 from tests.support.shop import AppTask
@@ -116,6 +117,21 @@ def test_a_job_without_its_executor_is_left_alone_and_listed_among_the_jobs() ->
     assert "gpu" in str(store.unloadable()["j-1"])
     assert [job.id for job in store.get_all_jobs()] == ["j-1"]
     assert list(store.unloadable()) == ["j-1"]
+
+
+class Calendar(IntervalTrigger):  # type: ignore[misc]  # APScheduler is untyped
+    """A trigger whose class has an attribute since the last deployment, which jobs stored before that lack."""
+
+    def get_next_fire_time(self, previous_fire_time: Any, now: Any) -> Any:
+        return self.holidays.after(super().get_next_fire_time(previous_fire_time, now))
+
+
+def test_a_job_whose_trigger_raises_is_left_alone_because_that_would_end_the_loop() -> None:
+    store = new_store()
+    store.add_job(new_job("j-1", trigger=Calendar(seconds=60, timezone=UTC)))
+    store.add_job(new_job("j-2"))
+    assert [job.id for job in store.get_due_jobs(at(0)) if job._get_run_times(at(0))] == ["j-2"]
+    assert "holidays" in str(store.unloadable()["j-1"])
 
 
 def test_a_row_that_was_changed_by_hand_is_not_loaded() -> None:
