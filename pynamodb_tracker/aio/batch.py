@@ -15,7 +15,7 @@ from typing import Generic, TypeVar, cast
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.call import call
 from pynamodb_tracker.aio.context import AsyncContext
-from pynamodb_tracker.aio.pool import finished
+from pynamodb_tracker.aio.pool import wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
@@ -184,5 +184,5 @@ async def _after_the_rest(running: set[asyncio.Task[None]], error: BaseException
             return error
     for task in running:
         task.cancel()
-    await finished(rest)
+    await wait_for_future(rest)
     return error

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.aio.pool import HEARTBEATS, drained, finished
+from pynamodb_tracker.aio.pool import HEARTBEATS, in_thread, wait_for_future
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.heartbeat import MOMENT, Beats
 from pynamodb_tracker.model.row import TaskRow
@@ -34,7 +34,7 @@ class AsyncHeartbeat(Generic[T]):
     async def end(self) -> asyncio.CancelledError | None:
         """Send no further beat, and wait a moment for one on its way; return a CancelledError that came meanwhile."""
         self.stop()
-        return await finished(self._task, within=MOMENT)
+        return await wait_for_future(self._task, within=MOMENT)
 
     def stop(self) -> None:
         """Send no further beat."""
@@ -50,7 +50,7 @@ async def _beat(beats: Beats[T], owner: Callable[[], asyncio.Task[object] | None
             await clock.wait_async(pause)
             if owner() is None or not beats.are_needed:
                 return
-            pause = beats.until_due() or await drained(beats.beat, HEARTBEATS)
+            pause = beats.until_due() or await in_thread(beats.beat, HEARTBEATS)
         except asyncio.CancelledError:
             # Programs that end cancel all tasks, and the block may take long to clean up: it still needs its lock.
             task = owner()

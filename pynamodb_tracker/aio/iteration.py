@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import TypeVar
 
-from pynamodb_tracker.aio.pool import drained
+from pynamodb_tracker.aio.pool import in_thread
 from pynamodb_tracker.model.row import TaskRow
 
 R = TypeVar("R")
@@ -31,7 +31,7 @@ class ReadAhead(AsyncIterator[R]):
         """Return the next item."""
         if not self._read:
             if self._error is None:
-                await drained(self._read_on)
+                await in_thread(self._read_on)
             if not self._read:
                 error, self._error = self._error, None
                 raise error or StopAsyncIteration

@@ -9,17 +9,17 @@ R = TypeVar("R")
 
 
 async def in_thread(function: Callable[[], R]) -> R:
-    """Call a function in a thread of the pool, as `drained` does."""
-    from pynamodb_tracker.aio.pool import drained  # noqa: PLC0415 - few programs have an event loop
+    """Call a function in a thread of the pool."""
+    from pynamodb_tracker.aio import pool  # noqa: PLC0415 - few programs have an event loop
 
-    return await drained(function)
+    return await pool.in_thread(function)
 
 
 async def in_thread_until_cancelled(function: Callable[[], R]) -> R:
     """Do the same with a function that changes many tasks: once this is cancelled, it changes no further one."""
-    from pynamodb_tracker.aio.pool import drained_in_bulk  # noqa: PLC0415 - as above
+    from pynamodb_tracker.aio import pool  # noqa: PLC0415 - as above
 
-    return await drained_in_bulk(function)
+    return await pool.in_thread_until_cancelled(function)
 
 
 def read_ahead(items: Iterator[R]) -> AsyncIterator[R]:

@@ -61,7 +61,7 @@ HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
 """Their own, so that no lock expires because many requests wait for a thread."""
 
 
-async def drained(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
+async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     """Call a function in a thread, and return or raise what it does; a request that was begun is never abandoned.
 
     If this task is cancelled, CancelledError is raised once the function has ended, or at once if no thread has begun
@@ -71,7 +71,7 @@ async def drained(function: Callable[[], R], pool: Pool = REQUESTS) -> R:
     return await _outcome(begun, begun.cancel)
 
 
-async def drained_in_bulk(function: Callable[[], R]) -> R:
+async def in_thread_until_cancelled(function: Callable[[], R]) -> R:
     """Do the same with a function that changes many tasks: once this is cancelled, it changes no further one."""
     stopped = threading.Event()
     with stopped_by(stopped):
@@ -86,7 +86,7 @@ async def drained_in_bulk(function: Callable[[], R]) -> R:
 
 async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
     """Return or raise what a call does; or, once it has ended, raise a CancelledError that came meanwhile."""
-    cancellation = await ended(begun, withdraw)
+    cancellation = await wait_for_call(begun, withdraw)
     if cancellation is None:
         return begun.result()
     if not begun.cancelled() and (error := begun.exception()) is not None:
@@ -95,12 +95,14 @@ async def _outcome(begun: Future[R], withdraw: Callable[[], bool]) -> R:
     raise cancellation
 
 
-async def ended(begun: Future[Any], withdraw: Callable[[], bool] | None = None) -> asyncio.CancelledError | None:
-    """Wait for a call in a thread, as `finished` does; a coroutine that is closed meanwhile blocks until it ends."""
+async def wait_for_call(
+    begun: Future[Any], withdraw: Callable[[], bool] | None = None
+) -> asyncio.CancelledError | None:
+    """Wait for a call in a thread, as `wait_for_future` does; a coroutine that is closed meanwhile blocks for it."""
     future = asyncio.wrap_future(begun)
     future.add_done_callback(_note_error)
     try:
-        return await finished(future, withdraw=withdraw)
+        return await wait_for_future(future, withdraw=withdraw)
     except GeneratorExit:  # it cannot await any more, and the call may not outlive what notes its outcome
         if withdraw is None or not withdraw():
             wait((begun,))
@@ -113,7 +115,7 @@ def _note_error(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-async def finished(
+async def wait_for_future(
     future: asyncio.Future[Any], *, within: float | None = None, withdraw: Callable[[], bool] | None = None
 ) -> asyncio.CancelledError | None:
     """Wait until a future is done, or that many seconds; return the first CancelledError that came meanwhile.
@@ -124,12 +126,12 @@ async def finished(
         await asyncio.wait((future,), timeout=within)
     except asyncio.CancelledError as cancellation:
         if withdraw is None or not withdraw():
-            await _finished_at_last(future, within)
+            await _keep_waiting(future, within)
         return cancellation
     return None
 
 
-async def _finished_at_last(future: asyncio.Future[Any], within: float | None) -> None:
+async def _keep_waiting(future: asyncio.Future[Any], within: float | None) -> None:
     """Wait on, whatever is cancelled again."""
     loop = asyncio.get_running_loop()
     end = None if within is None else loop.time() + within

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb_tracker.aio.context import AsyncContext, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
-from pynamodb_tracker.aio.pool import REQUESTS, drained, ended
+from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
 from pynamodb_tracker.execution.run import Run
@@ -63,7 +63,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         self.asyncio_task = asyncio.current_task()
         self._cancelled_before = cancel_requests()
         try:
-            ctx = await drained(self._claim)
+            ctx = await in_thread(self._claim)
             if run.observation is not None:
                 run.observation.begin()
             if self._has_heartbeat:
@@ -89,7 +89,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
                 self.run.undo_claim(error)
                 return
             begun = REQUESTS.submit(partial(self.run.undo_claim, error))
-            cancellation = await ended(begun)
+            cancellation = await wait_for_call(begun)
             begun.result()
         finally:
             self.run.refuse(error)
@@ -119,7 +119,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         run.is_cancelled = error is not None and is_cancellation(error, earlier=earlier)
         cancellation = None if self._heartbeat is None else await self._heartbeat.end()
         begun = REQUESTS.submit(partial(run.end, error))
-        cancellation = await ended(begun) or cancellation
+        cancellation = await wait_for_call(begun) or cancellation
         if cancellation is None or run.is_cancelled:
             return begun.result()
         if (unrecorded := begun.exception()) is not None:

@@ -13,17 +13,17 @@ import time
 import pytest
 
 from pynamodb_tracker.aio import pool
-from pynamodb_tracker.aio.pool import drained
+from pynamodb_tracker.aio.pool import in_thread
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
 
 FORKS = """
 import asyncio, os, sys, threading
-from pynamodb_tracker.aio.pool import drained
-parent = asyncio.run(drained(threading.get_ident))
+from pynamodb_tracker.aio.pool import in_thread
+parent = asyncio.run(in_thread(threading.get_ident))
 child = os.fork()
 if child == 0:
-    asyncio.run(asyncio.wait_for(drained(threading.get_ident), 20))
+    asyncio.run(asyncio.wait_for(in_thread(threading.get_ident), 20))
     sys.exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -33,8 +33,8 @@ def test_there_are_no_more_threads_than_it_may_have() -> None:
     barrier = threading.Barrier(pool.THREADS + 1)
 
     async def main() -> int:
-        waiting = [asyncio.create_task(drained(barrier.wait)) for _ in range(pool.THREADS)]
-        further = [asyncio.create_task(drained(threading.get_ident)) for _ in range(200)]
+        waiting = [asyncio.create_task(in_thread(barrier.wait)) for _ in range(pool.THREADS)]
+        further = [asyncio.create_task(in_thread(threading.get_ident)) for _ in range(200)]
         await asyncio.to_thread(barrier.wait)
         await asyncio.gather(*waiting)
         return len(set(await asyncio.gather(*further)))
@@ -47,7 +47,7 @@ def test_heartbeats_do_not_wait_for_requests() -> None:
     for _ in range(pool.THREADS):
         pool.REQUESTS.submit(done.wait)
     try:
-        assert asyncio.run(asyncio.wait_for(drained(lambda: True, pool.HEARTBEATS), 30))
+        assert asyncio.run(asyncio.wait_for(in_thread(lambda: True, pool.HEARTBEATS), 30))
     finally:
         done.set()
 
@@ -87,7 +87,7 @@ def test_an_error_of_a_request_is_raised_and_not_logged_by_asyncio_as_well(caplo
 
     async def main() -> None:
         with pytest.raises(TimeoutError):
-            await drained(refuse)
+            await in_thread(refuse)
 
     asyncio.run(main())
     gc.collect()
