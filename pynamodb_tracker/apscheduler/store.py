@@ -17,7 +17,7 @@ from pynamodb_tracker.apscheduler.firings import Firings
 from pynamodb_tracker.apscheduler.items import DueItem, JobItem, micros, time_of
 from pynamodb_tracker.apscheduler.job_table import MOST_REMOVED, TRIES, JobTable, tries
 from pynamodb_tracker.apscheduler.serializers import PickleSerializer, Serializer
-from pynamodb_tracker.apscheduler.stored_job import StoredJob
+from pynamodb_tracker.apscheduler.stored_job import StoredJob, is_exiting
 from pynamodb_tracker.apscheduler.unloadable import UnloadableJobs
 from pynamodb_tracker.arguments import check_duration, check_key, shown
 from pynamodb_tracker.task.task import Task
@@ -96,7 +96,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
 
     def get_due_jobs(self, now: datetime) -> list[Job]:
         """Claim the jobs that are due, up to 50, and return them in the order of their times."""
-        if self._is_shut_down:
+        if self._is_shut_down or is_exiting():
             return []
         self._firings.begin_look()
         found: list[Job] = []
@@ -120,7 +120,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         now = clock.now()
         latest = None if self._scheduler is None else now + self._longest_pause()
         try:
-            first = self._first_time(now)
+            first = None if is_exiting() else self._first_time(now)
         except Exception:
             if latest is None:
                 raise

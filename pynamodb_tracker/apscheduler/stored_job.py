@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Any
 
 from apscheduler.job import Job
@@ -16,6 +17,18 @@ _FIELDS = (
     *("misfire_grace_time", "coalesce", "max_instances", "next_run_time"),
 )
 """What `Job.modify` may change."""
+
+
+_EXITING = (("concurrent.futures.thread", "_shutdown"), ("concurrent.futures.process", "_global_shutdown"))
+
+
+def is_exiting() -> bool:
+    """Return whether the program has ended, except for what its pools still run: they take no more jobs.
+
+    The thread of a scheduler that was not shut down goes on meanwhile. It would submit jobs in vain, and store their
+    next times, so that nobody runs them. Python has no public sign of this.
+    """
+    return any(getattr(sys.modules.get(module), flag, False) for module, flag in _EXITING)
 
 
 class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
@@ -59,6 +72,8 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
 
         The loop of a scheduler calls this right before it submits the job, and leaves a job without run times alone.
         """
+        if self.claim is not None and is_exiting():
+            return []
         if self.claim is not None and clock.now() >= self.claim.expire_time:
             logging.getLogger(f"apscheduler.jobstores.{self._jobstore_alias}").warning(
                 "The claim of job %r expired at %s, before it was submitted: it is claimed again, or runs elsewhere",

@@ -132,6 +132,19 @@ def test_a_shutdown_gives_claims_back_and_claims_no_more() -> None:
     assert due(store) == []
 
 
+def test_a_program_that_ends_without_a_shutdown_leaves_what_is_due_to_others() -> None:
+    store = new_store(scheduler=mock.Mock(_job_defaults={}))
+    for job_id in ("claimed", "due"):
+        store.add_job(new_job(job_id))
+    (claimed, _) = store.get_due_jobs(at(0))
+    for flag in ("thread._shutdown", "process._global_shutdown"):  # the pools wait for what they run
+        with mock.patch(f"concurrent.futures.{flag}", new=True):
+            assert claimed._get_run_times(at(0)) == []
+            assert due(store) == []
+            assert store.get_next_run_time() == at(30)  # and not at once, again and again
+    assert claimed._get_run_times(at(0)) == [at(-1)]
+
+
 def test_a_shutdown_without_a_network_leaves_the_claims_and_does_not_raise(
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
