@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import sys
@@ -105,6 +106,28 @@ class Wire:
                 self.under_way -= 1
 
 
+class Complaints(logging.Handler):
+    """Keeps what asyncio logs, for example of exceptions that nobody has retrieved."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage().partition("\n")[0])
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Keep what is logged meanwhile."""
+        log = logging.getLogger("asyncio")
+        log.addHandler(self)
+        try:
+            yield
+        finally:
+            log.removeHandler(self)
+
+
 def through(wire: Wire) -> Any:
     """Return what is put in place of a connection's method, which has the connection as an argument."""
 
@@ -131,10 +154,12 @@ def struck(order: Any, block: str, case: Case) -> tuple[int, int, list[str]]:
     attempt = Attempt("-".join(map(str, (block, *case))), block)
     create(order, attempt)
     wire = Wire(case)
-    with logged([attempt]), mock.patch.object(Connection, "dispatch", through(wire)):
+    complaints = Complaints()
+    with logged([attempt]), complaints.heard(), mock.patch.object(Connection, "dispatch", through(wire)):
         passed, under_way = asyncio.run(_cancelled(order, attempt, case, wire))
     row = found(order, attempt.task_id)
     broken = list(problems(attempt, row))
+    broken += [f"asyncio logged: {line}" for line in complaints.lines]
     if under_way:
         broken.append(f"the run has ended, and {under_way} of its requests are on their way")
     if not case.lost and any("could not" in line for line in (*attempt.notes, *attempt.lines)):
