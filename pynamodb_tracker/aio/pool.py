@@ -110,7 +110,7 @@ async def wait_for_call(
 
 
 def _note_error(future: asyncio.Future[Any]) -> None:
-    """Let asyncio not log an error of a request, which is raised where it was begun."""
+    """Keep asyncio from logging the error of a request, which is raised where it was begun."""
     if not future.cancelled():
         future.exception()
 
