@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -10,12 +11,14 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.instrumentation import Hook, RunDetails
+from pynamodb_tracker.instrumentation import Hook, RunDetails, log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.opentelemetry import names
 from pynamodb_tracker.opentelemetry.spans import error_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
+
+log = logging.getLogger("pynamodb_tracker")
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 """Seconds: the default buckets of the SDK are meant for milliseconds, and end where some tasks begin."""
@@ -101,8 +104,18 @@ class DueAges:
 
     @classmethod
     def _observe(cls, options: CallbackOptions) -> Iterable[Observation]:  # noqa: ARG003 - of OpenTelemetry
+        unanswered = set[str]()
         for step in cls._observed:
-            first = step.next_due()
+            table = step.model.Meta.table_name
+            if table in unanswered:
+                continue  # each further one would hold up the export for as long as the first one did
+            try:
+                first = step.next_due()
+            except Exception:
+                unanswered.add(table)
+                fields = log_fields(step.model.tracker.use_case.name, step.name)
+                log.exception("how long tasks of %r have been due cannot be read", step, extra=fields)
+                continue
             now = clock.now()
             for state in (step.pending, step.failed, step.in_progress):
                 age = max(timedelta(0), now - first[state]) if state in first else timedelta(0)

@@ -10,7 +10,7 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pynamodb_tracker import LockLostError, TaskNotStartableError
+from pynamodb_tracker import LockLostError, Step, Task, TaskNotStartableError, UseCase
 from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.testing import StoppedClock
 from tests.opentelemetry.conftest import Telemetry
@@ -113,6 +113,32 @@ def test_gauges_are_there_on_request_only_and_read_one_entry_per_state(
     }
     assert requests.operations == ["Query"] * 6
     assert requests.entries_read == 2
+
+
+class LostTask(Task):
+    """A table that somebody has deleted."""
+
+    class Meta:
+        table_name = "lost"
+        region = "us-east-1"
+
+
+class Lost(LostTask):
+    use_case_id = UseCase("lost")
+
+    find = Step(10)
+    send = Step(20)
+
+
+def test_a_table_that_cannot_be_read_is_asked_once_and_keeps_no_gauge_of_another_one_from_the_export(
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    telemetry.instrument(gauges=[Lost, Order])
+    points = telemetry.points("pynamodb_tracker.due.age")
+    assert {point.attributes["messaging.destination.name"] for point in points} == {"order.ship", "order.deliver"}
+    assert [record.message for record in caplog.records if record.name == "pynamodb_tracker"] == [
+        "how long tasks of <Step Lost.find (10)> have been due cannot be read"
+    ]
 
 
 @pytest.mark.usefixtures("shop")
