@@ -117,7 +117,11 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             return self._end_at_once(error)
         earlier = self._cancelled_before if asyncio.current_task() is self.asyncio_task else 0
         run.is_cancelled = error is not None and is_cancellation(error, earlier=earlier)
-        cancellation = None if self._heartbeat is None else await self._heartbeat.end()
+        try:
+            cancellation = None if self._heartbeat is None else await self._heartbeat.end()
+        except GeneratorExit:  # the coroutine is closed now: in 3.11 even by aclose(), if that is cancelled at once
+            self._end_at_once(error)
+            raise
         begun = REQUESTS.submit(partial(run.end, error))
         cancellation = await wait_for_call(begun) or cancellation
         if cancellation is None or run.is_cancelled:

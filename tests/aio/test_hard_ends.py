@@ -82,6 +82,23 @@ def test_a_coroutine_that_is_closed_during_its_claim_releases_the_task(is_answer
     assert Order.get_task("o-1").state == Order.confirm_payment.pending
 
 
+def test_a_coroutine_that_is_closed_while_its_heartbeat_ends_records_how_the_block_ended() -> None:
+    Order.create("o-1")
+
+    async def run() -> None:
+        async with Order.confirm_payment.astart("o-1", heartbeat=True):
+            pass
+
+    async def main() -> None:
+        coroutine = run()
+        await asyncio.wait((coroutine.send(None),))
+        coroutine.send(None)
+        coroutine.close()
+
+    asyncio.run(main())
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
 def test_a_run_is_recorded_although_the_main_thread_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     Order.create("o-1")
     ended = ThreadPoolExecutor()
