@@ -126,7 +126,7 @@ class Firings:
         raise RuntimeError(f"job {claim.due.job_id!r} was changed again and again meanwhile")
 
     def give_back(self) -> None:
-        """Make the writes that are owed, and give back the claims of jobs that the loop has not submitted.
+        """Make the writes that are owed, store the ends of jobs that were submitted, and give back the other claims.
 
         What fails is left: another scheduler takes these jobs over once the claims have expired.
         """
@@ -134,7 +134,11 @@ class Firings:
         try:
             self.begin_look()
             for job in left:
-                if job.claim is not None:
+                if job.claim is None:
+                    continue
+                if job.run_times:  # submitted; but APScheduler removes no job once a shutdown has begun
+                    self.end(job, job.claim, job.trigger.get_next_fire_time(job.run_times[-1], clock.now()))
+                else:
                     self._table.give_back(job.claim.due)
-        except PynamoDBException:
+        except Exception:
             self.logger.warning("Claims could not be given back, and expire on their own", exc_info=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from datetime import datetime
 from typing import Any
 
 from apscheduler.job import Job
@@ -34,12 +35,14 @@ def is_exiting() -> bool:
 class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
     """A job that knows which item it was read from."""
 
-    __slots__ = ("_read", "claim", "item")
+    __slots__ = ("_read", "claim", "item", "run_times")
 
     item: JobItem
     """The job as it is stored, as far as this process knows."""
     claim: Claim | None
     """The claim of this process, if the job was read in order to run it."""
+    run_times: list[datetime]
+    """The times for which the loop submits the job; empty before that."""
     _read: dict[str, Any]
 
     @classmethod
@@ -51,7 +54,7 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
             raise ValueError(f"the item of job {item.job_id!r} has the state of {job.id!r}")
         if item.next != (None if job.next_run_time is None else micros(job.next_run_time)):
             raise ValueError(f"the item of job {item.job_id!r} is due at another time than its state says")
-        job.claim = None
+        job.claim, job.run_times = None, []
         job.remember(item)
         return job
 
@@ -80,12 +83,10 @@ class StoredJob(Job):  # type: ignore[misc]  # APScheduler is untyped
                 self.id,
                 self.claim.expire_time,
             )
-            self.claim = (
-                None  # so that a removal by a coroutine, in the thread of the loop, is not taken for the loop's
-            )
+            self.claim = None  # or a removal by a coroutine, in the thread of the loop, would be taken for the loop's
             return []
-        times: list[Any] = super()._get_run_times(now)
-        return times
+        self.run_times = super()._get_run_times(now)
+        return self.run_times
 
     def __reduce__(self) -> Any:
         """Pickle as APScheduler's own class: processes of an executor need nothing of this one."""

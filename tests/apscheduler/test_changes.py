@@ -260,7 +260,7 @@ def test_threads_that_change_one_job_leave_one_due_item(loop: DynamoDBJobStore) 
         for turn in range(5):
             change(store, next_run_time=at(100 + number * 10 + turn), kwargs={})
 
-    with mock.patch("pynamodb_tracker.apscheduler.store._TRIES", 100):
+    with mock.patch("pynamodb_tracker.apscheduler.job_table.TRIES", 100):
         threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
         for thread in threads:
             thread.start()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
 import pytest
 from apscheduler.jobstores.base import JobLookupError
+from apscheduler.triggers.date import DateTrigger
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.apscheduler import DynamoDBJobStore
@@ -130,6 +131,18 @@ def test_a_shutdown_keeps_the_claim_of_a_job_that_ran(
     network.rule = passing
     clock.advance(timedelta(minutes=2))
     assert due(other) == ["j-1"]
+
+
+@pytest.mark.parametrize(("trigger", "left"), [(DateTrigger(timezone=UTC), []), (None, ["j-2"])], ids=["once", "again"])
+def test_a_shutdown_stores_the_end_of_a_job_that_the_loop_has_just_submitted(trigger: Any, left: list[str]) -> None:
+    store = new_store(scheduler=mock.Mock())
+    store.add_job(new_job("j-2", **({"trigger": trigger} if trigger else {})))
+    (job,) = store.get_due_jobs(at(0))
+    assert job._get_run_times(at(0))  # then the loop submits it; APScheduler removes no job once a shutdown has begun
+    store.shutdown()
+    other = new_store()
+    assert due(other) == []
+    assert [each.id for each in other.get_all_jobs()] == left
 
 
 def test_a_store_that_is_started_again_makes_the_writes_that_are_owed(
