@@ -103,6 +103,11 @@ def check_function(function: object, *, may_be_async: bool = False) -> None:
     if not callable(function):
         raise TypeError(f"this takes a function of the context, not {shown(function)}")
     for called in (function, type(function).__call__):
+        if inspect.isasyncgenfunction(called) and may_be_async:
+            raise TypeError(
+                f"this takes a function that has finished once it is awaited, not the async generator "
+                f"{shown(function)}: write return for yield"
+            )
         if inspect.isasyncgenfunction(called) or (inspect.iscoroutinefunction(called) and not may_be_async):
             raise TypeError(
                 f"this takes a function that has finished when it returns, not the async {shown(function)}: "

@@ -291,8 +291,8 @@ class SyncStep(Generic[T]):
         """Check the options of a batch, and return the rate."""
         arguments.check_limit("limit", limit)
         arguments.check_flags(**flags)
-        if not (progress is None or callable(progress)):
-            raise TypeError(f"progress must be a function of the report, not {progress!r}")
+        if not (progress is None or callable(progress)) or arguments.is_async(progress):
+            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
         return arguments.check_rate("rate", rate)
 
     def answer(self, task: T | str) -> Any:

@@ -67,6 +67,8 @@ def test_limit_only_and_dry_run_are_those_of_run_all() -> None:
         asyncio.run(step.arun_all(nothing, concurrency=0))
     with pytest.raises(TypeError, match="progress must be a function"):
         asyncio.run(step.arun_all(nothing, progress="bar"))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="a function of the report that is not async"):
+        asyncio.run(step.arun_all(nothing, progress=nothing))
 
 
 def test_rate_limits_the_starts_and_progress_is_called_after_each_task(stopped_clock: StoppedClock) -> None:

@@ -109,5 +109,13 @@ def test_what_is_not_done_when_it_was_awaited_fails_the_attempt(function: Any, m
     assert Note.get_task("n-1").state == Note.file.failed
 
 
+def test_an_async_generator_is_not_bound_and_the_error_says_what_to_write() -> None:
+    async def pages(_ctx: Any) -> Any:
+        yield 1
+
+    with pytest.raises(TypeError, match=r"async generator .*pages.*: write return for yield"):
+        Note.file.does(pages)
+
+
 async def awaits_twice() -> Any:
     return asyncio.sleep(0)
