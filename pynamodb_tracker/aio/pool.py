@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -99,20 +99,25 @@ async def wait_for_call(
     begun: Future[Any], withdraw: Callable[[], bool] | None = None
 ) -> asyncio.CancelledError | None:
     """Wait for a call in a thread, as `wait_for_future` does; a coroutine that is closed meanwhile blocks for it."""
-    future = asyncio.wrap_future(begun)
-    future.add_done_callback(_note_error)
     try:
-        return await wait_for_future(future, withdraw=withdraw)
+        return await wait_for_future(_end_of(begun), withdraw=withdraw)
     except GeneratorExit:  # it cannot await any more, and the call may not outlive what notes its outcome
         if withdraw is None or not withdraw():
             wait((begun,))
         raise
 
 
-def _note_error(future: asyncio.Future[Any]) -> None:
-    """Keep asyncio from logging the error of a request, which is raised where it was begun."""
-    if not future.cancelled():
-        future.exception()
+def _end_of(begun: Future[Any]) -> asyncio.Future[None]:
+    """Return what is done once a call is; an error stays there, because `wrap_future` never ends by a StopIteration."""
+    loop = asyncio.get_running_loop()
+    end: asyncio.Future[None] = loop.create_future()
+
+    def note(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(end.set_result, None)
+
+    begun.add_done_callback(note)
+    return end
 
 
 async def wait_for_future(

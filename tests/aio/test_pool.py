@@ -81,6 +81,20 @@ def test_the_loop_does_not_wait_while_a_request_does(caplog: pytest.LogCaptureFi
     assert caplog.text == ""
 
 
+def test_a_stop_iteration_in_a_thread_is_an_error_rather_than_a_wait_without_end() -> None:
+    errors: list[str] = []
+
+    def program() -> None:
+        with pytest.raises(RuntimeError) as raised:
+            asyncio.run(in_thread(lambda: next(iter(""))))
+        errors.append(str(raised.value))
+
+    thread = threading.Thread(target=program, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert errors == ["coroutine raised StopIteration"]
+
+
 def test_an_error_of_a_request_is_raised_and_not_logged_by_asyncio_as_well(caplog: pytest.LogCaptureFixture) -> None:
     def refuse() -> None:
         raise TimeoutError
