@@ -50,7 +50,7 @@ def test_the_doctor_finds_nothing_in_them() -> None:
 
 
 def test_the_page_shows_the_task_alone() -> None:
-    page = TestClient(dashboard(AppTask, user=lambda _: "ada"))
+    page = TestClient(dashboard(Order, user=lambda _: "ada"))
     listed = page.get("/Order/tasks?step=confirm_payment&state=pending").text
     assert TASK in listed
     assert "#aps" not in listed + page.get("/").text + page.get("/Order/").text

@@ -206,6 +206,8 @@ class Block:
             self._interrupted(error, interrupts, struck_at)
             return
         came = outcome(error)
+        if came == "ok" and not self.claimed:  # the worker was stopped after the claim, and has released the task
+            came = "unknown"
         if came == "crash":
             self.tell("crash", trace="".join(traceback.format_exception(error))[-2000:])
         else:

@@ -73,8 +73,8 @@ def steer(order: Any, creators: str, number: str) -> dict[str, int]:
                 step.reopen(task.task_id)
                 done["reopened"] += 1
             elif lot < 0.2:
+                done["deleted"] += 1  # before: a request that gets no answer may delete it as well
                 order.delete_task(task.task_id)
-                done["deleted"] += 1
             elif lot < 0.4:
                 step.ignore(task.task_id, reason="a person's wish", even_running=True)
                 done["ignored"] += 1

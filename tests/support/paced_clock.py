@@ -70,5 +70,5 @@ def paced() -> Iterator[PacedClock]:
 
 def heart() -> threading.Thread | None:
     """Return the thread of the heartbeat; None where there is none."""
-    threads = (thread for thread in threading.enumerate() if thread.name.startswith("pynamodb_tracker heartbeat"))
+    threads = (thread for thread in threading.enumerate() if thread.name.startswith("pynamodb_tracker heartbeat of"))
     return next(threads, None)
