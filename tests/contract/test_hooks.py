@@ -23,6 +23,7 @@ from pynamodb_tracker import GiveUp, LockLostError, TaskNotFoundError, ValueNotS
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.model.references import MAX_TRACE_BYTES
+from tests.support.engines import only_moto
 from tests.support.network import unreached
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
@@ -31,7 +32,7 @@ from tests.support.workers import Broken, die, fail, succeed
 if TYPE_CHECKING:
     from pynamodb_tracker.clock import StoppedClock
 
-pytestmark = pytest.mark.usefixtures("table")
+pytestmark = [pytest.mark.usefixtures("table"), only_moto]  # hooks are called beside the requests
 
 STEP = Order.confirm_payment
 SECOND = timedelta(seconds=1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,7 +112,17 @@ def test_the_page_beside_django_knows_its_users(tmp_path: Path, monkeypatch: pyt
     assert client.get("/elsewhere").status_code == 404
 
 
-@pytest.mark.usefixtures("shop")
+@pytest.fixture
+def current_loop() -> Iterator[None]:
+    """Mangum expects a current event loop, and never closes the one that it makes where there is none."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.mark.usefixtures("shop", "current_loop")
 def test_the_page_is_served_in_lambda() -> None:
     mangum = pytest.importorskip("mangum")
     app = Starlette(routes=[Mount(PREFIX, dashboard(Order, user=ada))])
