@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from itertools import islice
 from typing import Generic, TypeVar, cast
 
@@ -19,6 +18,7 @@ from pynamodb_tracker.aio.pool import wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt
 from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.batch.thread_pool import Pace
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
@@ -107,8 +107,7 @@ class PacedIds:
 
     def __init__(self, ids: Iterator[str], rate: float | None = None) -> None:
         self._ids = ids
-        self._interval = None if rate is None else timedelta(seconds=1 / rate)
-        self._turn: datetime | None = None
+        self._pace = None if rate is None else Pace(rate)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pynamodb_tracker feed")
         self._ahead: Future[str | None] | None = None
         """The choice of the next id, which begins when one is taken: tasks that start together share requests."""
@@ -118,19 +117,12 @@ class PacedIds:
         choice = self._ahead or self._begin_to_choose()
         task_id = await asyncio.shield(asyncio.wrap_future(choice))
         self._ahead = None if task_id is None else self._begin_to_choose()
-        if task_id is not None and self._interval is not None:
-            await self._wait_for_turn(self._interval)
+        if task_id is not None and self._pace is not None and (wait := self._pace.take_turn()) > 0:
+            await clock.sleep_async(wait)
         return task_id
 
     def _begin_to_choose(self) -> Future[str | None]:
         return self._thread.submit(copy_context().run, lambda: next(self._ids, None))
-
-    async def _wait_for_turn(self, interval: timedelta) -> None:
-        now = clock.now()
-        if self._turn is not None and now < self._turn <= now + interval:  # a clock set back does not lengthen the wait
-            await clock.sleep_async((self._turn - now).total_seconds())
-            now = self._turn
-        self._turn = now + interval
 
     def end(self) -> None:
         """Let the thread end, once it has done what it was given."""

@@ -44,7 +44,7 @@ def in_threads(
     `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
     more once `stopped` is set. An exception stops the feeding, and is raised once all running calls have returned.
     """
-    paced = items if rate is None else _paced(items, timedelta(seconds=1 / rate), stopped or threading.Event())
+    paced = items if rate is None else _paced(items, Pace(rate), stopped or threading.Event())
     if (event := _stopped.get()) is not None:
         paced = takewhile(lambda _: not event.is_set(), paced)
     if threads == 1:
@@ -78,16 +78,28 @@ def _watched(function: Callable[[Item], None], item: Item, failed: threading.Eve
         raise
 
 
-def _paced(items: Iterable[Item], interval: timedelta, stopped: threading.Event) -> Iterator[Item]:
-    """Yield an item per interval; the thread that feeds the others waits, so that Ctrl-C can end the wait."""
-    turn: datetime | None = None
+class Pace:
+    """Turns at a limited rate, evenly spread."""
+
+    def __init__(self, rate: float) -> None:
+        """`rate` is the turns per second."""
+        self._interval = timedelta(seconds=1 / rate)
+        self._next: datetime | None = None
+
+    def take_turn(self) -> float:
+        """Take the next turn, and return in how many seconds it is; setting the clock back does not lengthen that."""
+        now, turn = clock.now(), self._next
+        if turn is None or not now < turn <= now + self._interval:
+            turn = now
+        self._next = turn + self._interval
+        return (turn - now).total_seconds()
+
+
+def _paced(items: Iterable[Item], pace: Pace, stopped: threading.Event) -> Iterator[Item]:
+    """Yield an item per turn; the thread that feeds the others waits, so that Ctrl-C can end the wait."""
     for item in items:
-        now = clock.now()
-        if turn is not None and now < turn <= now + interval:  # setting the clock back does not lengthen the wait
-            left = (turn - now).total_seconds()
-            while left > 0 and not stopped.is_set():  # waiting for the event would not move a stopped clock
-                clock.sleep(min(left, _GLANCE))
-                left -= _GLANCE
-            now = turn
-        turn = now + interval
+        left = pace.take_turn()
+        while left > 0 and not stopped.is_set():  # waiting for the event would not move a stopped clock
+            clock.sleep(min(left, _GLANCE))
+            left -= _GLANCE
         yield item
