@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from pynamodb_tracker.step.functions import async_function_of
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Tally
-from pynamodb_tracker.worker.settings import WorkerSettings, check_grace, check_tables, functions_by_step
+from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.task_team import AsyncFunction, TaskTeam
 
 log = logging.getLogger("pynamodb_tracker")
@@ -42,15 +43,15 @@ class AsyncWorker:
         grace: timedelta = timedelta(seconds=30),
         longest_pause: timedelta = timedelta(seconds=30),
     ) -> None:
-        arguments.check_flags(heartbeat=heartbeat)
         self._functions = functions_by_step(functions, async_function_of)
-        self._options: dict[str, Any] = {
-            "concurrency": arguments.check_threads(concurrency, "concurrency"),
-            "heartbeat": heartbeat,
-            "rate": arguments.check_rate("rate", rate),
-            "grace": check_grace(grace),
-            "longest_pause": arguments.check_duration("longest_pause", longest_pause),
-        }
+        self._settings = WorkerSettings(
+            functions=tuple(self._functions.items()),
+            concurrency=arguments.check_threads(concurrency, "concurrency"),
+            heartbeat=heartbeat,
+            rate=rate,
+            grace=grace,
+            longest_pause=longest_pause,
+        )
         self._entered = threading.Lock()
         self._is_stopped = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,8 +71,7 @@ class AsyncWorker:
         are raised. If the first request is refused for a reason that does not pass, that error is raised at once; later
         failures of requests are logged, and repeated. RuntimeError if the worker was run before.
         """
-        arguments.check_flags(until_idle=until_idle)
-        settings = WorkerSettings(tuple(self._functions.items()), until_idle=until_idle, **self._options)
+        settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: make another one")
         if not self._is_stopped:

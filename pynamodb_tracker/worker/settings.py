@@ -29,7 +29,14 @@ class WorkerSettings:
     rate: float | None
     grace: timedelta
     longest_pause: timedelta
-    until_idle: bool
+    until_idle: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that cannot work; `concurrency` has another name in each worker, which checks it."""
+        arguments.check_flags(heartbeat=self.heartbeat, until_idle=self.until_idle)
+        arguments.check_rate("rate", self.rate)
+        _check_grace(self.grace)
+        arguments.check_duration("longest_pause", self.longest_pause)
 
 
 def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F]) -> dict[BoundStep[Any], F]:
@@ -47,13 +54,12 @@ def functions_by_step(given: object, choose: Callable[[BoundStep[Any], Any], F])
     return {step: choose(step, function) for step, function in given.items()}
 
 
-def check_grace(grace: object) -> timedelta:
-    """Return a duration from zero."""
+def _check_grace(grace: object) -> None:
+    """Refuse what is no duration from zero."""
     if not isinstance(grace, timedelta):
         raise TypeError(f"grace must be a timedelta, not {arguments.shown(grace)}: write timedelta(seconds=...)")
     if not timedelta(0) <= grace <= arguments.LONGEST:
         raise ValueError(f"grace is zero or more and at most {arguments.LONGEST.days} days, not {grace!r}")
-    return grace
 
 
 def check_tables(steps: Iterable[BoundStep[Any]]) -> None:

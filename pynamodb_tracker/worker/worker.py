@@ -6,6 +6,7 @@ import logging
 import pickle
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.worker import signals
 from pynamodb_tracker.worker.poller import Tally
 from pynamodb_tracker.worker.process_team import ProcessTeam, parent_pipe
-from pynamodb_tracker.worker.settings import WorkerSettings, check_grace, check_tables, functions_by_step
+from pynamodb_tracker.worker.settings import WorkerSettings, check_tables, functions_by_step
 from pynamodb_tracker.worker.shutdown import Message, Messages, run_to_the_end, sender
 from pynamodb_tracker.worker.thread_team import ThreadTeam
 
@@ -52,16 +53,16 @@ class Worker:
         grace: timedelta = timedelta(seconds=30),
         longest_pause: timedelta = timedelta(seconds=30),
     ) -> None:
-        arguments.check_flags(heartbeat=heartbeat)
         self._functions = functions_by_step(functions, any_function_of)
         self._processes = _check_processes(processes, self._functions)
-        self._options: dict[str, Any] = {
-            "concurrency": arguments.check_threads(threads),
-            "heartbeat": heartbeat,
-            "rate": arguments.check_rate("rate", rate),
-            "grace": check_grace(grace),
-            "longest_pause": arguments.check_duration("longest_pause", longest_pause),
-        }
+        self._settings = WorkerSettings(
+            functions=tuple(self._functions.items()),
+            concurrency=arguments.check_threads(threads),
+            heartbeat=heartbeat,
+            rate=rate,
+            grace=grace,
+            longest_pause=longest_pause,
+        )
         self._messages: Messages = Messages()
         self._is_stopped = False
         self._entered = threading.Lock()
@@ -78,8 +79,7 @@ class Worker:
         are raised. If the first request is refused for a reason that does not pass, that error is raised at once; later
         failures of requests are logged, and repeated. RuntimeError if the worker was run before.
         """
-        arguments.check_flags(until_idle=until_idle)
-        settings = WorkerSettings(tuple(self._functions.items()), until_idle=until_idle, **self._options)
+        settings = replace(self._settings, until_idle=until_idle)
         if not self._entered.acquire(blocking=False):
             raise RuntimeError("this worker was run before: make another one")
         if self._is_stopped:
