@@ -220,18 +220,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 extra=lock.log_fields,
             )
 
-    def observe(self, details: RunDetails, *hooks: Hook) -> None:
+    def observe(self, details: RunDetails, *hooks: Hook) -> Observation:
         """Keep the details of this run, which has not begun yet, up to date, and call these hooks for it alone."""
         from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
 
-        self.observation = Observation(details, *hooks)
+        self.observation = observation = Observation(details, *hooks)
+        return observation
 
     def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
-        if self.observation is None:
+        observation = self.observation
+        if observation is None:
             codes = self.statements.codes
-            self.observe(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
-        if self.observation is not None:
-            self.observation.add(hooks)
+            observation = self.observe(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
+        observation.add(hooks)
 
     def give_back(self) -> bool:
         """Release the task although its block still runs in another thread; return whether that is on record.
