@@ -59,7 +59,7 @@ _UNITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done with tasks, who does it, and why."""
+    """One decision about tasks: the action, who takes it, and the reason."""
 
     verb: str
     step: BoundStep[Any]

@@ -157,7 +157,7 @@ def test_a_cancel_of_a_bulk_operation_stops_it_at_the_next_task() -> None:
             task = asyncio.create_task(Order.acreate_many(ids()))
             await create.sent()
             task.cancel()
-            await asyncio.sleep(0)  # so that it is told
+            await asyncio.sleep(0)  # lets the cancellation arrive
             create.answer()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -186,7 +186,7 @@ def test_a_function_may_change_its_own_job_in_the_thread_of_the_loop(
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds that nothing else tells of."""
+    """Wait until a condition holds; no event announces it."""
     end = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < end

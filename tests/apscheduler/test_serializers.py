@@ -181,7 +181,7 @@ def tampered(signed: Signed) -> bytes:
     return stored[:-1] + bytes([stored[-1] ^ 1])
 
 
-def foreign(signed: Signed) -> bytes:  # noqa: ARG001 - whoever wrote this has no key
+def foreign(signed: Signed) -> bytes:  # noqa: ARG001 - its writer has no key
     return PickleSerializer().dumps(state_of(), PLACE)
 
 

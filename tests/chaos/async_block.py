@@ -92,7 +92,7 @@ class AsyncBlock(Block):
         except (LockLostError, PynamoDBConnectionError, TransactWriteError) as error:
             self.tell("written", outcome=of_write(what, error))
             raise
-        self.tell("written", outcome="ok")  # of one that is cancelled, nothing is told, so it is unknown
+        self.tell("written", outcome="ok")  # a cancelled one gets no such line, and stays unknown
 
     async def _commit_progress(self, ctx: Any) -> None:
         self.commits += 1

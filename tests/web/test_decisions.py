@@ -315,7 +315,7 @@ def test_exact_counts_are_asked_for(open_page: Open) -> None:
     pages = [text_of(client.post("/Order/count")) for _ in range(2)]
     assert ["ship failed 2" in page for page in pages] == [True, True]
     first, second = (re.findall(r"UTC: ([\d.]+) read units", page) for page in pages)
-    assert first == second != ["0"]  # the second one is told what the first one was
+    assert first == second != ["0"]  # the second answer repeats what the first one found
 
 
 @pytest.mark.usefixtures("shop")
