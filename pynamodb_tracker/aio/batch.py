@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from itertools import islice
@@ -42,8 +42,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
         An Exception is recorded with the task and kept in `error`. Anything else, such as CancelledError, is recorded
         and kept as well, and then raised.
         """
-        batcher = self._batcher
-        sending, pausing = (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
+        sending, pausing = self._sharing()
         try:
             run = cast("AsyncRun[T]", start(self.task_id))
             self.follow(run.run)

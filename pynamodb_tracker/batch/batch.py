@@ -107,8 +107,7 @@ class TaskAttempt(Generic[T]):
         An Exception is recorded with the task and kept in `error`. Anything else, such as KeyboardInterrupt and
         SystemExit, is recorded and kept as well, and then raised.
         """
-        sending = nullcontext() if self._batcher is None else self._batcher.sending()
-        pausing = nullcontext() if self._batcher is None else self._batcher.pausing()
+        sending, pausing = self._sharing()
         try:
             run = cast("Run[T]", start(self.task_id))
             self.follow(run)
@@ -125,6 +124,11 @@ class TaskAttempt(Generic[T]):
                 raise
         finally:
             self._note_answer()
+
+    def _sharing(self) -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+        """Return what surrounds the run, whose requests are shared with others, and the function in it: its are not."""
+        batcher = self._batcher
+        return (nullcontext(), nullcontext()) if batcher is None else (batcher.sending(), batcher.pausing())
 
     def new_details(self) -> RunDetails:
         """Return what is known of a run before its claim."""
