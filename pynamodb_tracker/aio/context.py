@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pynamodb_tracker.aio.pool import in_thread
+from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.row import TaskRow
@@ -53,7 +53,7 @@ class AsyncContext(BlockContext[T_co]):
 
         Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
         """
-        await in_thread(partial(self._blocking.extend_lock, lock_for))
+        await in_thread(partial(self._blocking.extend_lock, lock_for), RUNS)
 
     async def save(self) -> None:
         """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
@@ -61,7 +61,7 @@ class AsyncContext(BlockContext[T_co]):
         No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
         """
-        await in_thread(self._blocking.save)
+        await in_thread(self._blocking.save, RUNS)
 
     async def create(
         self,
@@ -81,14 +81,14 @@ class AsyncContext(BlockContext[T_co]):
         As `ExecutionContext.create`; awaited, because it waits for a save of this run that is on its way.
         """
         create = partial(self._blocking.create, model, task_id, wait=wait, due_time=due_time, group=group)
-        await in_thread(partial(create, repeat=repeat, trace=trace, **attributes))
+        await in_thread(partial(create, repeat=repeat, trace=trace, **attributes), RUNS)
 
     async def wait_until(self, time: datetime | timedelta) -> None:
         """Let the next step start at that time, or so long from now, even if it still waits for tasks created here.
 
         As `ExecutionContext.wait_until`; awaited for the same reason as `create`.
         """
-        await in_thread(partial(self._blocking.wait_until, time))
+        await in_thread(partial(self._blocking.wait_until, time), RUNS)
 
     def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
         """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.
@@ -116,7 +116,7 @@ class _AsyncTransaction(AbstractAsyncContextManager["TransactWrite", None]):
         """Commit in a thread, unless the block raised, after which nothing is sent."""
         leave = partial(self._writes.__exit__, kind, error, trace)
         if error is None:
-            await in_thread(leave)
+            await in_thread(leave, RUNS)
         else:
             leave()
 
@@ -134,7 +134,7 @@ class AsyncGroupOfRun:
 
         The first call reads it, with one request; later ones return the same object. At most 350,000 bytes of JSON.
         """
-        return await in_thread(lambda: self._group.data)
+        return await in_thread(lambda: self._group.data, RUNS)
 
     def replace_data(self, data: dict[str, Any]) -> None:
         """Let the group's tasks share another dictionary from the success on."""

@@ -18,10 +18,8 @@ from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
 
-THREADS = 32
+THREADS, RUN_THREADS, HEARTBEAT_THREADS = 20, 12, 4
 """At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow answers."""
-
-HEARTBEAT_THREADS = 4
 
 
 class Pool:
@@ -56,9 +54,12 @@ def _called_here(function: Callable[[], R]) -> Future[R]:
 
 
 REQUESTS = Pool(THREADS, "pynamodb_tracker requests")
+"""For claims, and for all that concerns no run."""
 
+# Threads of their own: where claims and reads hang, no lock expires because they keep all threads busy.
+RUNS = Pool(RUN_THREADS, "pynamodb_tracker runs")
+"""For what a run sends while it holds its task."""
 HEARTBEATS = Pool(HEARTBEAT_THREADS, "pynamodb_tracker heartbeats")
-"""Their own, so that no lock expires because many requests wait for a thread."""
 
 
 async def in_thread(function: Callable[[], R], pool: Pool = REQUESTS) -> R:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from pynamodb_tracker.aio.context import AsyncContext, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
-from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call
+from pynamodb_tracker.aio.pool import RUNS, in_thread, wait_for_call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.interrupts import cancel_requests, is_cancellation
 from pynamodb_tracker.execution.run import Run
@@ -88,7 +88,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             if issubclass(type(error), GeneratorExit):  # as in `_end`
                 self.run.undo_claim(error)
                 return
-            begun = REQUESTS.submit(partial(self.run.undo_claim, error))
+            begun = RUNS.submit(partial(self.run.undo_claim, error))
             cancellation = await wait_for_call(begun)
             begun.result()
         finally:
@@ -122,7 +122,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         except GeneratorExit:  # the coroutine is closed now: in 3.11 even by aclose(), if that is cancelled at once
             self._end_at_once(error)
             raise
-        begun = REQUESTS.submit(partial(run.end, error))
+        begun = RUNS.submit(partial(run.end, error))
         cancellation = await wait_for_call(begun) or cancellation
         if cancellation is None or run.is_cancelled:
             return begun.result()

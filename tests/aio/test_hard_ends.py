@@ -106,7 +106,7 @@ def test_a_run_is_recorded_although_the_main_thread_has_ended(monkeypatch: pytes
 
     async def main() -> None:
         async with Order.confirm_payment.astart("o-1") as ctx:
-            monkeypatch.setattr(pool.REQUESTS, "_executor", ended)
+            monkeypatch.setattr(pool.RUNS, "_executor", ended)
             ctx.task.amount = 5
             await ctx.save()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -42,14 +43,43 @@ def test_there_are_no_more_threads_than_it_may_have() -> None:
     assert asyncio.run(main()) <= pool.THREADS
 
 
-def test_heartbeats_do_not_wait_for_requests() -> None:
+@pytest.mark.parametrize("busy", [pool.REQUESTS, pool.RUNS])
+def test_heartbeats_do_not_wait_for_requests(busy: pool.Pool) -> None:
     done = threading.Event()
     for _ in range(pool.THREADS):
-        pool.REQUESTS.submit(done.wait)
+        busy.submit(done.wait)
     try:
         assert asyncio.run(asyncio.wait_for(in_thread(lambda: True, pool.HEARTBEATS), 30))
     finally:
         done.set()
+
+
+@pytest.mark.usefixtures("table")
+def test_a_run_saves_and_ends_while_the_claims_of_many_others_hang() -> None:
+    Order.create_many(["o-1", *(f"late-{number}" for number in range(50))])
+    done = threading.Event()
+
+    def hang(send: Dispatch, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        if "late" in str(body.get("Key")):
+            assert done.wait(30)
+        return send(name, body)
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            try:
+                async with Order.confirm_payment.astart("o-1") as ctx:
+                    for number in range(50):
+                        group.create_task(Order.confirm_payment.arun(f"late-{number}", nothing))
+                    await asyncio.sleep(0)
+                    ctx.task.amount = 5
+                    await asyncio.wait_for(ctx.save(), 5)
+                async with asyncio.timeout(5):
+                    assert (await asyncio.to_thread(Order.get_task, "o-1")).state == Order.ship.pending
+            finally:
+                done.set()
+
+    with through(AppTask, hang):
+        asyncio.run(main())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="it does not fork")
