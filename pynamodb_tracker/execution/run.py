@@ -334,17 +334,21 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                     raise reason
                 return skipped
         self.concluded = True
-        check_after_success(lock, error)
+        check_after_success(lock, error, was_stopped=self._was_stopped(error))
         return False
 
     def _end_without_success(self, lock: Lock[T], error: BaseException) -> bool:
         """Record release or failure; return whether the error is skipped."""
         kind = type(error)  # isinstance would ask the user's exception for its class, which may lie, or raise
-        if self.is_cancelled or issubclass(kind, KeyboardInterrupt):
+        if self._was_stopped(error):
             self._record_after(lock, error, transitions.release)
             return False
         recorded = self._fail(lock, error)
         return recorded and self.skip_error and issubclass(kind, Exception)
+
+    def _was_stopped(self, error: BaseException | None) -> bool:
+        """Return whether somebody stopped the block from outside, rather than that it has failed."""
+        return self.is_cancelled or issubclass(type(error), KeyboardInterrupt)
 
     def _fail(self, lock: Lock[T], error: BaseException) -> bool:
         """Record the failure; return whether it is on record."""

@@ -70,7 +70,7 @@ def not_committed(lock: Lock[T], pending: PendingSuccess) -> Exception:
     return error
 
 
-def check_after_success(lock: Lock[T], error: BaseException | None) -> None:
+def check_after_success(lock: Lock[T], error: BaseException | None, *, was_stopped: bool) -> None:
     """Report what came too late to be recorded, after a transaction had recorded the success."""
     task = lock.task
     named = f"{lock.step} of {type(task).__name__} {task.task_id!r}"
@@ -78,7 +78,9 @@ def check_after_success(lock: Lock[T], error: BaseException | None) -> None:
         add_note(
             error, f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
         )
-        log.error("the block of %s raised after its success was recorded: %r", named, error, extra=lock.log_fields)
+        level, what = (logging.INFO, "was stopped") if was_stopped else (logging.ERROR, "raised")
+        text = "the block of %s %s after its success was recorded: %r"
+        log.log(level, text, named, what, error, extra=lock.log_fields)
         return
     try:
         late = list(changes_of(task))

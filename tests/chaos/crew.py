@@ -29,15 +29,15 @@ class Crew:
         self.folder = folder
         self.lives: dict[int, int] = {}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.leaving: list[subprocess.Popen[bytes]] = []
-        """Workers that were told to end by SIGTERM."""
+        self.leaving: list[tuple[subprocess.Popen[bytes], Path]] = []
+        """Workers that were told to end by SIGTERM, with their histories."""
         self.died: list[str] = []
         """Workers that ended without being told to."""
 
     def start(self, number: int, *, calm: bool = False) -> None:
         """Start the next life of a worker."""
-        life = self.lives[number] = self.lives.get(number, 0) + 1
-        name = f"{'calm' if calm else 'worker'}-{number}-{life}"
+        self.lives[number] = self.lives.get(number, 0) + 1
+        name = self._name(number, calm=calm)
         kind = "calm" if calm else self.settings.kind_of(number)
         command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
         # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
@@ -68,7 +68,7 @@ class Crew:
         """Tell a worker by SIGTERM to end what it does."""
         process = self.processes.pop(number)
         process.terminate()
-        self.leaving.append(process)
+        self.leaving.append((process, self.folder / f"{self._name(number)}.jsonl"))
 
     def freeze(self, number: int) -> None:
         """Stop a worker's time."""
@@ -95,10 +95,11 @@ class Crew:
 
     def end(self) -> None:
         """End everybody who is left, frozen or not, but wait for those that end by themselves."""
-        for process in self.leaving:
+        for process, history in self.leaving:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
-            if process.returncode not in {0, -signal.SIGTERM}:  # the signal itself, if it came before the worker ran
+            has_begun = history.exists() and history.stat().st_size > 0  # until then, the signal itself may end it
+            if process.returncode not in ({0} if has_begun else {0, -signal.SIGTERM}):
                 self.died.append(f"a worker that got SIGTERM ended with {process.returncode}")
                 process.kill()
                 process.wait()
@@ -106,6 +107,9 @@ class Crew:
         self.leaving.clear()
         for number in list(self.processes):
             self.kill(number)
+
+    def _name(self, number: int, *, calm: bool = False) -> str:
+        return f"{'calm' if calm else 'worker'}-{number}-{self.lives[number]}"
 
     def _close(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -317,13 +318,20 @@ def test_an_exception_after_the_commit_propagates_and_the_success_stands(caplog:
     assert (task.state, task.errors) == (Order.ship.pending, [])
 
 
-def test_ctrl_c_after_the_commit_propagates_and_the_success_stands() -> None:
+def test_ctrl_c_after_the_commit_propagates_and_the_success_stands(caplog: pytest.LogCaptureFixture) -> None:
     Order.create("o-1")
-    with pytest.raises(KeyboardInterrupt), Order.confirm_payment.start("o-1") as ctx:
+    with (
+        caplog.at_level(logging.INFO, "pynamodb_tracker"),
+        pytest.raises(KeyboardInterrupt),
+        Order.confirm_payment.start("o-1") as ctx,
+    ):
         with ctx.transaction(succeed=True) as transaction:
             debit(transaction)
         raise KeyboardInterrupt
     assert Order.get_task("o-1").state == Order.ship.pending
+    assert [(record.levelname, record.message.partition(":")[0]) for record in caplog.records] == [
+        ("INFO", "the block of confirm_payment of Order 'o-1' was stopped after its success was recorded")
+    ]
 
 
 def test_the_attempt_fails_if_a_condition_prevents_the_commit() -> None:
