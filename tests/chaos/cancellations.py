@@ -270,11 +270,8 @@ def problems(attempt: Attempt, row: Found) -> Iterator[str]:
     if attempt.raised and row.state != FAILED:
         yield "the block failed by itself, and that is not recorded"
     is_committed = attempt.block == "transaction" and row.state == DONE  # before the cancel took effect
-    if not (attempt.finished or attempt.raised or is_committed) and (row.state, row.attempt, row.errors) != (
-        attempt.before,
-        0,
-        [],
-    ):
+    is_as_before = (row.state, row.attempt, row.errors) == (attempt.before, 0, [])
+    if not (attempt.finished or attempt.raised or is_committed or is_as_before):
         yield "a cancelled run was not released"
     if not attempt.cancels and attempt.error != (attempt.raised or ENDED.get(attempt.block, "")):
         yield f"nobody cancelled the run, and {attempt.error or 'nothing'} left"
