@@ -84,7 +84,9 @@ class Signed:
         """Verify the signature, then load the job; raise ValueError if it is the signature of none of the keys."""
         mac, content = stored[:_MAC], stored[_MAC:]
         if not any(hmac.compare_digest(mac, _mac(each, key, content)) for each in self._keys):
-            raise ValueError("it was not signed with any of the keys, or was changed or moved afterwards")
+            raise ValueError(
+                f"job {key.job_id!r} was not signed with any of the keys, or was changed or moved afterwards"
+            )
         return self._serializer.loads(content, key)
 
 

@@ -298,7 +298,7 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
 
 def _task_class(table: object) -> type[Task]:
     """Return the class of a table; TypeError for anything else."""
-    found: object = maybe_ref(table)
+    found: object = table if isinstance(table, str) and ":" not in table else maybe_ref(table)
     if not (isinstance(found, type) and issubclass(found, Task) and found.tracker.has_table):
         raise TypeError(
             f"table must be a class of your table, not {shown(table)}: write AppTask, or a reference to it such as "

@@ -58,5 +58,6 @@ def _refuse(result: object) -> None:
     elif isinstance(result, AsyncGenerator):
         problem, remedy = "an async generator, whose body has not run", "iterate over it in an async function"
     else:
-        problem, remedy = "an awaitable, so its work is not done", "await it in an async function, for arun or arun_all"
+        problem = "an awaitable, so its work is not done"
+        remedy = "await it in an async function, for arun or arun_all; a decorator of one has to return one, too"
     raise TypeError(f"the function returned {problem}: {remedy}")

@@ -84,6 +84,8 @@ class DueAges:
 
     def __init__(self, models: Iterable[type[Task]]) -> None:
         """Raise a TypeError for what is no use case."""
+        if isinstance(models, type):
+            raise TypeError(f"gauges takes use cases, [{models.__name__}], not {shown(models)}")
         self._steps = tuple(step for model in models for step in _steps_of(model))
 
     def start(self, meter: Meter) -> None:

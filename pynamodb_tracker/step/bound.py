@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
@@ -102,8 +102,12 @@ class BoundStep(SyncStep[T]):
         task_id: str,
         function: Callable[[AsyncContext[T]], Awaitable[R]] | None = None,
         *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
         store_answer: bool = False,
-        **options: Unpack[StartOptions],
     ) -> R | object:
         """Start the task as `astart` does, await the function of the context, and return its result.
 
@@ -114,7 +118,14 @@ class BoundStep(SyncStep[T]):
 
         arguments.check_flags(store_answer=store_answer)
         chosen = async_function_of(self, function)
-        async with self.astart(task_id, **options) as ctx:
+        async with self.astart(
+            task_id,
+            lock_for=lock_for,
+            detailed_error=detailed_error,
+            also_from=also_from,
+            heartbeat=heartbeat,
+            same=same,
+        ) as ctx:
             result = await (call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx))
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 

@@ -72,6 +72,7 @@ def async_function_of(
         getattr(function, "__name__", "") == "<lambda>" or is_async(inspect.unwrap(function))
     )
     if not (passes or is_async(function)):
+        check_function(function, may_be_async=True)  # a generator, also an async one, gets an error of its own
         name = _name_of(step)
         raise TypeError(
             f"this takes an async function of the context, not {function_name(function)}: write async def, or call "

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pynamodb_tracker import AsyncContext, Step, UseCase
+from pynamodb_tracker import AsyncContext, Step, UseCase, Worker
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask
 
@@ -109,12 +109,36 @@ def test_what_is_not_done_when_it_was_awaited_fails_the_attempt(function: Any, m
     assert Note.get_task("n-1").state == Note.file.failed
 
 
-def test_an_async_generator_is_not_bound_and_the_error_says_what_to_write() -> None:
+def test_an_async_generator_is_not_taken_and_the_error_says_what_to_write() -> None:
     async def pages(_ctx: Any) -> Any:
         yield 1
 
-    with pytest.raises(TypeError, match=r"async generator .*pages.*: write return for yield"):
-        Note.file.does(pages)
+    calls: list[Callable[[], object]] = [
+        lambda: Note.file.does(pages),
+        lambda: asyncio.run(Note.file.arun("n-1", pages)),
+        lambda: asyncio.run(Note.file.arun_all(pages)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"async generator .*pages.*: write return for yield"):
+            call()
+
+
+def test_a_coroutine_in_place_of_the_function_is_refused_as_what_it_is() -> None:
+    coroutine: Any = awaits_twice()
+    with pytest.raises(TypeError, match="a function of the context, not <coroutine object awaits_twice"):
+        asyncio.run(Note.file.arun("n-1", coroutine))
+    coroutine.close()
+
+
+def test_a_wrapper_that_is_not_async_fails_on_a_thread_and_the_error_says_what_to_change() -> None:
+    Note.create("n-1", state=Note.file.pending)
+
+    @functools.wraps(write)
+    def wrapper(ctx: Any) -> Any:
+        return write(ctx)
+
+    Worker({Note.file: wrapper}).run(until_idle=True)
+    assert "a decorator of one has to return one, too" in Note.get_task("n-1").last_error
 
 
 async def awaits_twice() -> Any:

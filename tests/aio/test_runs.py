@@ -111,6 +111,14 @@ def test_arguments_are_checked_when_astart_is_called() -> None:
             Order.confirm_payment.astart("o-1", **wrong)
 
 
+def test_arun_takes_no_skip_error_because_it_would_have_nothing_to_return() -> None:
+    Order.create("o-1")
+    options: dict[str, Any] = {"skip_error": True}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'skip_error'"):
+        asyncio.run(Order.confirm_payment.arun("o-1", ship, **options))
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
+
+
 def test_a_forgotten_async_with_is_an_error_that_says_so() -> None:
     forgotten: Any = Order.ship.astart("o-1")
     with pytest.raises(

@@ -197,7 +197,10 @@ def signed_with_another_key(signed: Signed) -> bytes:  # noqa: ARG001 - as above
 def test_what_was_not_signed_for_this_job_is_never_unpickled(row: Callable[[Signed], bytes]) -> None:
     signed = Signed(PickleSerializer(), KEY)
     stored = row(signed)
-    with mock.patch.object(pickle, "loads") as loads, pytest.raises(ValueError, match="not signed with any"):
+    with (
+        mock.patch.object(pickle, "loads") as loads,
+        pytest.raises(ValueError, match="job 'j-1' was not signed with any"),
+    ):
         signed.loads(stored, PLACE)
     loads.assert_not_called()
 

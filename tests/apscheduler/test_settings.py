@@ -59,11 +59,12 @@ def test_stores_of_other_names_share_no_jobs() -> None:
     [
         ({"table": Task}, TypeError, "write AppTask, or a reference to it such as 'shop.tasks:AppTask'"),
         ({"table": "tests.apscheduler.jobs:nothing"}, TypeError, "table must be a class of your table, not 'tests"),
+        ({"table": "tests.support.shop.AppTask"}, TypeError, "table must be .* such as 'shop.tasks:AppTask'"),
         ({"table": AppTask, "store": ""}, ValueError, "a name of a store has 1 to 1024 bytes"),
         ({"table": AppTask, "lock_for": 60}, TypeError, "lock_for must be a timedelta"),
         ({"table": AppTask, "look_every": timedelta(0)}, ValueError, "look_every must be above zero"),
     ],
-    ids=["no table", "no class", "no name", "no duration", "no time at all"],
+    ids=["no table", "no class", "no colon", "no name", "no duration", "no time at all"],
 )
 def test_settings_that_cannot_work_are_refused_without_a_request(
     settings: dict[str, Any], kind: type[Exception], message: str

@@ -89,9 +89,10 @@ def test_a_run_that_has_begun_is_reported_although_the_hooks_were_removed_meanwh
     [
         ({"relation": "child"}, ValueError, 'relation is "link" or "parent", not \'child\''),
         ({"gauges": [ShopTask]}, TypeError, r"gauges takes use cases, \[Order\], not <class"),
+        ({"gauges": Order}, TypeError, r"gauges takes use cases, \[Order\], not <class"),
         ({"gauges": [Order.ship]}, TypeError, r"gauges takes use cases, \[Order\], not "),
     ],
-    ids=["relation", "a table", "a step"],
+    ids=["relation", "a table", "no list", "a step"],
 )
 def test_a_wrong_argument_is_an_error_and_changes_nothing(
     telemetry: Telemetry, options: dict[str, Any], error: type[Exception], message: str
