@@ -18,21 +18,29 @@ from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
 
-THREADS, RUN_THREADS, HEARTBEAT_THREADS = 20, 12, 4
-"""At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow answers."""
+THREADS, RUN_THREADS, HEARTBEAT_THREADS = 20, 25, 25
+"""At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow answers.
+
+As many requests of runs can hang as there are runs at a time by default, before others wait for a thread.
+"""
+
+_this_thread = threading.local()
 
 
 class Pool:
     """Threads that are started when they are needed, and stay; a process that is forked starts its own."""
 
     def __init__(self, threads: int, name: str) -> None:
-        self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name)
+        mark = partial(setattr, _this_thread, "is_of_pool", True)  # noqa: FBT003 - the value of an attribute
+        self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name, initializer=mark)
         self._executor = self._new()
         if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
             os.register_at_fork(after_in_child=self._renew)
 
     def submit(self, function: Callable[[], R]) -> Future[R]:
-        """Call a function in a thread, in a copy of this context."""
+        """Call a function in a thread, in a copy of this context; at once, if this is one of the pools' threads."""
+        if getattr(_this_thread, "is_of_pool", False):  # it waits, as in a retry_delay that calls asyncio.run
+            return _called_here(function)
         try:
             return self._executor.submit(copy_context().run, function)
         except RuntimeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 import subprocess
 import sys
@@ -52,6 +53,31 @@ def test_heartbeats_do_not_wait_for_requests(busy: pool.Pool) -> None:
         assert asyncio.run(asyncio.wait_for(in_thread(lambda: True, pool.HEARTBEATS), 30))
     finally:
         done.set()
+
+
+@pytest.mark.parametrize("threads", [pool.RUNS, pool.HEARTBEATS])
+def test_one_of_as_many_runs_as_there_are_at_a_time_by_default_does_not_wait_for_the_others(threads: pool.Pool) -> None:
+    concurrency = inspect.signature(Order.confirm_payment.arun_all).parameters["concurrency"].default
+    done = threading.Event()
+    for _ in range(concurrency - 1):
+        threads.submit(done.wait)
+    try:
+        assert asyncio.run(asyncio.wait_for(in_thread(lambda: True, threads), 30))
+    finally:
+        done.set()
+
+
+def test_calls_in_all_threads_may_wait_for_calls_of_their_own() -> None:
+    all_busy = threading.Barrier(pool.RUN_THREADS)
+
+    def nested() -> bool:
+        all_busy.wait(30)
+        return asyncio.run(asyncio.wait_for(in_thread(lambda: True, pool.RUNS), 30))
+
+    async def main() -> list[bool]:
+        return await asyncio.gather(*(in_thread(nested, pool.RUNS) for _ in range(pool.RUN_THREADS)))
+
+    assert all(asyncio.run(main()))
 
 
 @pytest.mark.usefixtures("table")
