@@ -26,6 +26,8 @@ _TYPE = 60
 _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
+_OF_A_GROUP = 3
+"""Exceptions of an ExceptionGroup that its message names; the traceback has more of them."""
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - compared with the names of code objects, which are text
 
@@ -92,15 +94,36 @@ def add_note(error: BaseException, text: str) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message and its notes, even if its `__str__` or its notes raise."""
-    texts = [_text_or_reason("str()", partial(str, error))]
-    texts += [_text_or_reason("note", partial(str, note)) for note in _notes_of(error)]
-    return "\n".join(texts)
+    """Return an exception's message, with those of a group, and its notes, even if its `__str__` or its notes raise."""
+    text = _text_of(error)
+    if members := _members_of(error):
+        text += ": " + "; ".join(map(_line_of, members))
+    notes = [_text_or_reason("note", partial(str, note)) for note in _notes_of(error)]
+    return "\n".join([text, *notes])
 
 
 def type_of(error: BaseException) -> str:
     """Return the name of an exception's class, on one line, short enough for the row."""
     return cut(" ".join(_text_or_reason("name", lambda: type(error).__name__).split()), _TYPE)
+
+
+def _members_of(error: BaseException) -> Sequence[BaseException]:
+    """Return the first exceptions of a group, which says only how many there are; none for another exception."""
+    found: list[BaseException] = []
+    groups = [error] if issubclass(type(error), BaseExceptionGroup) else []
+    while groups and len(found) < _OF_A_GROUP:
+        members = BaseExceptionGroup.exceptions.__get__(groups.pop())  # whatever its class makes of the attribute
+        found += (each for each in members if not issubclass(type(each), BaseExceptionGroup))
+        groups += (each for each in reversed(members) if issubclass(type(each), BaseExceptionGroup))
+    return found[:_OF_A_GROUP]
+
+
+def _line_of(error: BaseException) -> str:
+    return ": ".join(filter(None, (type_of(error), _text_of(error))))
+
+
+def _text_of(error: BaseException) -> str:
+    return _text_or_reason("str()", partial(str, error))
 
 
 def _notes_of(error: BaseException) -> Sequence[object]:

@@ -13,6 +13,7 @@ __all__ = [
     "ClasslessError",
     "ClosedError",
     "EqualError",
+    "HidingGroup",
     "LyingError",
     "NamelessError",
     "NotesError",
@@ -80,6 +81,10 @@ class ClasslessError(Exception):
 class ClosedError(Exception):
     def __getattribute__(self, name: str) -> NoReturn:
         raise RuntimeError(name)
+
+
+class HidingGroup(ExceptionGroup[Exception]):
+    exceptions = ()  # type: ignore[assignment]  # that is what is odd about it
 
 
 class Nameless(type):
