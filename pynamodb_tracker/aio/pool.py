@@ -18,10 +18,10 @@ from pynamodb_tracker.model.failure import add_note
 
 R = TypeVar("R")
 
-THREADS, RUN_THREADS, HEARTBEAT_THREADS = 20, 25, 25
+THREADS, RUN_THREADS, HEARTBEAT_THREADS = 12, 25, 25
 """At 8 ms for a request and 3 ms of Python for a run, a core keeps a handful busy; the rest are for slow answers.
 
-As many requests of runs can hang as there are runs at a time by default, before others wait for a thread.
+`arun_all` runs 25 tasks at a time by default. One request may carry the ends of them all, and if it hangs, so do they.
 """
 
 _this_thread = threading.local()
@@ -31,8 +31,7 @@ class Pool:
     """Threads that are started when they are needed, and stay; a process that is forked starts its own."""
 
     def __init__(self, threads: int, name: str) -> None:
-        mark = partial(setattr, _this_thread, "is_of_pool", True)  # noqa: FBT003 - the value of an attribute
-        self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name, initializer=mark)
+        self._new = partial(ThreadPoolExecutor, threads, thread_name_prefix=name, initializer=_note_pool)
         self._executor = self._new()
         if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
             os.register_at_fork(after_in_child=self._renew)
@@ -50,6 +49,10 @@ class Pool:
 
     def _renew(self) -> None:
         self._executor = self._new()
+
+
+def _note_pool() -> None:
+    _this_thread.is_of_pool = True
 
 
 def _called_here(function: Callable[[], R]) -> Future[R]:
