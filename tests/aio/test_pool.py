@@ -47,7 +47,7 @@ def test_there_are_no_more_threads_than_it_may_have() -> None:
 @pytest.mark.parametrize("busy", [pool.REQUESTS, pool.RUNS])
 def test_heartbeats_do_not_wait_for_requests(busy: pool.Pool) -> None:
     done = threading.Event()
-    for _ in range(pool.THREADS):
+    for _ in range(pool.RUN_THREADS):  # it has no more threads than that
         busy.submit(done.wait)
     try:
         assert asyncio.run(asyncio.wait_for(in_thread(lambda: True, pool.HEARTBEATS), 30))
