@@ -45,7 +45,7 @@ def test_the_order_of_a_group_is_kept_never_two_run_and_nothing_is_stranded(
 
     assert [(group.turn, group.waiting()) for group in groups] == [(None, [])] * len(GROUPS)
     stored = list(keys(order))
-    assert not [key for key in stored if "##" in key["use_case_id"]["S"]]
+    assert not [key for key in stored if key["use_case_id"]["S"].startswith(f"#group#{name}##")]
     found = order.get_many([key["task_id"]["S"] for key in stored if key["use_case_id"]["S"] == name])
     tasks = {task.task_id: task for task in found if task.group is not None}
     assert len(created - tasks.keys()) <= steered["deleted"]

@@ -150,7 +150,7 @@ def test_the_end_of_a_block_waits_a_moment_for_a_beat_on_its_way_and_no_longer(
         stopped_clock.advance(OVER / 2)
         assert on_its_way.wait(30)
     ended = order.get_task("o")
-    until(lambda: not [thread for thread in threading.enumerate() if "heartbeat" in thread.name])
+    until(lambda: not [thread for thread in threading.enumerate() if "heartbeat of" in thread.name])
 
     assert next(exchange for exchange in proxy.log if exchange.action is slow).answers
     assert order.get_task("o").attribute_values == ended.attribute_values

@@ -169,7 +169,7 @@ def test_a_heartbeat_keeps_the_locks_of_a_worker() -> None:
     beating: list[bool] = []
 
     def work(_: ExecutionContext[Order]) -> None:
-        beating.append(any("heartbeat" in thread.name for thread in threading.enumerate()))
+        beating.append(any("heartbeat of" in thread.name for thread in threading.enumerate()))
 
     Order.create("o-1")
     Worker({Order.confirm: work}, heartbeat=True).run(until_idle=True)
