@@ -74,7 +74,7 @@ class TaskTeam:
         self._has_ended = asyncio.Event()
         self._is_stopping = False
         self._is_cut_short = False
-        """Whether the grace time is over: from then on, nothing waits for a poll."""
+        """Whether the grace time is over. Threads that still look for tasks are not waited for then."""
         self._deadline: asyncio.TimerHandle | None = None
 
     @property
