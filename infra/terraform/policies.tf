@@ -4,7 +4,8 @@ locals {
     worker = {
       description = "Runs steps of tasks, and creates tasks."
       statements = {
-        Rows    = ["BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Rows    = ["BatchGetItem", "ConditionCheckItem", "GetItem", "PutItem", "Query", "UpdateItem"]
+        Groups  = ["DeleteItem"] # nothing but the places of tasks in groups, and these only in transactions
         Batches = ["PartiQLInsert", "PartiQLUpdate"]
         States  = ["Query"]
       }
@@ -39,9 +40,12 @@ locals {
     }
   }
 
-  of_job_store = {
-    "ForAllValues:StringEquals" = { "dynamodb:LeadingKeys" = ["apscheduler#${var.job_store}"] }
-    "Null"                      = { "dynamodb:LeadingKeys" = "false" }
+  conditions = {
+    Jobs = {
+      "ForAllValues:StringEquals" = { "dynamodb:LeadingKeys" = ["apscheduler#${var.job_store}"] }
+      "Null"                      = { "dynamodb:LeadingKeys" = "false" }
+    }
+    Groups = { "ForAnyValue:StringEquals" = { "dynamodb:EnclosingOperation" = ["TransactWriteItems"] } }
   }
 
   table_arn = aws_dynamodb_table.tasks.arn
@@ -62,7 +66,7 @@ resource "aws_iam_policy" "users" {
       Resource = sid == "States" ? "${local.table_arn}/index/status-index" : local.table_arn
       Condition = merge(
         { Bool = { "aws:SecureTransport" = "true" } },
-        { for operator, test in local.of_job_store : operator => test if sid == "Jobs" },
+        [for of_sid, condition in local.conditions : condition if of_sid == sid]...
       )
     }]
   })

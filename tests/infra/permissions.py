@@ -74,12 +74,15 @@ class Record:
 
     table: str
     permissions: set[Permission] = field(default_factory=set)
+    operations: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Self:
         send = BaseClient._make_api_call
 
         def sent(client: BaseClient, operation: str, request: Mapping[str, Any]) -> Any:
-            self.permissions.update(_needed(operation, request, self.table))
+            needed = {*_needed(operation, request, self.table)}
+            self.permissions |= needed
+            self.operations |= {operation} if needed else set()
             return send(client, operation, request)
 
         self._patch = mock.patch.object(BaseClient, "_make_api_call", sent)

@@ -15,6 +15,8 @@ __all__ = ["INFRA", "Template"]
 
 INFRA = Path(__file__).parent.parent.parent / "infra"
 
+_PSEUDO_PARAMETERS = {"AWS::AccountId": "123456789012", "AWS::Partition": "aws"}
+
 _LEFT_OUT = object()
 """What AWS::NoValue is while a template is resolved."""
 
@@ -68,7 +70,7 @@ class Template:
         return "Condition" not in part or self._condition(part["Condition"])
 
     def _ref(self, name: str) -> Any:
-        return _LEFT_OUT if name == "AWS::NoValue" else self.parameters[name]
+        return _LEFT_OUT if name == "AWS::NoValue" else self._value(name)
 
     def _condition(self, name: str) -> bool:
         return bool(self.resolved(self.source["Conditions"][name]))
@@ -93,7 +95,10 @@ class Template:
         return str(self.resolved(text)).split(separator)
 
     def _sub(self, text: str) -> str:
-        return re.sub(r"\$\{(\w+)\}", lambda name: self.parameters[name[1]], text)
+        return re.sub(r"\$\{([\w:]+)\}", lambda name: self._value(name[1]), text)
+
+    def _value(self, name: str) -> str:
+        return _PSEUDO_PARAMETERS.get(name) or self.parameters[name]
 
 
 @cache

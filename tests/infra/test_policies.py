@@ -61,11 +61,16 @@ BATCHES: dict[Role, set[Permission]] = {
 }
 """What lets several writes leave in one request; moto knows no such request, so DynamoDB Local is asked below."""
 
-OF_ONE_STORE = {
-    "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["apscheduler#default"]},
-    "Null": {"dynamodb:LeadingKeys": "false"},  # without a key, "for all values" would hold
+LIMITS: dict[str, dict[str, Any]] = {
+    "Jobs": {
+        "ForAllValues:StringEquals": {"dynamodb:LeadingKeys": ["apscheduler#default"]},
+        "Null": {"dynamodb:LeadingKeys": "false"},  # without a key, "for all values" would hold
+    },
+    "Groups": {"ForAnyValue:StringEquals": {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}},
 }
-"""What limits the policy of a scheduler, whose actions could write any item of the table."""
+"""What limits statements whose actions could write, or delete, any item of the table."""
+
+READS = {f"dynamodb:{each}" for each in ("BatchGetItem", "ConditionCheckItem", "GetItem", "Query", "Scan")}
 
 every_role = pytest.mark.parametrize("role", ROLES)
 
@@ -76,17 +81,23 @@ def document_of(role: Role) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def permissions() -> dict[Act, set[Permission]]:
-    """Do everything once, each on an empty table, and tell what it needed."""
+def records() -> dict[Act, Record]:
+    """Do everything once, each on an empty table, and tell what was sent."""
     found = {}
     with Moto.of([ShopTask]) as tables:
         Stock.create_table(billing_mode="PAY_PER_REQUEST")
         for act in ACTS:
             record = Record(ShopTask.Meta.table_name)
             act(record)
-            found[act] = {each for each in record.permissions if not each.is_for_batches}
+            found[act] = record
             tables.empty()
     return found
+
+
+@pytest.fixture(scope="module")
+def permissions(records: dict[Act, Record]) -> dict[Act, set[Permission]]:
+    """Return what each needs, except for what saves requests."""
+    return {act: {each for each in record.permissions if not each.is_for_batches} for act, record in records.items()}
 
 
 @every_role
@@ -124,8 +135,32 @@ def test_a_policy_names_each_action_once_in_full_and_asks_for_tls(role: Role) ->
     assert set(named.values()) == {1}
     for statement in document["Statement"]:
         assert statement["Effect"] == "Allow"
-        of_items = OF_ONE_STORE if role == "Scheduler" else {}
+        of_items = LIMITS.get(statement["Sid"], {})
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "true"}, **of_items}
+
+
+def test_workers_delete_for_groups_only_and_only_in_transactions(records: dict[Act, Record]) -> None:
+    deletes = Permission("dynamodb:DeleteItem", "table")
+    deleting = {act: records[act] for act in acts_of("Worker") if deletes in records[act].permissions}
+    assert set(deleting) == {worker_operations.hand_on_the_turn_of_a_group}
+    assert all("DeleteItem" not in record.operations for record in deleting.values())
+    (statement,) = (each for each in document_of("Worker")["Statement"] if "dynamodb:DeleteItem" in each["Action"])
+    assert (statement["Sid"], statement["Action"]) == ("Groups", ["dynamodb:DeleteItem"])
+
+
+def test_in_a_passive_region_every_write_that_the_library_sends_is_denied(
+    permissions: dict[Act, set[Permission]],
+) -> None:
+    template = Template("passive_regions.yaml", TableName=ShopTask.Meta.table_name, ActiveRegion="eu-west-1")
+    (statement,) = template.properties("PassiveRegions")["PolicyDocument"]["Statement"]
+    sent = {
+        each.action for needed in [*permissions.values(), *BATCHES.values()] for each in needed if each.on == "table"
+    }
+    writes = {each for each in sent - READS if not each.startswith("dynamodb:Describe")}
+    assert {*statement["Action"]} == writes | {"dynamodb:BatchWriteItem"}  # of programs beside the library
+    assert statement["Effect"] == "Deny"
+    assert statement["Resource"] == ARN.replace("us-east-1", "*")
+    assert statement["Condition"] == {"StringNotEquals": {"aws:RequestedRegion": "eu-west-1"}}
 
 
 def test_the_items_of_a_store_are_what_the_policy_of_a_scheduler_names() -> None:
@@ -245,6 +280,12 @@ def made(policy_arn: str) -> set[Permission]:
     version = policies.get_policy(PolicyArn=policy_arn)["Policy"]["DefaultVersionId"]
     document = policies.get_policy_version(PolicyArn=policy_arn, VersionId=version)["PolicyVersion"]["Document"]
     return allowed(document, ARN)
+
+
+@pytest.mark.parametrize("region", ["us-east-1a", "europe", ""])
+def test_what_is_no_region_cannot_be_the_active_one(region: str) -> None:
+    with pytest.raises(AssertionError, match="cannot be"):
+        Template("passive_regions.yaml", TableName="tasks", ActiveRegion=region)
 
 
 @pytest.mark.parametrize(

@@ -187,8 +187,8 @@ def test_the_policies_are_those_of_the_template(name: str) -> None:
     for sid, actions in policy["statements"].items():
         assert [f"dynamodb:{action}" for action in actions] == statements[sid]["Action"]
         assert statements[sid]["Resource"].endswith("/index/status-index") == (sid == "States")
-        of_store = json.loads(json.dumps(settings["of_job_store"]).replace("${var.job_store}", "default"))
-        condition = {"Bool": {"aws:SecureTransport": "true"}, **(of_store if sid == "Jobs" else {})}
+        limits = json.loads(json.dumps(settings["conditions"]).replace("${var.job_store}", "default"))
+        condition = {"Bool": {"aws:SecureTransport": "true"}, **limits.get(sid, {})}
         assert statements[sid]["Condition"] == condition
 
 
