@@ -95,7 +95,7 @@ class _IndexScan:
 
 
 _FOR_A_DELETE = (
-    *("task_id", "use_case_id", "status", "fence", "attempt", "lock", "create_time"),
+    *("task_id", "use_case_id", "status", "fence", "attempt", "lock", "create_time", "creation"),
     *("group", "parent"),
 )
 

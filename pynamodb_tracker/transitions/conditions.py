@@ -8,6 +8,7 @@ from pynamodb.attributes import Attribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
 from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, membership_of
 from pynamodb_tracker.model.row_state import readable_value
@@ -186,7 +187,7 @@ def waits_seen(*, is_there: bool) -> Condition:
 
 
 def seen() -> Condition:
-    """Require that the row is as it was read."""
+    """Require that status, fence and attempt are those that were read."""
     return (
         (TaskRow.status == slot(TaskRow.status, "seen_status"))
         & (TaskRow.fence == slot(TaskRow.fence, "seen_fence"))
@@ -202,13 +203,14 @@ def lock_seen(*, is_there: bool) -> Condition:
 
 def same_life() -> Condition:
     """Require that the task was not deleted and created again since it was read."""
-    return TaskRow.create_time == slot(TaskRow.create_time, "seen_create_time")
+    creation, create_time = TaskRow.creation, TaskRow.create_time
+    without_token = creation.does_not_exist() & (create_time == slot(create_time, "seen_create_time"))
+    return (creation == slot(creation, "seen_creation")) | without_token
 
 
-def same_creation(*, is_there: bool) -> Condition:
-    """Require the same as `same_life`, whatever the clocks: by the token of the create, if the row has one."""
-    creation = TaskRow.creation
-    return creation == slot(creation, "seen_creation") if is_there else creation.does_not_exist() & same_life()
+def as_read() -> Condition:
+    """Require that the row is as it was read, and of the same task."""
+    return seen() & same_life()
 
 
 def due_as_seen() -> Condition:
@@ -222,9 +224,19 @@ def value_seen(attribute: Attribute[Any], name: str, kind: str | None) -> Condit
     return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 
 
+def life_seen(row: TaskRow) -> dict[str, str]:
+    """Return the values of the slots of `same_life`; a row from before creations had tokens has none."""
+    return {"seen_creation": row.creation or "", "seen_create_time": clock.stamp(row.create_time)}
+
+
 def seen_values(row: TaskRow) -> dict[str, str]:
-    """Return the values of the slots of `seen`, and of `membership_seen` for the task of a group."""
-    values = {"seen_status": str(row.status), "seen_fence": str(row.fence), "seen_attempt": str(row.attempt)}
+    """Return the values of the slots of `as_read`, and of `membership_seen` for the task of a group."""
+    values = {
+        "seen_status": str(row.status),
+        "seen_fence": str(row.fence),
+        "seen_attempt": str(row.attempt),
+        **life_seen(row),
+    }
     if membership_of(row) is not Membership.NONE:
         waits = readable_value(row, "waits") or 0
         values |= {"seen_number": str(row.group_number), "seen_waits": str(waits), "others": str(waits - 1)}

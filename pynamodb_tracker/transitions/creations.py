@@ -34,7 +34,7 @@ from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import clear_orphans
 from pynamodb_tracker.transitions.overflow_writes import chunks_of_new_row
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.refusals import check_format, holder
+from pynamodb_tracker.transitions.refusals import check_format, check_life, holder, is_same_life
 from pynamodb_tracker.transitions.statements import get
 
 if TYPE_CHECKING:
@@ -266,9 +266,12 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
 
     If it is `repeated`, an earlier request of the same command may have deleted it already.
     """
+    meant: T | None = None
     for _ in range(_TRIES):
         row, now = get(model, task_id), clock.now()
-        if row is None:
+        if row is not None and not repeated:
+            check_life(row, meant, "delete")
+        if row is None or (meant is not None and not is_same_life(row, meant)):
             clear_orphans(model, task_id)
             if repeated:
                 return  # the SDK repeated a request whose answer got lost, after it had deleted the row
@@ -276,6 +279,7 @@ def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
                 f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
             )
         check_format(row, "delete")
+        meant = row
         held = any(row.status == codes.in_progress for codes in model.tracker.steps)
         if held and row.lock_expire_time >= now - model.tracker.margin:
             raise TaskLockedError(
@@ -320,6 +324,7 @@ class SeenDeletes(Generic[T]):
         """
         tracker, has_lock = self._model.tracker, "lock" in seen
         values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
+        values["seen_creation"] = seen.get("creation", {}).get(STRING, "")
         is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
         in_progress = {str(codes.in_progress) for codes in tracker.steps}
         if not is_whole or values["seen_status"] in in_progress or not seen.keys().isdisjoint({"group", "parent"}):
@@ -347,7 +352,7 @@ def deletion_as_seen(model: type[T], *, has_lock: bool) -> PreparedWrite:
 
 
 def _as_read(membership: Membership) -> Condition:
-    condition: Condition = when.seen() & when.same_life() & when.membership_seen(membership) & when.known_format()
+    condition: Condition = when.as_read() & when.membership_seen(membership) & when.known_format()
     return condition
 
 
@@ -355,7 +360,6 @@ def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
     """Delete the row as it was read; a task that another one waits for counts with that."""
     values = {
         **seen_values(row),
-        "seen_create_time": clock.stamp(row.create_time),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),
     }
     table, membership = model.tracker.connection(), membership_of(row)

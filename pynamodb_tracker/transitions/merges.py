@@ -30,6 +30,7 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
+from pynamodb_tracker.transitions.conditions import life_seen
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
@@ -328,8 +329,7 @@ class Merge(Generic[T]):
         slots = {
             **{f"seen {name}": _content(stored.get(attribute.attr_name)) for name, (attribute, _) in changes.items()},
             "seen_asked": str(asked),
-            "seen_creation": row.creation,
-            "seen_create_time": clock.stamp(row.create_time),
+            **life_seen(row),
             "asked": str(asked + 1),
             "asked_by": [{STRING: token} for token in [*(row.asked_by or ()), self._token][-_KEPT_TOKENS:]],
             **user_values(changes),

@@ -64,6 +64,22 @@ def check_format(row: TaskRow, operation: str) -> None:
         raise later_format_error(row, operation)
 
 
+def is_same_life(row: TaskRow, meant: TaskRow) -> bool:
+    """Return whether the row is that of the task that was meant, and not of one that was created with its id since."""
+    return (row.creation, row.create_time) == (meant.creation, meant.create_time)
+
+
+def check_life(row: TaskRow, meant: TaskRow | None, operation: str) -> None:
+    """Raise a TaskNotFoundError if the task that a command has read was deleted, and created again since."""
+    if meant is not None and not is_same_life(row, meant):
+        name = f"{type(row).__name__} {row.task_id!r}"
+        raise TaskNotFoundError(
+            f"cannot {operation} {name}: it was deleted, and created again, while this was under way; the new task is "
+            "not changed",
+            task_id=row.task_id,
+        )
+
+
 def not_found(statements: StepStatements[T], task_id: str, operation: str) -> TaskNotFoundError:
     """Return the error for a task that does not exist."""
     name = statements.model.__name__

@@ -35,6 +35,7 @@ from pynamodb_tracker.transitions.overflow_writes import log_failures
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import (
     check_format,
+    check_life,
     held_by_another,
     is_abandoned,
     kept_changing,
@@ -97,7 +98,7 @@ def _send_reopen(
     variant: dict[str, Any] = {"kept": kept, "parked": parked is not None, "ending": ending}
     if found is not None:
         values |= {**seen_values(found), "seen_asked": str(found.asked), **(ending.values if ending else {})}
-        variant |= {"has_asked": found.asked is not None, "membership": membership_of(found)}
+        variant |= {"is_read": True, "has_asked": found.asked is not None, "membership": membership_of(found)}
     if by is not None:
         entry = for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False)
         try:
@@ -173,9 +174,11 @@ def ignore(
     its row, that is read again only if it has changed.
     """
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
+    meant: T | None = None
     for _ in range(_TRIES):
         row, now = _read(statements, task_id, operation, found), clock.now()
-        found = None
+        check_life(row, meant, operation)
+        found, meant = None, row
         if row.status == codes.ignored:
             return row
         write = statements.ignore(expires=may_expire(row), membership=membership_of(row))
@@ -211,6 +214,7 @@ def revoke(
     found = get(statements.model, task_id)
     if found is None:
         raise not_found(statements, task_id, operation)
+    check_life(found, row, operation)
     if found.status in (codes.pending, codes.failed) or _has(found, entry):  # a repeated request met its own success
         return found
     if found.status == codes.in_progress:

@@ -121,12 +121,12 @@ class StepStatements(StepWrites[T]):
     @rendered_once
     def spend(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore a waiting task that has no attempt left."""
-        return self._set_aside(when.seen(), expires=expires)
+        return self._set_aside(when.as_read(), expires=expires)
 
     @rendered_once
     def spend_abandoned(self, *, expires: bool = True) -> PreparedWrite:
         """Ignore an abandoned task that has no attempt left; its fence stays in `unfinished`."""
-        condition = when.seen() & when.lock_expired()
+        condition = when.as_read() & when.lock_expired()
         return self._set_aside(condition, expires=expires)
 
     @rendered_once
@@ -135,7 +135,7 @@ class StepStatements(StepWrites[T]):
 
         Its turn depends on its rule, which a merge may change.
         """
-        condition = when.seen() & when.asked_as_seen(is_there=has_asked)
+        condition = when.as_read() & when.asked_as_seen(is_there=has_asked)
         if abandoned:
             condition &= when.lock_expired()
         actions = [*self._moves(ending.code), *_ERRORS, fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
@@ -148,6 +148,7 @@ class StepStatements(StepWrites[T]):
         kept: bool,
         recorded: bool,
         has_errors: bool = False,
+        is_read: bool = False,
         parked: bool = False,
         ending: Ending | None = None,
         has_asked: bool = False,
@@ -156,7 +157,8 @@ class StepStatements(StepWrites[T]):
         """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
 
         If it `has_errors`, the append needs no if_not_exists, which no statement of PartiQL can express.
-        The next start may have another payload. A task that waits for others is `parked`: it goes on waiting.
+        The next start may have another payload. If the row `is_read`, it has to be that of the same task: the values
+        that follow were taken from it. A task that waits for others is `parked`: it goes on waiting.
         A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
         One that repeats has an ending, which says for which turn it is pending.
         """
@@ -165,6 +167,8 @@ class StepStatements(StepWrites[T]):
         condition &= when.has_no_rule() if ending is None else when.asked_as_seen(is_there=has_asked)
         condition &= when.membership_seen(membership)
         parts = [action for part in ending.parts for action in PARTS[part]()[1]] if ending else []
+        if is_read:
+            condition &= when.same_life()
         if has_errors:
             condition &= TaskRow.errors.exists()
         return self._reopen(condition, *parts, kept=kept, recorded=recorded, has_errors=has_errors)
@@ -176,7 +180,7 @@ class StepStatements(StepWrites[T]):
         It goes on to wait for other tasks if it `waits`.
         """
         condition = when.at(self.codes.ignored) & when.later_token()
-        condition &= when.waits_seen(is_there=waits) & when.membership_seen(Membership.ENDED)
+        condition &= when.waits_seen(is_there=waits) & when.membership_seen(Membership.ENDED) & when.same_life()
         entering = [fill(TaskRow.group_number, "number")]
         if not has_turn:
             entering += [fill(TaskRow.starts, "starts"), fill(TaskRow.waits, "waits")]
@@ -210,7 +214,8 @@ class StepStatements(StepWrites[T]):
     def ignore(self, *, expires: bool = True, membership: Membership = Membership.NONE) -> PreparedWrite:
         """Ignore a task by command; one that waits for its turn in a group waits no longer."""
         free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        condition, leaving = when.seen() & free & when.later_token() & when.membership_seen(membership), list[Action]()
+        condition = when.as_read() & free & when.later_token() & when.membership_seen(membership)
+        leaving: list[Action] = []
         if membership in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
             waits = TaskRow.waits.remove() if membership is Membership.QUEUE else fill(TaskRow.waits, "others")
             leaving = [TaskRow.starts.remove(), waits]
@@ -227,7 +232,7 @@ class StepStatements(StepWrites[T]):
         `stored` is that row; the write depends on which attributes it had.
         """
         before = [next(iter(stored.get(attribute.attr_name, ())), None) for attribute, _ in changes.values()]
-        has = ("asked" in stored, "creation" in stored, "again" in stored)
+        has = ("asked" in stored, "again" in stored)
         return self._merge(how, changes, tuple(before), has, moves_due=moves_due)
 
     @rendered_once
@@ -236,11 +241,11 @@ class StepStatements(StepWrites[T]):
         how: str,
         changes: Changes,
         before: tuple[str | None, ...],
-        has: tuple[bool, bool, bool],
+        has: tuple[bool, bool],
         *,
         moves_due: bool,
     ) -> PreparedWrite:
-        has_asked, has_creation, has_again = has
+        has_asked, has_again = has
         actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *user_actions(changes)]
         if how == "again":
             condition = when.keeps_asked() if has_again else when.cannot_take(self.codes)
@@ -253,7 +258,7 @@ class StepStatements(StepWrites[T]):
         if moves_due:
             condition &= when.at(self.codes.pending) & when.due_as_seen()
             actions.append(fill(TaskRow.due_time, "due"))
-        condition &= when.asked_as_seen(is_there=has_asked) & when.same_creation(is_there=has_creation)
+        condition &= when.asked_as_seen(is_there=has_asked) & when.same_life()
         for (name, (attribute, _)), kind in zip(changes.items(), before, strict=True):
             condition &= when.value_seen(attribute, name, kind)
         return self._write(condition & when.known_format(), *actions)

@@ -135,6 +135,18 @@ def test_a_task_that_fails_after_it_was_read_is_ignored_with_that_failure(
     assert [each.message for each in Order.get_task("o-1").errors] == ["it broke", "cancelled"]
 
 
+def test_a_task_that_was_created_again_after_it_was_read_is_not_ignored(network: Network) -> None:
+    def begin_another_life() -> None:
+        Order.delete_task("o-1")
+        Order.create("o-1", state=STEP.pending)
+
+    Order.create("o-1", state=STEP.pending)
+    before(network, "UpdateItem", begin_another_life)
+    refused = ignore_many(["o-1"], threads=1).refused["o-1"]
+    assert "it was deleted, and created again, while this was under way" in str(refused)
+    assert Order.get_task("o-1").state == STEP.pending
+
+
 @both
 def test_a_request_that_fails_refuses_its_task_alone(many: Many, network: Network) -> None:
     Order.create_many([{"task_id": f"o-{number}", "state": STEP.failed} for number in range(3)])

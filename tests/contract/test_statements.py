@@ -167,7 +167,8 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
     """Yield rows that a write is applied to, and its values: one for each alternative that its condition has."""
     told, values = as_told(write), Values(write)
     row: Item = {}
-    for negated, name, operator, operand, there, path in COMPARED.findall(told["IF"]):
+    condition = told["IF"].replace("creation = :seen_creation OR ", "")  # without a token, create_time counts, too
+    for negated, name, operator, operand, there, path in COMPARED.findall(condition):
         if there:
             is_list = f"{path}[" in told.get("SET", "")
             row.setdefault(path, ({"L": []} if is_list else {"S": "there"}) if there == "exists" else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from pynamodb.exceptions import UpdateError
 
@@ -242,14 +243,11 @@ def failed_meanwhile(world: World) -> bool:
 
 
 def deleted_while_held(world: World) -> bool:
-    """Return whether a late delete removes a task that was claimed after it was read."""
-    late = Hold()
+    """Return whether a task is deleted that was claimed after it was read."""
     world.mine.create("o")
-    world.goes_wrong(late, target="DeleteItem")
-    world.mine.delete_task("o")
-    world.theirs.create("o")  # at the same moment, so that its create_time does not tell the two apart
-    world.freeze(world.theirs.confirm, "o")
-    arrive(world.proxy, late)
+    world.goes_wrong(lambda: world.freeze(world.theirs.confirm, "o"), target="DeleteItem")
+    with contextlib.suppress(TaskLockedError):
+        world.mine.delete_task("o")
     return is_gone(world)
 
 
@@ -270,10 +268,74 @@ def deleted_in_its_next_life(world: World) -> bool:
     world.mine.create("o")
     world.goes_wrong(late, target="DeleteItem")
     world.mine.delete_task("o")
-    world.clock.advance(timedelta(seconds=1))
     world.theirs.create("o")
     arrive(world.proxy, late)
     return is_gone(world)
+
+
+def deleted_at_the_second_try(world: World) -> bool:
+    """Return whether a task is deleted that was created again after the earlier one was read."""
+    world.mine.create("o")
+    world.goes_wrong(partial(begin_another_life, world), target="DeleteItem")
+    with contextlib.suppress(TaskNotFoundError):
+        world.mine.delete_task("o")
+    return is_gone(world)
+
+
+def ignored_in_its_next_life(world: World) -> bool:
+    """Return whether a task is ignored that was created again after the earlier one was read."""
+    world.mine.create("o")
+    world.goes_wrong(partial(begin_another_life, world))
+    with contextlib.suppress(TaskNotFoundError):
+        world.mine.confirm.ignore("o", reason="cancelled")
+    return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def ignored_without_a_token_in_its_next_life(world: World) -> bool:
+    """Return whether this happens to rows from before creations had tokens."""
+
+    def begin() -> None:
+        begin_another_life(world)
+        forget_creation(world)
+
+    world.mine.create("o")
+    forget_creation(world)
+    world.clock.advance(timedelta(seconds=1))
+    world.goes_wrong(begin)
+    with contextlib.suppress(TaskNotFoundError):
+        world.mine.confirm.ignore("o", reason="cancelled")
+    return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def spent_in_its_next_life(world: World) -> bool:
+    """Return whether the row of a task that has no attempt left gets the failures of the one that was there before."""
+    patient = world.hire(max_attempts=4)
+
+    def fail_three_times(message: str) -> None:
+        for _ in range(3):
+            fail(patient.confirm, message)
+
+    def begin() -> None:
+        begin_another_life(world)
+        fail_three_times("of this task")
+
+    world.mine.create("o")
+    fail_three_times("of the other task")
+    world.goes_wrong(PASS, begin)
+    taken(world.mine.confirm)
+    return "of the other task" in str(row(world.theirs, "o"))
+
+
+def begin_another_life(world: World, **options: Any) -> None:
+    """Delete the task, and create it again at the same moment, so that its create_time does not tell the two apart."""
+    world.theirs.delete_task("o")
+    world.theirs.create("o", **options)
+
+
+def forget_creation(world: World) -> None:
+    """Remove the token of the create."""
+    tracker = world.theirs.tracker
+    tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.creation.remove()])
 
 
 def claimed_by_an_earlier_version(world: World) -> bool:

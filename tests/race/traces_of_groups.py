@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from pynamodb_tracker import TaskNotFoundError
+from pynamodb_tracker.model.row import TaskRow
+from tests.race.traces_of_commands import begin_another_life
 from tests.support.world import World
 
 GROUP = "g"
@@ -21,3 +26,28 @@ def entered_as_the_turn_ends(world: World) -> bool:
     world.goes_wrong(lambda: world.theirs.ship.run("p", lambda _: None), target=TRANSACT)
     world.mine.create("o", group=GROUP)
     return world.task.waits is not None
+
+
+def ignored_in_another_group(world: World) -> bool:
+    """Return whether a task is ignored that was created again, in another group, after the earlier one was read."""
+    world.mine.create("o", group=GROUP)
+    world.goes_wrong(lambda: begin_another_life(world, group="h"), target=TRANSACT)
+    with contextlib.suppress(TaskNotFoundError):
+        world.mine.confirm.ignore("o", reason="cancelled")
+    return bool(world.task.state == world.mine.confirm.ignored)
+
+
+def entered_in_its_next_life(world: World) -> bool:
+    """Return whether a task of another group enters the one that its id was in before, by a clock that is behind."""
+
+    def begin() -> None:
+        begin_another_life(world, group="h")
+        world.theirs.confirm.ignore("o", reason="cancelled")
+        tracker = world.theirs.tracker
+        tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.lock.set("0" * 24)])
+
+    world.mine.create("o", group=GROUP)
+    world.theirs.confirm.ignore("o", reason="cancelled")
+    world.goes_wrong(begin, target=TRANSACT)
+    world.mine.confirm.reopen("o")
+    return bool(world.theirs.group(GROUP).turn == "o")

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from pynamodb_tracker import Repeat
+from pynamodb_tracker.model.row import TaskRow
 from tests.engine.actions import PASS
-from tests.race.traces_of_commands import later_version
+from tests.race.traces_of_commands import begin_another_life, later_version
 from tests.support.fixtures import Frozen
 from tests.support.workers import die
 from tests.support.world import OVER, World, taken
@@ -47,6 +48,41 @@ def reopened_as_its_rule_changes(world: World) -> bool:
     world.goes_wrong(PASS, lambda: change_rule(world))
     world.mine.confirm.reopen("o")
     return is_off_its_rule(world.task)
+
+
+def reopened_in_its_next_life(world: World) -> bool:
+    """Return whether a task is due by the rule of the one that was there before, by a clock that is behind."""
+
+    def begin_with_another_rule() -> None:
+        begin_another_life(world, repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
+        world.theirs.confirm.ignore("o", reason="holidays")
+        tracker = world.theirs.tracker
+        tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.lock.set("0" * 24)])
+
+    begin(world)
+    world.theirs.confirm.ignore("o", reason="holidays")
+    world.goes_wrong(PASS, begin_with_another_rule)
+    world.mine.confirm.reopen("o")
+    return is_off_its_rule(world.task)
+
+
+def skipped_in_its_next_life(world: World) -> bool:
+    """Return whether a task without an attempt left goes on by the rule of the one that was there before."""
+
+    def die_three_times() -> None:
+        world.clock.advance(2 * HOUR)
+        for _ in range(3):
+            die(world.theirs.confirm, "o")
+            world.theirs.confirm.release("o", reason="its worker is dead")
+
+    def begin_with_another_rule() -> None:
+        begin_another_life(world, repeat=Repeat.every(DAY, start=world.clock.now() + 2 * HOUR))
+        die_three_times()
+
+    begin(world)
+    die_three_times()
+    world.goes_wrong(PASS, begin_with_another_rule)
+    return taken(world.mine.confirm) or is_off_its_rule(world.task)
 
 
 def skipped_as_its_rule_changes(world: World) -> bool:

@@ -16,7 +16,7 @@ from pynamodb_tracker.transitions.prepared import PreparedWrite
 __all__ = ["as_told", "writes_of_deliver", "writes_of_ship"]
 
 
-_SEEN: dict[str, Any] = {"asked": {}, "creation": {}}
+_SEEN: dict[str, Any] = {"asked": {}}
 """A row to merge into, which others have asked for before."""
 
 
@@ -78,13 +78,13 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "spend abandoned": writes.spend_abandoned(),
         "reopen": writes.reopen(kept=False, recorded=False),
         "reopen by name": writes.reopen(kept=False, recorded=True, has_errors=True),
-        "reopen ended": writes.reopen(kept=True, recorded=False),
-        "reopen waiting": writes.reopen(kept=False, recorded=False, parked=True),
-        "reopen repeating": writes.reopen(kept=False, recorded=False, ending=next_turn, has_asked=True),
+        "reopen ended": writes.reopen(kept=True, recorded=False, is_read=True),
+        "reopen waiting": writes.reopen(kept=False, recorded=False, is_read=True, parked=True),
+        "reopen repeating": writes.reopen(kept=False, recorded=False, is_read=True, ending=next_turn, has_asked=True),
         "skip": writes.skip(next_turn, abandoned=False, has_asked=True),
         "skip abandoned": writes.skip(next_turn, abandoned=True, has_asked=True),
         "release by command": writes.revoke,
-        "reopen with turn": writes.reopen(kept=False, recorded=False, membership=Membership.TURN),
+        "reopen with turn": writes.reopen(kept=False, recorded=False, is_read=True, membership=Membership.TURN),
         "enter again": writes.enter_again(kept=False, recorded=False, has_turn=False, waits=False),
         "enter idle group": writes.enter_again(kept=False, recorded=False, has_turn=True, waits=False),
         "ignore": writes.ignore(),
