@@ -113,6 +113,9 @@ class ValueNotStorableError(TaskError, ValueError):
 class TaskNotStartableError(TaskError):
     """The task could not be started or changed; with `detailed_error=False`, this base class itself is raised."""
 
+    gave_up_occurrence = False
+    """Whether this call found that no attempt was left for the occurrence of a task that repeats, and recorded that."""
+
 
 class TaskNotFoundError(TaskNotStartableError):
     """There is no task with this id in the use case."""

@@ -28,6 +28,7 @@ class RunDetails:
         "duration",
         "error",
         "fence",
+        "gave_up_occurrence",
         "outcome",
         "start_time",
         "step",
@@ -54,6 +55,8 @@ class RunDetails:
         """Whether the run before it did not end: its worker died, or lost the lock."""
         self.outcome: Literal["succeeded", "failed", "ignored", "released", "refused"] | None = None
         """What is on record; refused: the task was not started, or its end could not be recorded."""
+        self.gave_up_occurrence = False
+        """Whether the task repeats, and no attempt is left for this occurrence: it waits for the next one."""
         self.error: BaseException | None = None
         """Why the task was not started, what the block raised, or why its end could not be recorded."""
         self.duration = timedelta(0)

@@ -104,12 +104,14 @@ class InvocationLog:
             "Refused": not started,
             "Broken": attempt.is_broken,
         }
+        if attempt.details.gave_up_occurrence:  # a metric costs money where it is written, and few tasks repeat
+            counted["GivenUp"] = True
         self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
 
     def _write_metrics(self, counted: Mapping[str, bool], durations: Mapping[str, float]) -> None:
         if self._namespace is None:
             return
-        counts = {name: int(counted.get(name, False)) for name in _COUNTS}
+        counts = dict.fromkeys(_COUNTS, 0) | {name: int(is_so) for name, is_so in counted.items()}
         names = ("use_case_id", "step")
         dimensions = {name: str(self._step[name]).encode("ascii", "backslashreplace").decode() for name in names}
         directive = {
@@ -129,8 +131,10 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
     task, error = attempt.task, attempt.error
     if attempt.unsent is not None:
         return logging.ERROR, f"succeeded, but was not sent to the queue of its next step: {attempt.unsent}"
-    if attempt.set_aside:
-        return logging.ERROR, f"became ignored and will not run again unless it is reopened: {task.last_error}"
+    if attempt.set_aside or attempt.details.gave_up_occurrence:
+        ignored = "became ignored and will not run again unless it is reopened"
+        what = ignored if attempt.set_aside else "gave up its occurrence, and waits for the next one"
+        return logging.ERROR, f"{what}: {task.last_error}"
     if not attempt.was_claimed:
         return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
     if attempt.outcome == "succeeded":

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.exceptions import LockLostError
+from pynamodb_tracker.exceptions import LockLostError, TaskNotStartableError
 from pynamodb_tracker.instrumentation import Hook, RunDetails, notify
 from pynamodb_tracker.transitions import Lock
 
@@ -73,6 +73,8 @@ class Observation:
             self._has_ended = True
         details = self.details
         details.outcome = (self._lock and self._lock.outcome) or "refused"
+        ended_by = self._lock or error  # a refused claim may have found that no attempt was left
+        details.gave_up_occurrence = isinstance(ended_by, Lock | TaskNotStartableError) and ended_by.gave_up_occurrence
         details.error = error
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
         try:

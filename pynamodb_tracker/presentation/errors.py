@@ -3,9 +3,13 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
+
+S = TypeVar("S")
+"""What tells states apart: a name, or the state itself."""
 
 
 def one_line(error: BaseException) -> str:
@@ -72,30 +76,34 @@ def error_pattern(error: str, task_id: str) -> str:
 
 
 @dataclass(slots=True)
-class ErrorGroup:
+class ErrorGroup(Generic[S]):
     """The tasks of a state whose errors have the same pattern; `example` is the id of the newest one."""
 
-    state: str
+    state: S
     tasks: int
     error: str
+    """The message as it is, if they all have the same one; otherwise the pattern."""
     newest: datetime
     example: str
+    pattern: str
 
 
-class ErrorGroups:
+class ErrorGroups(Generic[S]):
     """Groups of tasks, by their state and the pattern of their errors."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], ErrorGroup] = {}
+        self._groups: dict[tuple[S, str], ErrorGroup[S]] = {}
 
-    def add(self, state: str, task_id: str, error: str, time: datetime) -> None:
+    def add(self, state: S, task_id: str, error: str, time: datetime) -> None:
         """Count the error of a task."""
         pattern = error_pattern(error, task_id)
-        group = self._groups.setdefault((state, pattern), ErrorGroup(state, 0, pattern, time, task_id))
+        group = self._groups.setdefault((state, pattern), ErrorGroup(state, 0, error, time, task_id, pattern))
         group.tasks += 1
+        if error != group.error:
+            group.error = pattern
         if time >= group.newest:
             group.newest, group.example = time, task_id
 
-    def sorted(self) -> list[ErrorGroup]:
+    def sorted(self) -> list[ErrorGroup[S]]:
         """Return the groups, the largest first."""
-        return sorted(self._groups.values(), key=lambda group: (-group.tasks, group.state, group.error))
+        return sorted(self._groups.values(), key=lambda group: (-group.tasks, str(group.state), group.error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -105,6 +105,16 @@ def waiting_in(state: State[T], since: datetime | None, until: datetime | None) 
             return
         if readable_value(row, "waits"):
             yield row
+
+
+def given_up(
+    model: type[T], steps: Collection[str], since: datetime | None, until: datetime | None, *, most: int
+) -> tuple[list[T], bool]:
+    """Return the tasks that gave up an occurrence at one of these steps, by their names, and whether these are all.
+
+    They are pending at the first step. Up to `most` tasks that are due later are looked at: some 40 for a read unit.
+    """
+    return index.given_up(model, steps, window(since, until), most)
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:

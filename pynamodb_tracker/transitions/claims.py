@@ -239,7 +239,9 @@ def _next(
     now = clock.now()
     if refusals.is_startable(row, statements.codes, now):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
-            raise refusals.refusal(statements, spent, operation)
+            error = refusals.refusal(statements, spent, operation)
+            error.gave_up_occurrence = spent.status != statements.codes.ignored
+            raise error
         # The token was lower than the row's, or the row has changed since.
         return statements.claim_with_payload if with_payload else statements.claim
     if row.status in also_from:

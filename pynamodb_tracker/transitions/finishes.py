@@ -76,6 +76,7 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
         add_note(error, f"pynamodb_tracker: {problem}")
     task.attribute_values.update(row, errors=failures, last_error=last_error, **(ending.row if ending else {}))
     lock.outcome = "ignored" if code == statements.codes.ignored else "failed"
+    lock.gave_up_occurrence = ending is not None
     if logged:
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:

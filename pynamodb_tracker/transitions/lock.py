@@ -101,6 +101,8 @@ class Lock(Generic[T]):
 
     outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
     """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
+    gave_up_occurrence = False
+    """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
     group: GroupOfRun | None = None
     """The group of the task, once the block has asked for it."""
     on_loss: Callable[[LockLostError], None] | None = None

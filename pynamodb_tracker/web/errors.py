@@ -10,10 +10,11 @@ from typing import Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
+from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.glance import Glance, IndexEntry
-from pynamodb_tracker.step.state import State
-from pynamodb_tracker.web.listing import pattern_of
+from pynamodb_tracker.step.glance import IndexEntry
+from pynamodb_tracker.step.state import State, given_up
+from pynamodb_tracker.web.listing import NO_ERROR
 
 SAMPLE = 400
 """Entries of a state that are looked at, the newest by their due time: one request, and about 15 read units."""
@@ -24,23 +25,11 @@ _NEWEST = 5
 _LONG_AGO = datetime.min.replace(tzinfo=clock.NEVER.tzinfo)
 
 
-@dataclass(slots=True)
-class ErrorGroup:
-    """Tasks of a state whose errors have the same pattern."""
-
-    state: State[Any]
-    pattern: str
-    tasks: int
-    newest: datetime
-    example: str
-    """The id of the newest one."""
-
-
 @dataclass(frozen=True, slots=True)
 class Errors:
     """What a look at failed and ignored tasks has found."""
 
-    groups: Sequence[ErrorGroup]
+    groups: Sequence[ErrorGroup[State[Any]]]
     """The largest first."""
     searched: int
     counts: dict[State[Any], int]
@@ -52,7 +41,7 @@ class Errors:
 
 
 def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = None, sample: int = SAMPLE) -> Errors:
-    """Look at the failed and ignored tasks of these steps."""
+    """Look at the failed and ignored tasks of these steps, and at those that gave up an occurrence of their rule."""
     states = [state for step in steps for state in (step.failed, step.ignored)]
     glances = side_by_side(methodcaller("glance", limit=sample, since=since, latest_first=True), states)
     found = list(zip(states, glances, strict=True))
@@ -60,22 +49,18 @@ def find_errors(steps: Sequence[BoundStep[Any]], *, since: datetime | None = Non
         (state, entry) for state, part in found if state.status == "ignored" for entry in part.tasks[: 4 * _NEWEST]
     ]
     ignored.sort(key=lambda each: each[1].update_time or _LONG_AGO, reverse=True)
+    model = steps[0].model
+    waiting, is_all = given_up(model, [step.name for step in steps], since, None, most=sample)
+    entries = [(state, entry) for state, part in found for entry in part.tasks]
+    entries += [(row.state, IndexEntry.of(row._row_state.stored)) for row in waiting]
+    cut = [state for state, part in found if part.cursor is not None]
+    groups = ErrorGroups[State[Any]]()
+    for state, entry in entries:
+        groups.add(state, entry.task_id, entry.last_error or NO_ERROR, entry.update_time or _LONG_AGO)
     return Errors(
-        _groups(found),
-        sum(len(part.tasks) for part in glances),
+        groups.sorted(),
+        len(entries),
         {state: len(part.tasks) for state, part in found if part.cursor is None},
-        [state for state, part in found if part.cursor is not None],
+        cut if is_all else [*cut, next(iter(model._bound_steps.values())).pending],
         ignored[:_NEWEST],
     )
-
-
-def _groups(found: Sequence[tuple[State[Any], Glance]]) -> list[ErrorGroup]:
-    groups: dict[tuple[State[Any], str], ErrorGroup] = {}
-    for state, part in found:
-        for entry in part.tasks:
-            pattern, time = pattern_of(entry), entry.update_time or _LONG_AGO
-            group = groups.setdefault((state, pattern), ErrorGroup(state, pattern, 0, time, entry.task_id))
-            group.tasks += 1
-            if time > group.newest:
-                group.newest, group.example = time, entry.task_id
-    return sorted(groups.values(), key=lambda group: (-group.tasks, str(group.state), group.pattern))

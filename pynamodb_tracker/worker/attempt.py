@@ -81,7 +81,9 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
     def _count(self) -> None:
         error = self.error
-        self._poller.note_end(self.task_id, self.outcome, error if isinstance(error, Exception) else None)
+        gave_up = self.details.gave_up_occurrence
+        error = error if isinstance(error, Exception) else None
+        self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up)
 
     def _note_end(self) -> None:
         """Log what became of the task, and let `give_back` know that it is too late."""
@@ -92,7 +94,11 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
     def _log_end(self) -> None:
         details, error = self.details, self.error
-        if not self.was_claimed:
+        if details.gave_up_occurrence:
+            task: Any = details.task or getattr(error, "task", None)
+            text = "%s gave up its occurrence, and waits for the next one: %s"
+            log.warning(text, self, task.last_error, extra=details.log_fields)
+        elif not self.was_claimed:
             if isinstance(self.unexpected_error, Exception):
                 log.error("%s could not be started; it is tried again", self, exc_info=error, extra=details.log_fields)
         elif details.outcome in ("failed", "ignored"):

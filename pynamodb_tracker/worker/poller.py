@@ -73,6 +73,8 @@ class Tally:
     """These were not started, mostly because another worker had them first, or their end could not be recorded."""
     released: int = 0
     """These attempts were released when the worker stopped."""
+    given_up: int = 0
+    """How many of all these had no attempt left for an occurrence of their rule, and wait for the next one."""
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the sums."""
@@ -82,7 +84,7 @@ class Tally:
         return (
             f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
             f"{self.released} released"
-        )
+        ) + (f", {self.given_up} given up" if self.given_up else "")
 
 
 class Backoff:
@@ -272,10 +274,12 @@ class StepPoller:
             self._cut(self._outage.note_failure(error))
             return None
 
-    def note_end(self, task_id: str, outcome: Outcome, error: Exception | None) -> None:
+    def note_end(
+        self, task_id: str, outcome: Outcome, error: Exception | None, *, gave_up_occurrence: bool = False
+    ) -> None:
         """Note what became of a task."""
         with self._guard:
-            self.tally += Tally(**{outcome: 1})
+            self.tally += Tally(**{outcome: 1}, given_up=int(gave_up_occurrence))
         if outcome != "refused":
             self._cooldown.end_run(task_id, failed=outcome == "failed")
             self._outage.note_success()

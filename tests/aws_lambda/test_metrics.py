@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import ExecutionContext, Step, UseCase
+from pynamodb_tracker import ExecutionContext, Repeat, Step, UseCase
 from pynamodb_tracker.aws_lambda import UnreadableEventError, handles
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
@@ -176,3 +176,17 @@ def test_nothing_is_written_unless_they_are_switched_on(context: Context, capsys
     handles(Order.ship, task_id="order_id")(ship)(bare("o-1"), context)
 
     assert capsys.readouterr().out == ""
+
+
+def test_an_occurrence_that_was_given_up_is_counted_and_logged(
+    clock: StoppedClock, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create("o-1", repeat=Repeat.every(timedelta(days=1)))
+    confirm = handles(Order.confirm, task_id="order_id", metrics=True)(ship)
+    for _ in range(Order.confirm.max_attempts):
+        confirm(sqs(bare("o-1", **BROKEN)), Context(clock))
+
+    *failed, last = lines(capsys)
+    assert ("GivenUp" in failed[-1], last["Failed"], last["GivenUp"]) == (False, 1, 1)
+    assert {"Name": "GivenUp", "Unit": "Count"} in last["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+    assert (caplog.records[-1].levelname, "gave up its occurrence" in caplog.text) == ("ERROR", True)

@@ -6,11 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, RetryLater
+from pynamodb_tracker import ExecutionContext, Repeat, RetryLater
 from pynamodb_tracker.presentation.errors import error_pattern
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import read, run
 from tests.cli.shop import Order, waver
+from tests.support.workers import fail, succeed
 
 
 @pytest.mark.parametrize(
@@ -118,3 +119,52 @@ def test_tasks_that_are_retried_later_are_one_group(store: StoppedClock) -> None
 )
 def test_a_short_id_takes_no_error_apart(error: str, task_id: str, output: str) -> None:
     assert error_pattern(error, task_id) == output
+
+
+@pytest.mark.usefixtures("store")
+def test_an_error_is_shown_as_it_is_unless_others_of_its_group_differ() -> None:
+    Order.create("o-1")
+    Order.pay.ignore("o-1", reason="at most 36 of them")
+    assert [group["error"] for group in read("errors")] == ["ignored: at most 36 of them"]
+    Order.create("o-2")
+    Order.pay.ignore("o-2", reason="at most 37 of them")
+    assert [(group["tasks"], group["error"]) for group in read("errors")] == [(2, "ignored: at most # of them")]
+
+
+def test_an_occurrence_that_was_given_up_is_shown_until_the_next_one_is_due(store: StoppedClock) -> None:
+    Order.create("good", repeat=Repeat.every(timedelta(days=1)))
+    Order.create("later", due_time=timedelta(days=1))
+    Order.create("o-1", repeat=Repeat.every(timedelta(days=1)))
+    store.advance(timedelta(minutes=1))
+    for step in (Order.pay, Order.ship):
+        succeed(step, "good")
+    succeed(Order.pay, "o-1")
+    for _ in range(Order.ship.max_attempts):
+        fail(Order.ship, "o-1")
+
+    (group,) = read("errors")
+    assert (group["state"], group["example"], group["error"]) == ("pay.pending, gave up", "o-1", "Broken: it broke")
+    assert (len(read("errors", "ship")), read("errors", "pay")) == (1, [])
+    assert run("errors").code == 1
+    store.advance(timedelta(days=1))
+    assert read("errors") == []
+
+
+@pytest.mark.usefixtures("store")
+def test_a_repeating_task_that_was_reopened_has_given_up_nothing() -> None:
+    for by in (None, "jane"):
+        Order.create(f"by {by}", repeat=Repeat.every(timedelta(days=1)), due_time=timedelta(days=1))
+        Order.pay.ignore(f"by {by}", reason="holidays")
+        Order.pay.reopen(f"by {by}", by=by)
+
+    assert read("errors") == []
+
+
+@pytest.mark.usefixtures("store")
+def test_the_search_for_given_up_occurrences_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.inspect._MOST_SEARCHED", 3)
+    for number in range(3):
+        Order.create(f"later-{number}", due_time=timedelta(hours=1))
+    assert run("errors").err == ""
+    Order.create("later still", due_time=timedelta(hours=2))
+    assert run("errors", "ship").err == "of the tasks that are due later, the first 3 were read\n"

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import GiveUp, LockLostError, TaskNotFoundError, ValueNotStorableError, transitions
+from pynamodb_tracker import (
+    GiveUp,
+    LockLostError,
+    Repeat,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    ValueNotStorableError,
+    transitions,
+)
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from pynamodb_tracker.model.references import MAX_TRACE_BYTES
@@ -493,3 +501,21 @@ def test_a_trace_that_is_refused_is_refused_before_any_hook_is_called(diary: Dia
     with unreached(), pytest.raises(TypeError, match="a mapping of text to text"):
         Order.create("o-1", trace={"traceparent": 1})  # type: ignore[dict-item]
     assert diary.entries == []
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["by its last failure", "by its last worker"])
+def test_a_hook_learns_that_an_occurrence_was_given_up(diary: Diary, clock: StoppedClock, *, dies: bool) -> None:
+    Order.create("o-1", repeat=Repeat.every(timedelta(days=1)))
+    for _ in range(STEP.max_attempts - 1):
+        fail(STEP, "o-1")
+    if dies:
+        die(STEP, "o-1")
+        clock.advance(timedelta(hours=1))
+        with pytest.raises(TaskNotReadyError):
+            succeed(STEP, "o-1")
+    else:
+        fail(STEP, "o-1")
+    with pytest.raises(TaskNotReadyError):
+        succeed(STEP, "o-1")
+
+    assert [run.gave_up_occurrence for run in diary.runs][-2:] == [True, False]

@@ -10,13 +10,14 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pynamodb_tracker import LockLostError, Step, Task, TaskNotStartableError, UseCase
+from pynamodb_tracker import LockLostError, Repeat, Step, Task, TaskNotStartableError, UseCase
 from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.testing import StoppedClock
 from tests.opentelemetry.conftest import Telemetry
 from tests.opentelemetry.shop import Order, ShopTask
 from tests.opentelemetry.test_spans import context_of
 from tests.support.recorder import recorded
+from tests.support.workers import die
 
 
 def of_ship(**attributes: str) -> dict[str, str]:
@@ -159,3 +160,19 @@ def test_prometheus_shows_them() -> None:
     assert 'messaging_destination_name="order.ship"' in line
     assert 'pynamodb_tracker_outcome="succeeded"' in line
     assert line.endswith(" 1.0")
+
+
+def test_occurrences_that_were_given_up_are_counted(telemetry: Telemetry, stopped_clock: StoppedClock) -> None:
+    Order.create("o-1", repeat=Repeat.every(timedelta(days=1)))
+    for _ in range(Order.ship.max_attempts):
+        die(Order.ship, "o-1")
+        stopped_clock.advance(timedelta(hours=1))
+    telemetry.instrument()
+    with suppress(TaskNotStartableError), Order.ship.start("o-1"):
+        pytest.fail("it was not to be started")
+    stopped_clock.advance(timedelta(days=1))
+    for _ in range(Order.ship.max_attempts):
+        with suppress(ValueError), Order.ship.start("o-1"):
+            raise ValueError("card 4242")
+
+    assert counted(telemetry, "pynamodb_tracker.occurrences.given_up") == [(of_ship(), 2)]

@@ -103,7 +103,7 @@ def cost_of(answer: Any) -> tuple[int, float]:
 @pytest.mark.parametrize(
     ("path", "requests", "units"),
     [
-        ("/Pile/errors", 4, 64),
+        ("/Pile/errors", 5, 64),
         ("/Pile/tasks?step=two&state=failed", 1, 3),
         ("/Pile/tasks?step=two&state=failed&newest=1", 1, 3),
         ("/Pile/tasks?step=two&state=in_progress", 2, 55),

@@ -97,7 +97,7 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
     tasks = [f"/Order/task?id=o-{name}" for name in ("pending", "in_progress", "failed", "ignored", "done")]
     assert {client.get(path).status_code for path in [*VIEWS, *tasks]} == {200}
     overview = text_of(client.get("/Order/"))
-    assert "1 CarrierError: label service: HTTP 503 for …" in overview
+    assert "1 CarrierError: label service: HTTP 503 for o-failed" in overview
     assert "half within 0s" in overview
     assert "o-ignored" in overview
 
@@ -444,3 +444,18 @@ def test_the_table_is_told_with_what_the_doctor_finds(open_page: Open) -> None:
     page = text_of(client.get("/table"))
     assert "Table shop-tasks What the doctor says" in page
     assert "Order stored as order" in page
+
+
+def test_an_occurrence_that_was_given_up_is_shown_and_not_to_be_reopened(open_page: Open, shop: StoppedClock) -> None:
+    Nightly.create("n-1", repeat=Repeat.every(timedelta(days=1)))
+    shop.advance(timedelta(minutes=1))
+    for _ in range(Nightly.collect.max_attempts):
+        with pytest.raises(CarrierError):
+            Nightly.collect.run("n-1", fail)
+    client = open_page()
+
+    groups = client.get("/Nightly/errors")
+    assert "gave up an occurrence" in text_of(groups)
+    assert "HTTP 503" in text_of(groups)
+    assert "verb=reopen" not in groups.text
+    assert "No task has failed" not in text_of(client.get("/Nightly/"))

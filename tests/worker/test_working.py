@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, RetryLater, Tally, Worker
+from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Repeat, RetryLater, Tally, Worker
 from tests.support.recorder import recorded
 from tests.support.workers import Broken, die, fail
 from tests.worker.shop import Order, Parcel, ShopTask
@@ -207,3 +207,16 @@ def test_async_functions_run_on_one_loop_beside_those_that_are_not_async() -> No
     assert tallies == {Order.confirm: Tally(succeeded=2), Order.ship: Tally(succeeded=2)}
     assert len(loops) == 2
     assert loops[0] is loops[1]
+
+
+def test_an_occurrence_that_was_given_up_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def work(_: object) -> None:
+        raise Broken("it broke")
+
+    Parcel.create("p-1", repeat=Repeat.every(timedelta(days=1)))
+    tallies = Worker({Parcel.sort: work}).run(until_idle=True)
+
+    assert tallies == {Parcel.sort: Tally(failed=3, given_up=1)}
+    assert str(tallies[Parcel.sort]).endswith("3 failed, 0 ignored, 0 refused, 0 released, 1 given up")
+    last = f"Parcel.sort of 'p-1' (attempt {Parcel.sort.max_attempts}) gave up its occurrence"
+    assert [last in record.getMessage() for record in caplog.records].count(True) == 1

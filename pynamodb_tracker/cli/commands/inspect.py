@@ -27,11 +27,14 @@ from pynamodb_tracker.presentation.task_facts import (
 from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import due_until, waiting_in
+from pynamodb_tracker.step.state import due_until, given_up, waiting_in
 from pynamodb_tracker.task.task import Task
 
 _LIMIT = 50
 """How many tasks `list` shows if nothing else is asked for."""
+
+_MOST_SEARCHED = 10_000
+"""Tasks that are due later and may have given up an occurrence: about 250 read units."""
 
 _LABEL = 12
 """Characters of the labels on the left of `show`."""
@@ -110,12 +113,15 @@ def errors(
 ) -> None:
     """Group failed and ignored tasks by their last error, the most frequent error first.
 
-    Errors that differ only in ids, times, durations and numbers are in one group: these are shown as #, and the task's
-    own id as …. Codes, such as HTTP 503, are kept. The example is the newest task of the group.
+    Errors that differ only in ids, times, durations and numbers are in one group. If they do differ, these are shown as
+    #, and the task's own id as …. Codes, such as HTTP 503, are kept. The example is the newest task of the group.
+
+    A task that repeats is shown as well if it gave up an occurrence, until the next one is due. To find them, up to
+    10,000 tasks that are due later are read.
 
     Exits with 1 if there are any.
     """
-    groups, damaged = ErrorGroups(), tasks.Damaged(own_too=False)
+    groups, damaged = ErrorGroups[str](), tasks.Damaged(own_too=False)
     with command.use_case(name, use_case_name) as model:
         command.check_window(since, until)
         for of in command.steps_of(model, step):
@@ -123,9 +129,15 @@ def errors(
                 for task in damaged.readable(state.query(since=since, until=until, with_data=False)):
                     error = task.last_error or "no error is recorded"
                     groups.add(name_of(state), task.task_id, error, task.update_time)
+        steps = [of.name for of in command.steps_of(model, step)]
+        waiting, is_all = given_up(model, steps, since, until, most=_MOST_SEARCHED)
+        for task in damaged.readable(waiting):
+            groups.add(f"{name_of(task.state)}, gave up", task.task_id, task.last_error, task.update_time)
+        if not is_all:
+            terminal.warn(f"of the tasks that are due later, the first {_MOST_SEARCHED:,} were read")
         found = groups.sorted()
         if as_json:
-            terminal.say_json_array(asdict(group) | {"newest": stamp(group.newest)} for group in found)
+            terminal.say_json_array(map(_group_as_json, found))
         elif not found:
             terminal.say(f"no task of {model.__name__} has failed or is ignored{f' in {step}' if step else ''}")
         else:
@@ -136,7 +148,13 @@ def errors(
     damaged.exit()
 
 
-def _group_row(group: ErrorGroup, *, with_step: bool) -> list[terminal.Cell]:
+def _group_as_json(group: ErrorGroup[str]) -> dict[str, Any]:
+    found = asdict(group) | {"newest": stamp(group.newest)}
+    del found["pattern"]
+    return found
+
+
+def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell]:
     style = "magenta" if group.state.endswith("ignored") else "red"
     state = group.state if with_step else group.state.rpartition(".")[2]
     newest = age(clock.now() - group.newest)

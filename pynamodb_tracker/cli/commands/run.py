@@ -171,7 +171,7 @@ class WatchedBatch:
     heartbeat: bool = False
     progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
-    groups: ErrorGroups = field(default_factory=ErrorGroups)
+    groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
     running: set[str] = field(default_factory=set)
     taken: int = 0
     """Tasks that other workers had first, which is nobody's failure."""
