@@ -2,7 +2,6 @@
 
 from pynamodb_tracker.query.due import DueTasks
 from pynamodb_tracker.query.full_scan import Count, counts, tasks, to_delete
-from pynamodb_tracker.query.given_up import given_up
 from pynamodb_tracker.query.state_scan import Position, SeenIds, StateScan, Window, position
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "StateScan",
     "Window",
     "counts",
-    "given_up",
     "position",
     "tasks",
     "to_delete",

@@ -114,7 +114,9 @@ def given_up(
 
     They are pending at the first step. Up to `most` tasks that are due later are looked at: some 40 for a read unit.
     """
-    return index.given_up(model, steps, window(since, until), most)
+    from pynamodb_tracker.query.given_up import given_up as search  # noqa: PLC0415 - for cold starts
+
+    return search(model, steps, window(since, until), most)
 
 
 def all_tasks(model: type[T]) -> Iterator[T]:

@@ -132,7 +132,7 @@ def errors(
         steps = [of.name for of in command.steps_of(model, step)]
         waiting, is_all = given_up(model, steps, since, until, most=_MOST_SEARCHED)
         for task in damaged.readable(waiting):
-            groups.add(f"{name_of(task.state)}, gave up", task.task_id, task.last_error, task.update_time)
+            groups.add(name_of(task.state), task.task_id, task.last_error, task.update_time)
         if not is_all:
             terminal.warn(f"of the tasks that are due later, the first {_MOST_SEARCHED:,} were read")
         found = groups.sorted()
@@ -157,6 +157,8 @@ def _group_as_json(group: ErrorGroup[str]) -> dict[str, Any]:
 def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell]:
     style = "magenta" if group.state.endswith("ignored") else "red"
     state = group.state if with_step else group.state.rpartition(".")[2]
+    if state.endswith("pending"):
+        state += ", gave up"
     newest = age(clock.now() - group.newest)
     return [f"{group.tasks:,}", styled(state, style), newest, styled(group.example, "bold"), group.error]
 
