@@ -19,6 +19,7 @@ from pynamodb_tracker.model.again import AgainAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
+    PartialValues,
     RowState,
     ValuesWithUnreadable,
     mark_unreadable,
@@ -207,11 +208,15 @@ class TaskRow(Model):
     @classmethod
     def from_raw_data(cls, data: dict[str, Any]) -> Self:
         """Return the row as an instance of the class of its use case, or of the table's class if there is none."""
-        if "use_case_id" not in data:  # the caller asked for some attributes only
-            return load(cls, data)
-        table = cls.tracker.table
-        model = table.use_cases.get(data["use_case_id"]["S"], table.owner)
-        return load(model, data)  # type: ignore[type-var,return-value]  # the row decides which class it is
+        model: type[TaskRow] = cls
+        if "use_case_id" in data:  # otherwise, the caller asked for some attributes only
+            table = cls.tracker.table
+            model = table.use_cases.get(data["use_case_id"]["S"], table.owner)  # type: ignore[assignment]
+        row = load(model, data)
+        if row._states and not data.keys() >= _IN_EVERY_ROW:  # noqa: SLF001 - an item of no use case may be anything
+            described = f"{model.__name__} {readable_value(row, 'task_id')!r}"
+            vars(row)["attribute_values"] = PartialValues(row.attribute_values, described, cls.tracker_attributes)
+        return row  # type: ignore[return-value]  # the row decides which class it is
 
     def deserialize(self, attribute_values: Item) -> None:
         """Fill this instance from a stored row in one pass, and keep that row, with which changes are compared.
@@ -272,6 +277,9 @@ TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
 
 _REQUIRED = [name for name, attribute in TaskRow.get_attributes().items() if not attribute.null and name != "data"]
 """The tracker's attributes that every row has."""
+
+_IN_EVERY_ROW = frozenset(_REQUIRED)
+"""Their stored names, which are the same."""
 
 T = TypeVar("T", bound=TaskRow)
 

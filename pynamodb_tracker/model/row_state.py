@@ -70,6 +70,27 @@ class ValuesWithUnreadable(dict[str, Any]):
             return default
 
 
+class PartialValues(ValuesWithUnreadable):
+    """The attribute values of an item that is no whole row: getting one that it lacks raises a TaskError.
+
+    Only the tracker's own attributes raise; the user's may well be absent.
+    """
+
+    def __init__(self, values: Mapping[str, Any], described: str, names: frozenset[str]) -> None:
+        super().__init__(values)
+        self._described, self._names = described, names
+
+    def __missing__(self, name: str) -> Any:
+        """Raise for an attribute that every row may have, but not every entry of an index."""
+        if name not in self._names:
+            raise KeyError(name)
+        raise TaskError(
+            f"{self._described} was read without {name}: an index has only the attributes that it projects; read the "
+            "task with get_task or refresh(), or let the index project them all",
+            task_id=self.get("task_id"),
+        )
+
+
 def raw_value(row: AttributeContainer, name: str) -> Any:
     """Return the value of an attribute as it is held in memory, without raising; None if there is none."""
     return dict.get(row.attribute_values, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import types
 from typing import Any
 
@@ -10,6 +11,7 @@ from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import AllProjection, GlobalSecondaryIndex, KeysOnlyProjection
 
 from pynamodb_tracker import Report, Step, Task, UseCase, ValueNotStorableError
+from pynamodb_tracker.exceptions import TaskError
 from tests.support.engines import only_dynamodb_local
 from tests.support.recorder import recorded
 from tests.support.rows import client
@@ -102,6 +104,18 @@ def test_an_index_of_keys_finds_tasks_too() -> None:
     Refund.create("r-1", city="Ulm")
     (found,) = ShopTask.by_city.query("Ulm")
     assert (type(found), found.task_id, found.use_case_id) == (Refund, "r-1", "refund")
+
+
+def test_what_an_index_of_keys_lacks_is_not_taken_for_absent() -> None:
+    Refund.create("r-1", city="Ulm")
+    found: Any = next(iter(ShopTask.by_city.query("Ulm")))
+    for name in ("state", "status", "attempt", "worker", "to_json"):
+        with pytest.raises(TaskError, match=r"Refund 'r-1' was read without \w+: .* get_task or refresh\(\)"):
+            getattr(found, name)()
+    assert (repr(found), found.reason, found.city) == ("<Refund 'r-1'>", None, "Ulm")
+    assert repr(pickle.loads(pickle.dumps(found))) == repr(found)  # noqa: S301 - its own
+    found.refresh()
+    assert (found.state, found.worker) == (Refund.work.pending, None)
 
 
 def test_an_index_of_the_table_follows_what_a_block_assigns() -> None:
