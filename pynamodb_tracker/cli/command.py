@@ -60,7 +60,8 @@ def exit_on_error(model: type[Task] | None = None) -> Iterator[None]:
         warn(str(error))
         raise typer.Exit(FOUND if isinstance(error, TrackerError) else CANNOT_RUN) from None
     except (PynamoDBException, BotoCoreError, ClientError) as error:
-        warn(f"{location(model)}: {one_line(error)}" if model else one_line(error))
+        where, text = location(model) if model else "", one_line(error)
+        warn(text if text.startswith(where) else f"{where}: {text}")
         raise typer.Exit(CANNOT_RUN) from None
     except BrokenPipeError:  # typer exits quietly: the reader has seen enough
         raise

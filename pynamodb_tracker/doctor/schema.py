@@ -8,10 +8,9 @@ from typing import Any
 
 from pynamodb_tracker.doctor.description import Description, Finding, Severity
 from pynamodb_tracker.model.row import StatusIndex
+from pynamodb_tracker.model.table_keys import keys_in_words, types_of
 
 _STATUS_INDEX = StatusIndex.Meta.index_name
-
-_KEYS = {"HASH": "hash key", "RANGE": "range key"}
 
 _NEEDED = {
     "status": "Without status, query, page, todo and run_all fail as soon as there is a task.",
@@ -34,8 +33,8 @@ _INDEX_STATES = {
 
 def check_keys(description: Description) -> Iterator[Finding]:
     """Yield keys of the table with another name or type."""
-    found = _keys(description.table["KeySchema"], _types(description.table["AttributeDefinitions"]))
-    expected = _keys(description.schema["key_schema"], _types(description.schema["attribute_definitions"]))
+    found = keys_in_words(description.table["KeySchema"], types_of(description.table["AttributeDefinitions"]))
+    expected = keys_in_words(description.schema["key_schema"], types_of(description.schema["attribute_definitions"]))
     for subject, key in expected.items():
         if found[subject] != key:
             yield Finding(
@@ -55,7 +54,7 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
     DynamoDB refuses to write such a row:
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.Writes
     """
-    types, done = _types(description.table["AttributeDefinitions"]), _compared_as_keys(description)
+    types, done = types_of(description.table["AttributeDefinitions"]), _compared_as_keys(description)
     for model in description.models:
         for attribute in model.get_attributes().values():
             name, stored = attribute.attr_name, attribute.attr_type
@@ -74,14 +73,14 @@ def check_attribute_types(description: Description) -> Iterator[Finding]:
 
 def check_indexes(description: Description) -> Iterator[Finding]:
     """Yield what differs in each index that the class of the table declares."""
-    expected = _types(description.schema["attribute_definitions"])
-    types = _types(description.table["AttributeDefinitions"])
+    expected = types_of(description.schema["attribute_definitions"])
+    types = types_of(description.table["AttributeDefinitions"])
     for declared in description.declared_indexes:
         name = declared["index_name"]
-        keys = _keys(declared["key_schema"], expected)
+        keys = keys_in_words(declared["key_schema"], expected)
         if index := description.indexes.get(name):
             yield from _check_index_state(name, index)
-            yield from _check_index_keys(name, _keys(index["KeySchema"], types), keys)
+            yield from _check_index_keys(name, keys_in_words(index["KeySchema"], types), keys)
             yield from _check_projection(name, index["Projection"], declared["projection"])
         else:
             yield Finding(
@@ -181,20 +180,6 @@ def _how_to_replace(name: str) -> str:
         "An index cannot be changed: delete it and create it again. Until it is ACTIVE again, "
         f"{_readers(name)} fail; start and run still work."
     )
-
-
-def _types(definitions: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the types of attributes by name, as DynamoDB writes them: S, N or B."""
-    return {each["AttributeName"]: each["AttributeType"] for each in definitions}
-
-
-def _keys(schema: Iterable[Mapping[str, str]], types: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash key and the range key in words; those of an index may have several attributes."""
-    keys: dict[str, list[str]] = {kind: [] for kind in _KEYS}
-    for key in schema:
-        name = key["AttributeName"]
-        keys[key["KeyType"]].append(f"{name} ({types[name]})")
-    return {_KEYS[kind]: " and ".join(names) or "none" for kind, names in keys.items()}
 
 
 def _compared_as_keys(description: Description) -> set[str]:

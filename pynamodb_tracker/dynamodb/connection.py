@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import botocore.client
 import botocore.session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from pynamodb.connection.base import Connection
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import (
@@ -32,6 +32,7 @@ from pynamodb.exceptions import (
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.dynamodb.advice import advise
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 
 Item = dict[str, dict[str, Any]]
@@ -120,8 +121,8 @@ def send(
     batcher = None if operation == "GetItem" else _shared.get()
     until = deadline if until is None else min(until, deadline or until)
     while True:
-        connection = table.connection if until is None else connection_until(table, until)
         try:
+            connection = table.connection if until is None else connection_until(table, until)
             if batcher is not None:
                 return batcher.dispatch(table, operation, {"TableName": table.table_name, **request}, until)
             return connection.dispatch(operation, {"TableName": table.table_name, **request})
@@ -281,7 +282,33 @@ class SharedConnection(Connection):
     def client(self) -> botocore.client.BaseClient:
         """Return the one botocore client of this connection."""
         with self.building:
-            return super().client
+            try:
+                return super().client
+            except NoRegionError as error:
+                advise(error, f"table {next(iter(self._tables))}")
+                raise error.with_traceback(None) from None
+
+    def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return super()._make_api_call(operation_name, operation_kwargs)
+        except NoRegionError:  # there is no client
+            raise
+        except ClientError as error:
+            if "TableName" in operation_kwargs:  # a transaction may be about other tables as well
+                advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}")
+            raise
+        except BotoCoreError as error:
+            if advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}"):
+                raise error.with_traceback(None) from None  # its message says it all: 60 lines of the SDK less
+            raise
+
+    def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
+        """Create a table; a global index that declares no provisioned units gets as many as the table has."""
+        names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
+        units = {name: options.get(option) for name, option in names.items()}
+        for index in options.get("global_secondary_indexes") or ():
+            index["provisioned_throughput"] = units | index["provisioned_throughput"]
+        return super().create_table(table_name, *args, **options)
 
     def prepare(self) -> None:
         """Build the client, and what requests with a deadline need."""

@@ -33,6 +33,7 @@ _CONNECTION_SETTINGS = (
     "connect_timeout_seconds",
     "read_timeout_seconds",
     "max_retry_attempts",
+    "retry_configuration",
     "max_pool_connections",
     "extra_headers",
     "aws_access_key_id",

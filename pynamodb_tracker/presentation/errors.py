@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
 
 S = TypeVar("S")
@@ -23,10 +23,6 @@ def one_line(error: BaseException) -> str:
             "the table does not exist: create it with pynamodb-tracker create-table, or check the region and the "
             "account of your credentials"
         )
-    if isinstance(cause, NoCredentialsError):
-        return "no credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    if isinstance(cause, NoRegionError):
-        return "no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION"
     if isinstance(cause, ClientError):
         return " ".join(f"{code}: {cause.response.get('Error', {}).get('Message')}".split())
     return " ".join(str(cause).split())

@@ -9,18 +9,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pynamodb.attributes import MapAttribute
+from pynamodb.exceptions import TableDoesNotExist, TableError
 from pynamodb.expressions.condition import And, Condition
 from pynamodb.expressions.operand import Path, _Operand
 from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
-from pynamodb_tracker import transitions
+from pynamodb_tracker import clock, transitions
 from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.overflow import CHUNK, GROUP_OF
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import check_map
+from pynamodb_tracker.model.table_keys import key_differences
+
+_PAUSE = 2.0
+"""Seconds between two looks at a table that is being created."""
 
 _INDEX_NAME = 6
 """Its position among the further arguments of PynamoDB's `scan`."""
@@ -28,6 +33,28 @@ _INDEX_NAME = 6
 
 class GuardedRow(TaskRow):
     """A row whose status cannot be written by hand, and which takes no assignment that nothing would save."""
+
+    @classmethod
+    def create_table(cls, wait: bool = False, *args: Any, **options: Any) -> None:  # noqa: FBT001, FBT002 - PynamoDB's
+        """Create the table as its class declares it, as PynamoDB does; an existing table is not changed.
+
+        TableError if that has other keys or lacks an index. With `wait`, it returns once the table is active.
+        """
+        table = cls.tracker.connection()
+        try:
+            described = table.describe_table()
+        except TableDoesNotExist:
+            super().create_table(wait, *args, **options)
+            return
+        differences = ", ".join(key_differences(cls._get_schema(), described))
+        if differences:
+            raise TableError(
+                f"the table {table.table_name!r} exists, but not as {cls.tracker.table.owner.__name__} declares it: "
+                f"{differences}; nothing was changed: give the Meta another table_name, or see pynamodb-tracker doctor"
+            )
+        while wait and described["TableStatus"] != "ACTIVE":
+            clock.sleep(_PAUSE)
+            described = table.describe_table()
 
     @classmethod
     def query(

@@ -26,6 +26,8 @@ _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_
 """PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
 threads open a connection for each request, and throw it away."""
 
+_UNITS = ("read_capacity_units", "write_capacity_units")
+
 _PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "later", "merge", "range_key", "self", "wait"})
 """Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
 
@@ -75,7 +77,7 @@ def _refuse(model: type[TaskRow], found: Iterator[str]) -> None:
 
 def _complete(meta: Any) -> None:
     """Fill in what Meta leaves out: on-demand capacity, and a client that fits locks and threads."""
-    if not (hasattr(meta, "billing_mode") or hasattr(meta, "read_capacity_units")):
+    if not any(hasattr(meta, name) for name in ("billing_mode", *_UNITS)):
         meta.billing_mode = "PAY_PER_REQUEST"
     for name, value in _META_DEFAULTS.items():
         if not hasattr(meta, name) and get_settings_value(name) == default_settings_dict[name]:
@@ -214,6 +216,11 @@ def _mistakes_in_table(model: type[TaskRow], declared: Mapping[str, Any]) -> Ite
         )
     if not name or not isinstance(name, str):
         yield '.Meta names no table: write table_name = "tasks"'
+    if sum(getattr(model.Meta, units, None) is not None for units in _UNITS) == 1:
+        yield f".Meta has only one of {' and '.join(_UNITS)}: write both, or neither for a table on demand"
+    for setting in dir(model.Meta):
+        if setting.startswith("dax_") or (setting == "host" and str(model.Meta.host).startswith(("dax:", "daxs:"))):
+            yield f".Meta.{setting}: DAX is not supported, because its answers may be out of date: leave it out"
     if not (isinstance(margin, timedelta) and timedelta(0) <= margin <= LONGEST):
         yield f".Meta.clock_margin = {margin!r}: write a timedelta of zero or more, at most {LONGEST.days} days"
 

@@ -131,3 +131,26 @@ def test_a_use_case_and_an_attribute_of_any_stored_name_work(name: str, attr_nam
     task.update([case.mine.set("newer")])
     assert case.get_task("c-1").mine == "newer"
     assert case.delete_use_case().succeeded == ["c-1"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("dax_read_endpoints", ["a:8111"]), ("host", "dax://cluster:8111"), ("host", "daxs://cluster")],
+)
+def test_dax_is_refused(setting: str, value: object) -> None:
+    with pytest.raises(DefinitionError, match=rf"Shop.Meta.{setting}: DAX is not supported"):
+        new_table(**{setting: value})
+
+
+@pytest.mark.parametrize("setting", ["read_capacity_units", "write_capacity_units"])
+def test_provisioned_units_come_in_pairs(setting: str) -> None:
+    with pytest.raises(DefinitionError, match=r"Shop\.Meta has only one of read_capacity_units and write"):
+        new_table(**{setting: 5})
+
+
+def test_requests_are_retried_as_the_table_configures_it() -> None:
+    retries = {"total_max_attempts": 7, "mode": "adaptive"}
+    table = new_table(region="us-east-1", retry_configuration=retries)
+    client = table.tracker.connection().connection.client
+    assert client.meta.config.retries == retries
+    client.close()

@@ -1,0 +1,112 @@
+"""A table that exists already: `create_table` changes nothing, and requests say if it is not the declared one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pynamodb.exceptions import PynamoDBException, TableError
+
+from pynamodb_tracker import Step, Task, UseCase, Worker
+from tests.engine.dynamodb_local import Engine
+from tests.support.engines import quick_sessions
+from tests.support.rows import client
+
+pytestmark = pytest.mark.engine
+
+DOCTOR = r"table .* at http.* is not as its class declares it: pynamodb-tracker doctor says what differs"
+
+
+@pytest.fixture
+def shop(dynamodb_local: Engine) -> Iterator[Any]:
+    """Return a use case on a table that does not exist yet, with provisioned units."""
+
+    class ShopTask(Task):
+        class Meta:
+            table_name = f"existing-{uuid.uuid4().hex}"
+            region = "us-east-1"
+            host = dynamodb_local.endpoint
+            read_capacity_units = 3
+            write_capacity_units = 4
+
+    class Order(ShopTask):
+        use_case_id = UseCase("order")
+        ship = Step(10)
+
+    with quick_sessions():
+        yield Order
+        ShopTask.delete_table()
+        client(ShopTask).close()
+
+
+def described(model: Any) -> Any:
+    return client(model).describe_table(TableName=model.Meta.table_name)["Table"]
+
+
+def has_time_to_live(model: Any) -> bool:
+    answer = client(model).describe_time_to_live(TableName=model.Meta.table_name)
+    return bool(answer["TimeToLiveDescription"]["TimeToLiveStatus"] == "ENABLED")
+
+
+def create_by_hand(model: Any, *keys: str) -> None:
+    client(model).create_table(
+        TableName=model.Meta.table_name,
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
+    )
+
+
+def test_a_table_is_created_once_and_a_second_call_changes_nothing(shop: Any) -> None:
+    shop.create_table(wait=True)
+    assert has_time_to_live(shop)
+    before = described(shop)
+    shop.create_table(wait=True)
+    assert described(shop) == before
+
+
+def test_the_index_gets_as_many_provisioned_units_as_the_table(shop: Any) -> None:
+    shop.create_table(wait=True)
+    table = described(shop)
+    for each in (table, *table["GlobalSecondaryIndexes"]):
+        units = each["ProvisionedThroughput"]
+        assert (units["ReadCapacityUnits"], units["WriteCapacityUnits"]) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("keys", "difference"),
+    [
+        (("id", "use_case_id"), r"its hash key is id \(S\), not task_id \(S\)"),
+        (("task_id", "use_case_id"), "it has no index status-index"),
+    ],
+)
+def test_a_table_with_another_schema_is_refused_and_stays_as_it_is(
+    shop: Any, keys: tuple[str, str], difference: str
+) -> None:
+    create_by_hand(shop, *keys)
+    with pytest.raises(TableError, match=rf"'existing-.*' exists, but not as ShopTask declares it: .*{difference}"):
+        shop.create_table(wait=True)
+    assert not has_time_to_live(shop)
+
+
+def test_without_the_index_every_search_says_so_and_how_to_find_out_more(shop: Any) -> None:
+    create_by_hand(shop, "task_id", "use_case_id")
+    shop.create("o-1")
+    searches = [
+        lambda: shop.ship.run_all(lambda _: None),
+        lambda: list(shop.ship.pending.query()),
+        shop.counts,
+        lambda: Worker({shop.ship: lambda _: None}).run(until_idle=True),
+    ]
+    for search in searches:
+        with pytest.raises(PynamoDBException, match=f"does not have the specified index: status-index; {DOCTOR}"):
+            search()
+
+
+def test_on_other_keys_every_request_says_so(shop: Any) -> None:
+    create_by_hand(shop, "id", "sort")
+    for operation in (shop.create, shop.get_task, lambda task_id: shop.ship.run(task_id, lambda _: None)):
+        with pytest.raises(PynamoDBException, match=DOCTOR):
+            operation("o-1")
