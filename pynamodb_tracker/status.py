@@ -7,8 +7,8 @@ from enum import StrEnum
 
 __all__ = ["END", "HIGHEST", "LOWEST", "SPACING", "Codes", "Status", "name_of"]
 
-LOWEST, HIGHEST, SPACING = 1, 990, 10
-"""Numbers of steps are whole, within these bounds, and this far apart."""
+LOWEST, HIGHEST, SPACING = 1, 990, 5
+"""Numbers of steps are whole, within these bounds, and this far apart: four codes, and one in reserve."""
 
 END = 1000
 """The code of a task whose last step succeeded."""

@@ -24,7 +24,7 @@ from tests.web.browser import chromium
 
 IMAGES = ROOT / "docs" / "images"
 SVG = "{http://www.w3.org/2000/svg}"
-SHIP = Codes("order", "ship", 20, 30)
+SHIP = Codes("order", "ship", 200, 300)
 
 
 class ImageTask(Task):

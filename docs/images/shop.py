@@ -22,9 +22,9 @@ class Order(AppTask):
 
     use_case_id = UseCase("order")
 
-    confirm_payment = Step(10)
-    ship = Step(20)
-    deliver = Step(30)
+    confirm_payment = Step(100)
+    ship = Step(200)
+    deliver = Step(300)
 
     number = NumberAttribute()
 

@@ -37,7 +37,7 @@ class Nightly(DemoTask):
 
     use_case_id = UseCase("nightly")
 
-    start = Step(10)
+    start = Step(100)
 
 
 class Report(DemoTask):
@@ -45,8 +45,8 @@ class Report(DemoTask):
 
     use_case_id = UseCase("report")
 
-    split = Step(10)
-    collect = Step(20)
+    split = Step(100)
+    collect = Step(200)
 
     pages = NumberAttribute(null=True)
 
@@ -56,7 +56,7 @@ class Page(DemoTask):
 
     use_case_id = UseCase("page")
 
-    write = Step(10, lock_for=pipeline.LOCK)
+    write = Step(100, lock_for=pipeline.LOCK)
 
     number = NumberAttribute()
 
@@ -66,7 +66,7 @@ class Mail(DemoTask):
 
     use_case_id = UseCase("mail")
 
-    send = Step(10)
+    send = Step(100)
 
 
 class Index(DemoTask):
@@ -74,7 +74,7 @@ class Index(DemoTask):
 
     use_case_id = UseCase("index")
 
-    rebuild = Step(10)
+    rebuild = Step(100)
 
     requests = NumberAttribute()
 

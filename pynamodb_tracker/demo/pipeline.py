@@ -68,9 +68,9 @@ class Order(DemoTask):
 
     use_case_id = UseCase("order")
 
-    confirm_payment = Step(10, **_SETTINGS)
-    ship = Step(20, **_SETTINGS)
-    deliver = Step(30, **_SETTINGS)
+    confirm_payment = Step(100, **_SETTINGS)
+    ship = Step(200, **_SETTINGS)
+    deliver = Step(300, **_SETTINGS)
 
     order_status = UnicodeAttribute()
     tracking_no = UnicodeAttribute(null=True)

@@ -1,6 +1,6 @@
 """What a caller asked and was answered: the fingerprint of a payload, and the stored answer of a step.
 
-A step keeps both in attributes of its own, `payload#20` and `answer#20` for Step(20), which only its claims and its
+A step keeps both in attributes of its own, `payload#200` and `answer#200` for Step(200), which only its claims and its
 successes write. So an answer stays while later steps run, and renaming a step does not lose it.
 """
 

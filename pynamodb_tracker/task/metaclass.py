@@ -31,6 +31,9 @@ _UNITS = ("read_capacity_units", "write_capacity_units")
 _PARAMETERS_OF_CREATE = frozenset({"cls", "hash_key", "later", "merge", "range_key", "self", "wait"})
 """Parameters of `create`, of those like it, and of PynamoDB's constructor: they could not take such an attribute."""
 
+_ROUND = (100, 50, 10, 5, 1)
+"""What numbers of steps are multiples of, from round ones to any."""
+
 _MOST_ATTEMPTS = 2**63 - 1
 _LONGEST_NAME = 65_535
 """Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
@@ -244,20 +247,62 @@ def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapp
 def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
     """Yield what is wrong with the steps of a use case, in the order of their numbers."""
     if not steps:
-        yield " has no step: write, for example, ship = Step(10)"
-    before: Step | None = None
-    for step in steps:
+        yield " has no step: write, for example, ship = Step(100)"
+    for place, step in enumerate(steps):
         number = step.number
         declared = f".{step.name} = Step({shown(number)})"
         if type(number) is not int or not LOWEST <= number <= HIGHEST:
             yield f"{declared}: write a whole number from {LOWEST} to {HIGHEST}"
-        if before is not None and number - before.number < SPACING:
+        if place and number - steps[place - 1].number < SPACING:
+            before = steps[place - 1]
             yield (
-                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need "
-                f"{SPACING} codes each: write Step({before.number + SPACING})"
+                f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need a gap "
+                f"of {SPACING}: {_other_number(steps, place)}"
             )
         yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
-        before = step
+
+
+def _other_number(steps: Sequence[Step], place: int) -> str:
+    """Return what to write for the step at `place` or for the one before, whichever has the less round number.
+
+    That one was most likely inserted, since steps are first numbered with room between them.
+    """
+    pair = range(place - 1, place + 1)
+    rough = min(_unit_of(steps[new].number) for new in pair)
+    inserted = [new for new in pair if _unit_of(steps[new].number) == rough]
+    rooms = [(steps[new].name, *_room(steps, new)) for new in inserted]
+    free = [
+        f"if {name} is the new step, write {name} = Step({_roundest(lowest, highest)})"
+        for name, lowest, highest in rooms
+        if lowest <= highest
+    ]
+    if free:
+        return f"{'; '.join(free)}; never renumber a step that tasks are stored with"
+    beside = [steps[at] for at in (inserted[-1] - 1, inserted[-1] + 1) if 0 <= at < len(steps)]
+    return (
+        f"there is no room for {steps[inserted[-1]].name} beside "
+        f"{' and '.join(f'{step.name} = Step({step.number})' for step in beside)}; never renumber a step that tasks "
+        "are stored with, but do the work in the function of a neighbour, or in a task of another use case that "
+        "ctx.create(..., wait=True) creates; if no task is stored yet, write 100, 200, 300"
+    )
+
+
+def _room(steps: Sequence[Step], new: int) -> tuple[int, int]:
+    """Return the lowest and the highest number that the neighbours of a step leave for it."""
+    lowest = steps[new - 1].number + SPACING if new else LOWEST
+    last = new + 1 == len(steps)
+    return lowest, min(HIGHEST, lowest + 100 - SPACING) if last else steps[new + 1].number - SPACING
+
+
+def _unit_of(number: int) -> int:
+    return next(unit for unit in _ROUND if number % unit == 0)
+
+
+def _roundest(lowest: int, highest: int) -> int:
+    """Return the roundest number within these bounds, and of these the one nearest to the middle."""
+    unit = next(unit for unit in _ROUND if highest // unit * unit >= lowest)
+    numbers = range(-(-lowest // unit) * unit, highest + 1, unit)
+    return min(numbers, key=lambda number: abs(2 * number - lowest - highest))
 
 
 def _mistakes_in_settings(step: Step) -> Iterator[str]:

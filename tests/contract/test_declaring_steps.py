@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -120,23 +121,54 @@ def test_another_number_is_refused(number: Any) -> None:
     assert "write a whole number from 1 to 990" in told
 
 
-def test_a_step_too_close_to_the_one_before_is_refused_with_the_number_to_write() -> None:
-    told = refusal(pack=None, ship=Step(20), deliver=Step(25))
-    assert told == ("Order.deliver = Step(25) is 5 after ship = Step(20); steps need 10 codes each: write Step(30)")
+def test_a_step_fits_between_two_that_are_10_apart_and_changes_no_code_of_theirs() -> None:
+    order = declare(pack=None, pay=Step(10), fraud=Step(15), ship=Step(20))
+    assert [order.pay.succeeded, order.fraud.succeeded] == [order.fraud.pending, order.ship.pending]
+    assert [each.code for each in order._states.values()] == [10, 11, 12, 13, 15, 16, 17, 18, 20, 21, 22, 23, 1000]
 
 
-@pytest.mark.parametrize("second", [10, 11, 19])
-def test_steps_are_at_least_10_apart(second: int) -> None:
-    assert "write Step(20)" in refusal(pack=None, one=Step(10), two=Step(second))
+@pytest.mark.parametrize(
+    ("numbers", "rule", "write"),
+    [
+        ({"fraud": 18}, "ship = Step(20) is 2 after fraud = Step(18)", ["fraud = Step(15)"]),
+        ({"fraud": 12}, "fraud = Step(12) is 2 after pay = Step(10)", ["fraud = Step(15)"]),
+        ({"fraud": 34}, "fraud = Step(34) is 4 after deliver = Step(30)", ["fraud = Step(100)"]),
+        ({"fraud": 20}, "fraud = Step(20) is 0 after ship = Step(20)", ["ship = Step(15)", "fraud = Step(25)"]),
+        ({"pay": 100, "ship": 200, "deliver": 300, "fraud": 198}, "198", ["fraud = Step(150)"]),
+        ({"pay": 980, "ship": 985, "deliver": 990, "fraud": 970, "pack": 971}, "971", ["pack = Step(975)"]),
+        ({"pay": 4, "fraud": 6}, "6", ["pay = Step(1)", "fraud = Step(10)"]),
+    ],
+    ids=str,
+)
+def test_a_step_too_close_to_another_gets_a_number_between_its_neighbours(
+    numbers: dict[str, int], rule: str, write: list[str]
+) -> None:
+    numbers = {"pay": 10, "ship": 20, "deliver": 30, **numbers}
+    told = refusal(**({"pack": None} | {name: Step(number) for name, number in numbers.items()}))
+    assert rule in told
+    assert "steps need a gap of 5" in told
+    assert re.findall(r"write (\w+ = Step\(\d+\))", told) == write
+    assert "never renumber a step that tasks are stored with" in told
 
 
-def test_steps_of_just_10_apart_are_fine() -> None:
-    order = declare(pack=None, one=Step(980), two=Step(990))
+@pytest.mark.parametrize(
+    ("numbers", "neighbours"),
+    [((10, 13, 15), "one = Step(10) and three = Step(15)"), ((1, 2, 3), "one = Step(1) and three = Step(3)")],
+)
+def test_a_step_that_has_no_room_is_not_given_a_number(numbers: tuple[int, ...], neighbours: str) -> None:
+    told = refusal(pack=None, **dict(zip(("one", "two", "three"), map(Step, numbers), strict=True)))
+    assert f"there is no room for two beside {neighbours}; never renumber" in told
+    assert "do the work in the function of a neighbour" in told
+    assert "if no task is stored yet, write 100, 200, 300" in told
+
+
+def test_steps_of_just_5_apart_are_fine() -> None:
+    order = declare(pack=None, one=Step(985), two=Step(990))
     assert order.one.succeeded == order.two.pending
 
 
-def test_the_later_step_is_reported_whatever_the_order_of_the_lines() -> None:
-    assert refusal(pack=None, deliver=Step(25), ship=Step(20)).startswith("Order.deliver = Step(25) is 5 after ship")
+def test_the_order_of_the_lines_makes_no_difference() -> None:
+    assert refusal(pack=None, fraud=Step(22), ship=Step(20)) == refusal(pack=None, ship=Step(20), fraud=Step(22))
 
 
 WHAT_TO_WRITE = {

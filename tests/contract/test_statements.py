@@ -28,7 +28,7 @@ Told = tuple[str, Item | None]
 
 UNCHECKED = Config(parameter_validation=False)
 LOWER, HIGHER = {"S": "a", "N": "1"}, {"S": "z", "N": "9"}
-CODES = ("20", "21", "22", "23", "1000")
+CODES = ("200", "201", "202", "203", "1000")
 OTHER_CODES = {
     "ConditionalCheckFailed": "refused",
     "DuplicateItem": "refused",
@@ -158,7 +158,7 @@ class Values(dict[str, Any]):
 
 def _value(name: str, kind: str) -> Any:
     if name == "seen_status":
-        return "20"
+        return "200"
     values = {"S": f"m {name}", "N": "5", "L": [{"N": "3"}, {"M": {"type": {"S": name}}}], "M": {name: {"S": ""}}}
     return values[kind]
 
@@ -173,7 +173,7 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
             is_list = f"{path}[" in told.get("SET", "")
             row.setdefault(path, ({"L": []} if is_list else {"S": "there"}) if there == "exists" else None)
         elif negated:
-            row[name] = {"N": "21"}
+            row[name] = {"N": "201"}
         elif operator == "IN":
             row.setdefault(name, {"N": operand[1:].partition(",")[0].rstrip(")")})
         elif operator == "=" or (name, operator) == ("v", "<="):
@@ -187,8 +187,8 @@ def starts(write: PreparedWrite) -> Iterator[tuple[Item, Values]]:
         row.setdefault(name, {"S": "to be removed"})
     row = {name: {"N": number} for name, number in operands.items()} | {"unfinished": {"L": [{"N": "1"}]}} | row
     yield filled(row), values
-    if "(status = 21 AND lock_expire_time" in told["IF"]:
-        yield filled(row | {"status": {"N": "21"}}), Values(write, seen_status="21")
+    if "(status = 201 AND lock_expire_time" in told["IF"]:
+        yield filled(row | {"status": {"N": "201"}}), Values(write, seen_status="201")
     if "attribute_not_exists(round)" in told["IF"]:
         yield filled(row | {"round": None, "creation": values.typed(":seen_round")}), values
 

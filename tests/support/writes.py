@@ -35,23 +35,23 @@ class Table(Task):
 
 class Order(Table):
     use_case_id = UseCase("order")
-    confirm_payment = Step(10)
-    ship = Step(20)
-    deliver = Step(30)
+    confirm_payment = Step(100)
+    ship = Step(200)
+    deliver = Step(300)
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:
-    """Return the writes that only the last step, `deliver` (30), has, by their names."""
+    """Return the writes that only the last step, `deliver` (300), has, by their names."""
     writes = StepStatements(Order, Order.deliver._definition.codes, 3)
     return {
         "succeed at last": writes.succeed({}),
-        "take in": writes.succeed({}, _ending("asked as seen", "starts over", code=10)),
+        "take in": writes.succeed({}, _ending("asked as seen", "starts over", code=100)),
         "succeed as a child": writes.commit({}, _ending("nothing asked", "counted", code=1000)),
     }
 
 
 def writes_of_ship() -> dict[str, PreparedWrite]:
-    """Return every write of the step `ship` (20), between `confirm_payment` (10) and `deliver` (30), by its name."""
+    """Return every write of the step `ship` (200), between `confirm_payment` (100) and `deliver` (300), by its name."""
     writes = StepStatements(Order, Order.ship._definition.codes, 3)
     next_turn = Ending(Order.ship.pending.code)
     next_turn.start_over(":round")
@@ -110,7 +110,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     }
 
 
-def _ending(*parts: str, code: int = 30) -> Ending:
+def _ending(*parts: str, code: int = 300) -> Ending:
     """Return what a success does, made of these parts; that of `ship` by default."""
     ending = Ending(code)
     for part in parts:

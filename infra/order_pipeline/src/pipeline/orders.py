@@ -31,9 +31,9 @@ class Order(PipelineTable):
 
     use_case_id = UseCase("order", keep_for=timedelta(days=365))
 
-    confirm_payment = Step(10, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
-    ship = Step(20, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
-    deliver = Step(30, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    confirm_payment = Step(100, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    ship = Step(200, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
+    deliver = Step(300, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
 
     amount = NumberAttribute()
     address = UnicodeAttribute()
