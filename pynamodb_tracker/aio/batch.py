@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from pynamodb_tracker import clock
@@ -17,7 +17,7 @@ from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt
-from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import Pace
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.interrupts import is_cancellation
@@ -71,7 +71,7 @@ class AsyncBatch(Generic[T]):
     codes: Codes
     start: AsyncStart[T]
     function: Callable[[AsyncContext[T]], Awaitable[object]]
-    feed: Feed
+    feed: Source
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several tasks together."""
@@ -79,17 +79,26 @@ class AsyncBatch(Generic[T]):
 
     async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:
         """Try each task; if this is cancelled, the running ones are, and it ends once each of them has ended."""
-        ids = PacedIds(islice(self.feed, limit), rate)
+        feeding = Feeding({self.codes: self.feed}, limit=limit)
+        tasks = PacedTasks(iter(feeding), rate)
         try:
-            await in_tasks(self._begin, ids.next, concurrency)
+            await in_tasks(partial(self._begin, feeding), tasks.next, concurrency)
         finally:
-            ids.end()
+            tasks.end()
         return self.report
 
-    def _begin(self, task_id: str) -> asyncio.Task[None]:
-        attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(self.codes, task_id, feed=self.feed, batcher=self.batcher)
-        task = asyncio.create_task(self._run(attempt), name=f"pynamodb_tracker run of {task_id!r}")
-        task.add_done_callback(lambda _: attempt.skip())  # one that is cancelled before its first line does nothing
+    def _begin(self, feeding: Feeding, given: tuple[Codes, str]) -> asyncio.Task[None]:
+        attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(*given, feed=self.feed, batcher=self.batcher)
+
+        def note_end(ended: asyncio.Task[None]) -> None:
+            attempt.skip()  # a task that is cancelled before its first line does nothing
+            if ended.cancelled() or ended.exception() is not None:
+                feeding.stop()
+            else:
+                feeding.note_end(attempt)
+
+        task = asyncio.create_task(self._run(attempt), name=f"pynamodb_tracker run of {attempt.task_id!r}")
+        task.add_done_callback(note_end)
         return task
 
     async def _run(self, attempt: AsyncTaskAttempt[T]) -> None:
@@ -101,27 +110,27 @@ class AsyncBatch(Generic[T]):
             self.progress(self.report)
 
 
-class PacedIds:
-    """Ids of tasks, at a limited rate; choosing one may wait for the answers to claims, so it has its own thread."""
+class PacedTasks(Generic[Item]):
+    """The tasks to try, at a limited rate; choosing one may wait for answers and ends, so it has its own thread."""
 
-    def __init__(self, ids: Iterator[str], rate: float | None = None) -> None:
-        self._ids = ids
+    def __init__(self, tasks: Iterator[Item], rate: float | None = None) -> None:
+        self._tasks = tasks
         self._pace = None if rate is None else Pace(rate)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pynamodb_tracker feed")
-        self._ahead: Future[str | None] | None = None
-        """The choice of the next id, which begins when one is taken: tasks that start together share requests."""
+        self._ahead: Future[Item | None] | None = None
+        """The choice of the next task, which begins when one is taken: tasks that start together share requests."""
 
-    async def next(self) -> str | None:
-        """Return the next id, or None; if this is cancelled, it does not wait: reading ids changes nothing."""
+    async def next(self) -> Item | None:
+        """Return the next task, or None; if this is cancelled, it does not wait: choosing changes nothing."""
         choice = self._ahead or self._begin_to_choose()
-        task_id = await asyncio.shield(asyncio.wrap_future(choice))
-        self._ahead = None if task_id is None else self._begin_to_choose()
-        if task_id is not None and self._pace is not None and (wait := self._pace.take_turn()) > 0:
+        task = await asyncio.shield(asyncio.wrap_future(choice))
+        self._ahead = None if task is None else self._begin_to_choose()
+        if task is not None and self._pace is not None and (wait := self._pace.take_turn()) > 0:
             await clock.sleep_async(wait)
-        return task_id
+        return task
 
-    def _begin_to_choose(self) -> Future[str | None]:
-        return self._thread.submit(copy_context().run, lambda: next(self._ids, None))
+    def _begin_to_choose(self) -> Future[Item | None]:
+        return self._thread.submit(copy_context().run, lambda: next(self._tasks, None))
 
     def end(self) -> None:
         """Let the thread end, once it has done what it was given."""

@@ -15,7 +15,7 @@ from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.aws_lambda.result import Result
 from pynamodb_tracker.aws_lambda.trigger import Reason, UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
-from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.batch.feeding import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -110,7 +110,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         *,
         same: object = None,
         store_answer: bool = False,
-        feed: Feed | None = None,
+        feed: Source | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
         """Start the task with `same`; with `store_answer`, what the function returns is stored with the success."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
@@ -31,13 +30,14 @@ from pynamodb_tracker.aws_lambda.invocation import (
 )
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import ending_by
-from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
+from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
+from pynamodb_tracker.status import Codes
 from pynamodb_tracker.step import BoundStep, States
 from pynamodb_tracker.step.bound import bound_functions
 from pynamodb_tracker.step.functions import any_function_of, for_threads
@@ -62,7 +62,7 @@ class RetrySummary(TypedDict):
     refused: int
     sent: int
     out_of_time: bool
-    """Whether tasks were left because the invocation was about to end."""
+    """Whether tasks were left, of those that were due or were made due, because the invocation was about to end."""
 
 
 class RetryHandler(Protocol):
@@ -91,13 +91,14 @@ def retry_handler(
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
 
     It runs them itself, as `run_all` does, with the function given or the one that `does` has bound. For a list of use
-    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. A lock
-    lasts one second longer than the invocation can. No task is started if the invocation has less than `time_per_task`
-    left, 10 seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of
-    all steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function
-    that `handles` the step; in a FIFO queue each task is a group of its own. `since` selects tasks that came to their
-    state within that time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content
-    does not matter.
+    cases, `[Order, Refund]`, or of steps, it runs every step that has a function; each in turn gives one task. What its
+    runs make due at these steps, such as the next step of a task, it runs as well, as `run_all` does. A lock lasts one
+    second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, 10
+    seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of all
+    steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function that
+    `handles` the step; in a FIFO queue each task is a group of its own. `since` selects tasks that came to their state
+    within that time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content does not
+    matter.
     Returns how many `succeeded`, `failed`, were `ignored`, `refused` or `sent`, and whether it was `out_of_time`. An
     error of the table is raised if no task could be tried; TrackerError if the queue did not accept all messages.
     """
@@ -195,10 +196,6 @@ class _Sweep:
             log.summary(dict(self._summary([step])))
         return self._summary(self.logs)
 
-    def count(self, outcome: str) -> int:
-        """Return how many tasks of all steps had this outcome."""
-        return sum(self.counts[step, outcome] for step in self.logs)
-
     def _summary(self, steps: Collection[BoundStep[Any]]) -> RetrySummary:
         counts = Counter[str]()
         for step, outcome in self.counts:
@@ -248,34 +245,27 @@ class _RunTasks:
 
         If succeeded tasks could not be sent to the next queue, the first error is raised once all others have run.
         """
-        feeds = {
-            step: step._definition.feed(threads=self.threads, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)
-            for step in sweep.logs
-        }
+        steps = {step._definition.codes: step for step in sweep.logs}
+        which = {"threads": self.threads, "limit": sweep.limit, "goes_on": sweep.has_time, **sweep.which}
+        feeds = {codes: step._definition.feed(**which) for codes, step in steps.items()}
+        feeding, batcher = Feeding(feeds, limit=sweep.limit, goes_on=sweep.has_time), batcher_for(self.threads)
 
-        def within_limit() -> Iterator[tuple[BoundStep[Any], str]]:
-            """Yield tasks until enough of them have started: one that cannot start does not use up the limit."""
-            for tried, task in enumerate(_in_turns(feeds)):
-                if (sweep.limit is not None and tried - sweep.count("refused") >= sweep.limit) or not sweep.has_time():
-                    return
-                yield task
+        def run(task: tuple[Codes, str]) -> None:
+            codes, task_id = task
+            attempt = InvocationAttempt(
+                steps[codes], task_id, sweep.invocation, feed=feeding.sources[codes], batcher=batcher
+            )
+            with feeding.following(attempt):
+                self._run(sweep, attempt)
 
-        run = partial(self._run, sweep, feeds, batcher_for(self.threads))
-        in_threads(run, within_limit(), self.threads, rate=self.rate)
+        in_threads(run, feeding, self.threads, rate=self.rate)
         if sweep.table_errors and len(sweep.table_errors) == sweep.counts.total():
             raise sweep.table_errors[0]
         if sweep.unsent:
             raise sweep.unsent[0]
 
-    def _run(
-        self,
-        sweep: _Sweep,
-        feeds: Mapping[BoundStep[Any], Feed],
-        batcher: WriteBatcher | None,
-        task: tuple[BoundStep[Any], str],
-    ) -> None:
-        step, task_id = task
-        attempt = InvocationAttempt(step, task_id, sweep.invocation, feed=feeds[step], batcher=batcher)
+    def _run(self, sweep: _Sweep, attempt: InvocationAttempt) -> None:
+        step = attempt.step
         attempt.run(for_threads(self.function or any_function_of(step, None)))
         if self.queue is not None:
             attempt.hand_on(self.queue)
@@ -288,18 +278,6 @@ class _RunTasks:
             sweep.table_errors.append(error)
         elif error is not None:
             raise error
-
-
-def _in_turns(feeds: Mapping[BoundStep[Any], Iterable[str]]) -> Iterator[tuple[BoundStep[Any], str]]:
-    """Yield the tasks of all steps: one of each in turn, as long as it has some."""
-    left = {step: iter(feed) for step, feed in feeds.items()}
-    while left:
-        for step, task_ids in list(left.items()):
-            task_id = next(task_ids, None)
-            if task_id is None:
-                del left[step]
-            else:
-                yield step, task_id
 
 
 class _SendTasks:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import Generic, Literal, TypeVar, cast
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
@@ -28,6 +28,7 @@ from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.transitions.company import MadeDue
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -82,7 +83,7 @@ class TaskAttempt(Generic[T]):
         codes: Codes,
         task_id: str,
         *,
-        feed: Feed | None = None,
+        feed: Source | None = None,
         stopped: threading.Event | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
@@ -98,6 +99,7 @@ class TaskAttempt(Generic[T]):
         self.value: object = None
         """What the function returned."""
         self._feed = feed
+        self._run: Run[T] | None = None
         self._stopped = stopped
         self._batcher = batcher
 
@@ -136,6 +138,7 @@ class TaskAttempt(Generic[T]):
 
     def follow(self, run: Run[T]) -> None:
         """Have a run, which has not begun yet, keep the details of this attempt up to date."""
+        self._run = run
         run.observe(self.details)
 
     def skip(self) -> None:
@@ -186,6 +189,12 @@ class TaskAttempt(Generic[T]):
         return not self.was_claimed and was_taken(self.error)
 
     @property
+    def made_due(self) -> Iterator[MadeDue]:
+        """What the end of the run has made due, or will have at a known time."""
+        lock = self._run.lock if self._run is not None else None
+        return iter(()) if lock is None else lock.made_due()
+
+    @property
     def unexpected_error(self) -> BaseException | None:
         """The error that kept the task from being started, unless it is a refusal or a failed request."""
         is_expected = self.was_claimed or isinstance(self.error, TrackerError | PynamoDBException)
@@ -215,7 +224,7 @@ class Batch(Generic[T]):
     codes: Codes
     start: Start[T]
     function: Callable[[ExecutionContext[T]], object]
-    feed: Feed
+    feed: Source
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several threads together."""
@@ -224,15 +233,17 @@ class Batch(Generic[T]):
 
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
         """Try each task; KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
-        in_threads(self._run, islice(self.feed, limit), threads, rate=rate)
+        feeding = Feeding({self.codes: self.feed}, limit=limit)
+        in_threads(partial(self._run, feeding), feeding, threads, rate=rate)
         return self.report
 
-    def _run(self, task_id: str) -> None:
-        attempt: TaskAttempt[T] = TaskAttempt(self.codes, task_id, feed=self.feed, batcher=self.batcher)
-        attempt.execute(self.start, self.function)
-        if (error := attempt.unexpected_error) is not None:
-            raise error
-        with self._guard:
-            attempt.add_to(self.report)
-            if self.progress is not None:
-                self.progress(self.report)
+    def _run(self, feeding: Feeding, task: tuple[Codes, str]) -> None:
+        attempt: TaskAttempt[T] = TaskAttempt(*task, feed=self.feed, batcher=self.batcher)
+        with feeding.following(attempt):
+            attempt.execute(self.start, self.function)
+            if (error := attempt.unexpected_error) is not None:
+                raise error
+            with self._guard:
+                attempt.add_to(self.report)
+                if self.progress is not None:
+                    self.progress(self.report)

@@ -93,12 +93,13 @@ class Feed:
         is_wanted: Callable[[str], bool] | None = None,
         goes_on: Callable[[], bool] | None = None,
         patience: int | None = None,
+        selects: bool = False,
     ) -> None:
         """`threads` is how many threads try the tasks; if there are several, they note each answer.
 
         `limit` is about how many tasks are needed. Ids that are not wanted are left out. The feed ends when `goes_on`
         returns False. After `patience` shards in a row without a task, it goes on with one that is known to have some,
-        and ends if there is none.
+        and ends if there is none. If it `selects`, no other task counts in.
         """
         self.rotation = Rotation(shards)
         self._read = read
@@ -106,6 +107,7 @@ class Feed:
         self._is_wanted = is_wanted
         self._goes_on = goes_on
         self._patience = math.inf if patience is None else patience
+        self._selects = selects
         self._widest = _WIDEST * min(_MOST_SHARES, threads // _THREADS_PER_SHARE + 1)
         self._most = math.inf if threads == 1 else threads
         self._tried: set[str] = set()
@@ -134,6 +136,19 @@ class Feed:
                 self._misses = 0
                 self._width = min(self._width + (_CAREFUL_GROWTH if self._spread else _GROWTH), self._most)
             self._answered.notify()
+
+    def count_in(self, task_id: str) -> bool:
+        """Count a task as tried that a run has made due, when few claims are unanswered; False if it is not wanted.
+
+        That is one that was tried before, and any if only some of the tasks were selected.
+        """
+        with self._answered:
+            if self._selects or task_id in self._tried:
+                return False
+            self._answered.wait_for(lambda: self._unanswered < self._width)
+            self._unanswered += 1
+            self._tried.add(task_id)
+            return True
 
     def beginning_with(self, shard: int) -> Iterator[str]:
         """Yield ids as an iteration does, of that shard first."""

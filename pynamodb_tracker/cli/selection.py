@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.batch.candidates import Feed
+from pynamodb_tracker.batch.feeding import Source
 from pynamodb_tracker.presentation.text import between, count
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -21,13 +21,26 @@ from pynamodb_tracker.task.task import Task
 class Pass:
     """Some tasks of a batch, and how each is started."""
 
-    ids: Iterable[str]
+    source: Source
     start: Callable[[str], Any]
 
-    @property
-    def feed(self) -> Feed | None:
-        """What the ids are from if other workers may have these tasks, too."""
-        return self.ids if isinstance(self.ids, Feed) else None
+
+class TheseIds:
+    """These ids and no others, in this order, whatever other workers do."""
+
+    def __init__(self, ids: Iterable[str]) -> None:
+        self._ids = ids
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield them."""
+        return iter(self._ids)
+
+    def note_answer(self, *, was_taken: bool) -> None:
+        """Go on as before."""
+
+    def count_in(self, task_id: str) -> bool:  # noqa: ARG002 - as of any source
+        """Return False: no other is wanted."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +70,7 @@ class NamedTasks:
 
     def passes(self, _threads: int, *, heartbeat: bool) -> Iterator[Pass]:
         """Yield the tasks."""
-        yield Pass(self.ids, partial(self.step.start, heartbeat=heartbeat))
+        yield Pass(TheseIds(self.ids), partial(self.step.start, heartbeat=heartbeat))
 
     def why_empty(self) -> str:
         """Return that no task is named."""
@@ -108,9 +121,9 @@ class Selection:
         yield Pass(self.feed(threads), start)
         if self.ignored:
             # Each is claimed from ignored, not reopened first: one that this batch does not reach stays ignored.
-            yield Pass(self.ignored_ids(began), partial(start, also_from=(self.step.ignored,)))
+            yield Pass(TheseIds(self.ignored_ids(began)), partial(start, also_from=(self.step.ignored,)))
 
-    def feed(self, threads: int) -> Feed:
+    def feed(self, threads: int) -> Source:
         """Return the ids of all tasks but the ignored ones, in the order of `run_all`."""
         return self.step._definition.feed(**self._options(), limit=self.limit, threads=threads)
 

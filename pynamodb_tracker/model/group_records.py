@@ -44,6 +44,10 @@ class Place(NamedTuple):
     task_id: str
     starts: datetime
     """When the task may start once it has its turn."""
+    status: int
+    """The code of its state, which it keeps while it waits; 0 if it is not stored."""
+    creation: str
+    """The token of its creation; empty if it is not stored."""
 
 
 def row_key(use_case: str, name: str) -> Item:
@@ -101,7 +105,13 @@ def _row(item: Item) -> GroupRow:
 
 
 def _place(number: str, item: Item) -> Place:
-    return Place(int(number), item["member"][STRING], datetime.fromisoformat(item["starts"][STRING]))
+    return Place(
+        int(number),
+        item["member"][STRING],
+        datetime.fromisoformat(item["starts"][STRING]),
+        int(item.get("code", {}).get(NUMBER, 0)),
+        item.get("creation", {}).get(STRING, ""),
+    )
 
 
 def stored_place(use_case: str, name: str, place: Place) -> Item:
@@ -111,6 +121,8 @@ def stored_place(use_case: str, name: str, place: Place) -> Item:
         GROUP_OF: {STRING: use_case},
         "member": {STRING: place.task_id},
         "starts": {STRING: clock.stamp(place.starts)},
+        "code": {NUMBER: str(place.status)},
+        "creation": {STRING: place.creation},
     }
 
 

@@ -138,7 +138,8 @@ class StepDefinition(Generic[T]):
         from pynamodb_tracker.batch.candidates import Feed  # noqa: PLC0415 - for cold starts, which run one task
 
         due = self.due(since=since, until=until, only=only, error_like=error_like, goes_on=goes_on)
-        return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on)
+        selects = bool(since or until or only or error_like)
+        return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on, selects=selects)
 
     def check_index(self) -> None:
         """Send one request to the index, which raises what would make all others fail, such as a missing table."""

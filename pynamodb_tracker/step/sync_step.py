@@ -262,12 +262,15 @@ class SyncStep(Generic[T]):
     ) -> Report:
         """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
 
-        The oldest task is first; with several shards, these take turns, from any of them on, and it is the oldest of a
-        shard. Workers that compete for tasks spread over the shards and the oldest tasks in them.
+        Tasks that its runs make due at this step, such as the next one of a group, are run by the same call, unless
+        `since`, `until`, `only` or `error_like` selects tasks, or they were created after it began. The oldest task is
+        first; with several shards, these take turns, from any of them on, and it is the oldest of a shard. Workers that
+        compete for tasks spread over the shards and the oldest tasks in them.
 
         The function is that of `run`, and may be left out if one is bound.
         Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
-        starts, and KeyboardInterrupt propagates when the running ones have ended. `rate` limits the starts per second.
+        starts, and KeyboardInterrupt propagates when the running ones have ended. `limit` is how many tasks start at
+        most, `rate` how many per second.
         `dry_run` runs nothing, and reports what is due. `progress` is called with the report after each task, one call
         at a time. `heartbeat` is that of `start`: one thread for each running task.
         """

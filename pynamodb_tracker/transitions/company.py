@@ -40,6 +40,19 @@ class Waiting(NamedTuple):
     """When it starts although they have not succeeded; None for never."""
 
 
+class MadeDue(NamedTuple):
+    """A task that an end has made due, or has given a due time."""
+
+    model: Any
+    """Its use case, as this program declares it."""
+    task_id: str
+    status: int
+    """The code of its state."""
+    creation: str
+    """The token of its creation; empty if it existed before the run."""
+    due_time: datetime
+
+
 class Companion(Protocol):
     """Writes of one kind that an end takes with it."""
 
@@ -53,6 +66,10 @@ class Companion(Protocol):
 
     def entrants(self) -> Iterable[tuple[Any, str, Any]]:
         """Return the tasks that it creates in groups: the use case, the name of the group, and how the task enters."""
+        return ()
+
+    def made_due(self) -> Iterable[MadeDue]:
+        """Return the tasks that its last writes have made due."""
         return ()
 
     def actions(self) -> Sequence[Action]:

@@ -199,6 +199,7 @@ def send_until_landed(
                 if company or optional is not None:
                     own = statements.as_action(write, task_id, **slots)
                     if send_with_company(statements.table, own, company, optional, lock=lock):
+                        lock.ended_with = company
                         return row
                     optional = None
                 statements.send(write, task_id, until=lock.expire_time, **slots)

@@ -20,6 +20,10 @@ class Entrant(Protocol):
     task_id: str
     starts: datetime
     """When it may start once it has its turn."""
+    status: int
+    """The code of its state."""
+    creation: str
+    """The token of its creation."""
 
     def place(self, number: int, *, has_turn: bool) -> None:
         """Take this number, and the turn at once or not; called for each try."""
@@ -33,6 +37,8 @@ class NewMember:
         self._item = item
         self.task_id: str = row.task_id
         self.starts: datetime = row.due_time
+        self.status: int = row.status
+        self.creation: str = item["creation"][STRING]
 
     def place(self, number: int, *, has_turn: bool) -> None:
         """Take this number, and the turn at once or not."""
@@ -50,10 +56,12 @@ class NewMember:
 class ReopenedMember:
     """A task whose turn has passed, as it enters its group once more."""
 
-    def __init__(self, task_id: str, starts: datetime, own: Callable[..., Action]) -> None:
+    def __init__(self, row: TaskRow, status: int, starts: datetime, own: Callable[..., Action]) -> None:
         """`own` returns the update that reopens it, for its number, and for whether it has the turn."""
-        self.task_id = task_id
+        self.task_id: str = row.task_id
         self.starts = starts
+        self.status = status
+        self.creation: str = row.creation or ""
         self._own = own
         self._number, self._has_turn = 0, False
 

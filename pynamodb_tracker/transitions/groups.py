@@ -37,7 +37,7 @@ from pynamodb_tracker.model.group_records import (
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions.company import Action, Companion, Reason, is_busy, send_together
+from pynamodb_tracker.transitions.company import Action, Companion, MadeDue, Reason, is_busy, send_together
 from pynamodb_tracker.transitions.group_members import Entrant
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 
@@ -95,6 +95,8 @@ class GroupChange:
         """The number of the last task that entered, at least."""
         self.woken: str | None = None
         """The task that has the turn next, by the last build."""
+        self.next: MadeDue | None = None
+        """The same, if it was waiting for its turn, and waits for nothing else."""
         self._is_doubtful = False
         """Whether the task at the first place does not wait any more."""
         self._wake_at: int | None = None
@@ -103,7 +105,7 @@ class GroupChange:
     def actions(self, until: datetime | None) -> list[Action]:
         """Return the writes, built from what is read now."""
         row, places, waits = self._queue(until)
-        seen, self._wake_at, self.woken = row or _IDLE, None, None
+        seen, self._wake_at, self.woken, self.next = row or _IDLE, None, None, None
         turn, number, others = seen.turn, max(seen.last, self.last), list[Action]()
         self._is_out_of_turn = self.holder is not None and turn != self.holder
         leaves = self.repairs or (self.leaving is not None and turn == self.leaving)
@@ -120,7 +122,8 @@ class GroupChange:
             if turn is None:
                 turn = entrant.task_id
             else:
-                others.append(self._put(Place(number, entrant.task_id, entrant.starts)))
+                place = Place(number, entrant.task_id, entrant.starts, entrant.status, entrant.creation)
+                others.append(self._put(place))
         self.woken = turn if leaves else None
         return [self._update(row, turn, number), *others]
 
@@ -195,13 +198,15 @@ class GroupChange:
 
     def _wake(self, place: Place, waits: int) -> Action:
         """Make the task at this place due, unless it waits for others, too."""
-        write = woken(self.model, others=waits > 1)
+        write, due = woken(self.model, others=waits > 1), max(clock.now(), place.starts)
+        if waits == 1:
+            self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
         values = {
             "group": self.name,
             "number": str(place.number),
             "waits": str(waits),
             "others": str(waits - 1),
-            "due": clock.stamp(max(clock.now(), place.starts)),
+            "due": clock.stamp(due),
         }
         return self._as_action(write, self.model.tracker.key(place.task_id), values)
 
@@ -307,6 +312,10 @@ class Groups(Companion):
             change.entrants = []
         for model, name, entrant in self.follow_ups():
             self.of(model, name).entrants.append(entrant)
+
+    def made_due(self) -> list[MadeDue]:
+        """Return who has the turn of each group next."""
+        return [change.next for change, _ in self._built if change.next is not None]
 
     def refused(self, reasons: Sequence[Reason]) -> None:
         """Tell each group the reasons of its own writes."""

@@ -21,7 +21,7 @@ from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import Action, Companion, Reason
+from pynamodb_tracker.transitions.company import Action, Companion, MadeDue, Reason
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.finishes import wait_before_retry
 from pynamodb_tracker.transitions.lock import Lock
@@ -78,6 +78,8 @@ class Parent(Companion):
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
         self._lock = lock
+        self._last: list[MadeDue] = []
+        """The parent, if this is the last child that it waits for."""
         try:
             self._reference = parse(child.parent)
         except ValueError as error:
@@ -93,20 +95,28 @@ class Parent(Companion):
 
         Its round is never found again then: it is a token.
         """
-        row = self._read()
+        row, self._last = self._read(), []
         if row is None or round_of(row) != self._reference.round or "waits" not in row._row_state.stored:
             return []
         check_format(row, "count a task that has ended for")
         has_token, parked = self._reference.round != "", row.due_time in {clock.NEVER, row.wait_until}
         write = counted(self._table, has_token=has_token)
+        due = max(clock.now(), row.update_time)
         if row.waits <= 1:
             write = counted_last(self._table, parked=parked, has_token=has_token)
+            model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
+            if parked and model is not None:
+                self._last = [MadeDue(model, row.task_id, row.status, row.creation or "", due)]
         values = {
             "seen_round": self._reference.round,
             "seen_status": str(row.status),
-            "due": clock.stamp(max(clock.now(), row.update_time)),
+            "due": clock.stamp(due),
         }
         return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]
+
+    def made_due(self) -> list[MadeDue]:
+        """Return the parent, if this was the last child that it waited for."""
+        return self._last
 
     def refused(self, reasons: Sequence[Reason]) -> None:
         """Try again: the parent has changed since it was read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -19,7 +19,7 @@ from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values
-from pynamodb_tracker.transitions.company import Companion
+from pynamodb_tracker.transitions.company import Companion, MadeDue
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.statements import StepStatements
 
@@ -105,6 +105,8 @@ class Lock(Generic[T]):
     """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
     group: GroupOfRun | None = None
     """The group of the task, once the block has asked for it."""
+    ended_with: Sequence[Companion] = ()
+    """What was written together with the end, once that is on record."""
     on_loss: Callable[[LockLostError], None] | None = None
     """What is called, once, when the row proves that the lock is lost."""
 
@@ -173,6 +175,14 @@ class Lock(Generic[T]):
     def is_foreign(self) -> bool:
         """Whether this process was forked from the one that claimed the task, inside its block."""
         return self.process != os.getpid()
+
+    def made_due(self) -> Iterator[MadeDue]:
+        """Yield the tasks that the end of the run has made due, or has given a due time: its own, and others."""
+        if self.outcome == "succeeded":
+            task = self.task
+            yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
+        for companion in self.ended_with:
+            yield from companion.made_due()
 
     def describe_foreign(self) -> str:
         """Return why a forked process writes nothing."""

@@ -132,7 +132,7 @@ def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | No
             entering["due"] = clock.stamp(clock.NEVER)
         return statements.as_action(write, row.task_id, **{**values, **entering})
 
-    groups, member = Groups(), ReopenedMember(row.task_id, now, own)
+    groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
     groups.of(type(row), row.group).entrants.append(member)
     unapplied = enter(statements.table, member.action, groups)
     if unapplied and recorded[0] and is_invalid(unapplied.error):

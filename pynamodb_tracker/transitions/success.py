@@ -262,6 +262,7 @@ def _succeed_together(
             pending.sent = None
             raise unapplied.error
         retries += 1
+    lock.ended_with = company
 
 
 def _own_action(lock: Lock[T], pending: PendingSuccess, success: tuple[Changes, Changes], found: T | None) -> Action:

@@ -34,7 +34,6 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
         super().__init__(poller.step._definition.codes, task_id, feed=poller.feed, stopped=stopped, batcher=batcher)
         self._poller = poller
         self._heartbeat = heartbeat
-        self._run: Run[Any] | None = None
         self._has_ended = threading.Event()
 
     def run(self, function: Function) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +17,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.batch.batch import Report, TaskAttempt, was_taken
+from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.cli import command, terminal
 from pynamodb_tracker.cli import options as opt
@@ -31,6 +31,7 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.failure import message_of
 from pynamodb_tracker.presentation.errors import ErrorGroups, for_people, one_line
 from pynamodb_tracker.presentation.text import age, count, escaped
+from pynamodb_tracker.status import Codes
 
 DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be run, and run nothing.")]
 _IF_BOUND = "The function to call for each task, with its context, if none is bound to the step."
@@ -192,30 +193,24 @@ class WatchedBatch:
                     return
 
     def _run(self, tasks: Pass) -> None:
-        def run_one(task_id: str) -> None:
-            attempt: TaskAttempt[Any] = TaskAttempt(
-                self.selection.step._definition.codes,
-                task_id,
-                feed=tasks.feed,
-                stopped=self.stop.event,
-                batcher=self._batcher,
-            )
-            if self.stop:  # a task that is claimed and released would be pending, whatever it was before
-                attempt.skip()
-                raise KeyboardInterrupt
-            attempt.execute(tasks.start, self._call)
-            is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
-            if attempt.unexpected_error is not None and not is_no_id:
-                raise attempt.unexpected_error
-            self._note(attempt)
+        codes = self.selection.step._definition.codes
+        feeding = Feeding({codes: tasks.source}, limit=self.selection.remaining(self.done))
 
-        in_threads(
-            run_one,
-            islice(tasks.ids, self.selection.remaining(self.done)),
-            self.threads,
-            rate=self.rate,
-            stopped=self.stop.event,
-        )
+        def run_one(task: tuple[Codes, str]) -> None:
+            attempt: TaskAttempt[Any] = TaskAttempt(
+                *task, feed=tasks.source, stopped=self.stop.event, batcher=self._batcher
+            )
+            with feeding.following(attempt):
+                if self.stop:  # a task that is claimed and released would be pending, whatever it was before
+                    attempt.skip()
+                    raise KeyboardInterrupt
+                attempt.execute(tasks.start, self._call)
+                is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
+                if attempt.unexpected_error is not None and not is_no_id:
+                    raise attempt.unexpected_error
+                self._note(attempt)
+
+        in_threads(run_one, feeding, self.threads, rate=self.rate, stopped=self.stop.event)
 
     def _note(self, attempt: TaskAttempt[Any]) -> None:
         with self._guard:
