@@ -204,9 +204,18 @@ class BoundStep(SyncStep[T]):
         """Give a failed or ignored task a fresh set of attempts, as `reopen` does, and return it."""
         return await in_thread(partial(self.reopen, task_id, by=by))
 
-    async def aignore(self, task_id: str, *, reason: str, by: str | None = None, even_running: bool = False) -> T:
+    async def aignore(
+        self,
+        task_id: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        even_running: bool = False,
+        even_in_group: bool = False,
+    ) -> T:
         """Make a task ignored, as `ignore` does, and return it."""
-        return await in_thread(partial(self.ignore, task_id, reason=reason, by=by, even_running=even_running))
+        flags = {"even_running": even_running, "even_in_group": even_in_group}
+        return await in_thread(partial(self.ignore, task_id, reason=reason, by=by, **flags))
 
     async def arelease(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
         """Release a task whose worker is known to be dead, as `release` does, and return it."""

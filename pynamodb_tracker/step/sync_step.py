@@ -323,19 +323,31 @@ class SyncStep(Generic[T]):
             self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
         )
 
-    def ignore(self, task_id: str, *, reason: str, by: str | None = None, even_running: bool = False) -> T:
+    def ignore(
+        self,
+        task_id: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        even_running: bool = False,
+        even_in_group: bool = False,
+    ) -> T:
         """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
 
         `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
         An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or
         TaskNotReadyError, a missing one TaskNotFoundError. With `even_running`, a task that a worker holds is ignored
         as well: its block is not stopped, but its `ctx.lock_lost` becomes true at the next heartbeat, and its writes
-        and its end raise LockLostError, with the reason. Two requests, and 3 write units for a row of up to 1 KB.
+        and its end raise LockLostError, with the reason. In a group, that takes `even_in_group` as well, because the
+        next task starts while the block may still run. Two requests, and 3 write units for a row of up to 1 KB.
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         task_id = arguments.check_task_id(task_id)
-        arguments.check_flags(even_running=even_running)
-        return transitions.ignore(self._definition.statements, task_id, reason, by, even_running=even_running)
+        arguments.check_flags(even_running=even_running, even_in_group=even_in_group)
+        if even_in_group and not even_running:
+            raise ValueError("even_in_group=True is about running tasks: give even_running=True as well")
+        of = self._definition.statements
+        return transitions.ignore(of, task_id, reason, by, even_running=even_running, even_in_group=even_in_group)
 
     def reopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
         """Reopen these tasks, each once and on its own, and return what became of them.

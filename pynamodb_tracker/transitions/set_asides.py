@@ -166,11 +166,13 @@ def ignore(
     by: str | None = None,
     *,
     even_running: bool = False,
+    even_in_group: bool = False,
     found: T | None = None,
 ) -> T:
     """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed.
 
-    With `even_running`, also one that a worker holds: nothing more of its run is recorded. If the caller has `found`
+    With `even_running`, also one that a worker holds: nothing more of its run is recorded. In a group, that needs
+    `even_in_group`, too, because the next task gets the turn while the block may still run. If the caller has `found`
     its row, that is read again only if it has changed.
     """
     codes, operation = statements.codes, f"ignore {statements.codes.step} of"
@@ -181,15 +183,26 @@ def ignore(
         found, meant = None, row
         if row.status == codes.ignored:
             return row
-        write = statements.ignore(expires=may_expire(row), membership=membership_of(row))
-        if even_running and row.status == codes.in_progress:
+        if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
+            write = statements.ignore(expires=may_expire(row), membership=membership_of(row))
+        elif row.status == codes.in_progress and even_running and (even_in_group or row.group is None):
             write = statements.cancel(expires=may_expire(row))
-        elif row.status not in (codes.pending, codes.failed) and not is_abandoned(row, codes, now):
-            raise refusal(statements, row, operation, "; ignore takes even_running=True to cancel its run")
+        else:
+            raise refusal(statements, row, operation, _if_held(row))
         entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
         if ignored := _move(statements, write, row, codes.ignored, entry):
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
+
+
+def _if_held(row: TaskRow) -> str:
+    """Return how a task is ignored although a worker holds it."""
+    if row.group is None:
+        return "; ignore takes even_running=True to cancel its run"
+    return (
+        f"; if it were ignored, the next task of group {row.group!r} would start while its block may still run; ignore "
+        "takes even_running=True and even_in_group=True to cancel its run all the same"
+    )
 
 
 def revoke(

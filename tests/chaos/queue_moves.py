@@ -166,7 +166,9 @@ class QueueMoves:
     def _ignore(self, number: int, step: Any, task_id: str, *, even_running: bool) -> None:
         """Ignore a task, and tell which claim of it was cancelled with that, as far as it is known."""
         who = f"{self.log.worker}/{number}"
-        task = step.ignore(task_id, reason="a person said so", by=who, even_running=even_running)
+        task = step.ignore(
+            task_id, reason="a person said so", by=who, even_running=even_running, even_in_group=even_running
+        )
         is_mine = bool(task.errors) and task.errors[-1].worker == who
         if is_mine and task.state == step.ignored and task.fence in (task.unfinished or []):
             named = f"{step.model.tracker.use_case.name}/{task_id}"

@@ -128,6 +128,16 @@ def test_a_running_task_is_ignored_only_if_asked_for() -> None:
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 
 
+def test_a_running_task_of_a_group_is_ignored_only_if_that_is_asked_for() -> None:
+    Order.create("o-1", group="customer-7")
+    Order.pay.start("o-1").__enter__()
+    words = ["ignore", "o-1", "--even-running", "--reason", "cancelled by phone"]
+    refused = run(*words)
+    assert (refused.code, refused.err.endswith("would start while its block may still run\n")) == (1, True)
+    ended = run(*words, "--even-in-group")
+    assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
+
+
 def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
     Order.create("o-1")
     run("ignore", "pay", "o-1", "--reason", "first")

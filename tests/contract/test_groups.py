@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,13 +15,14 @@ from pynamodb_tracker import (
     Step,
     Task,
     TaskAlreadyExistsError,
+    TaskLockedError,
     TaskNotReadyError,
     UseCase,
     ValueNotStorableError,
 )
 from tests.support.network import Answer, Network, Request, error
 from tests.support.rows import change, client, keys, stored
-from tests.support.workers import succeed
+from tests.support.workers import die, succeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +148,7 @@ def ignored(_: StoppedClock) -> None:
 
 def cancelled(_: StoppedClock) -> None:
     with pytest.raises(LockLostError), Order.pay.start("o-1"):
-        Order.pay.ignore("o-1", reason="cancelled", even_running=True)
+        Order.pay.ignore("o-1", reason="cancelled", even_running=True, even_in_group=True)
 
 
 def deleted(_: StoppedClock) -> None:
@@ -158,6 +160,19 @@ def test_every_end_hands_on_the_turn(end: Callable[[StoppedClock], None], clock:
     create("o-1", "o-2", "o-3")
     end(clock)
     assert (due(), group().turn, group().waiting()) == (["o-2"], "o-2", ["o-3"])
+
+
+def test_a_running_task_keeps_the_turn_unless_it_is_to_be_handed_on_by_name() -> None:
+    create("o-1", "o-2")
+    die(Order.pay, "o-1")
+    ignore = partial(Order.pay.ignore, "o-1", reason="cancelled")
+    with pytest.raises(TaskLockedError, match=r"the next task of group 'customer-7' would start while its block"):
+        ignore(even_running=True)
+    with pytest.raises(ValueError, match="give even_running=True as well"):
+        ignore(even_in_group=True)
+    assert group().turn == "o-1"
+    ignore(even_running=True, even_in_group=True)
+    assert group().turn == "o-2"
 
 
 @pytest.mark.parametrize("end", [ignored, deleted])

@@ -76,7 +76,7 @@ def steer(order: Any, creators: str, number: str) -> dict[str, int]:
                 done["deleted"] += 1  # before: a request that gets no answer may delete it as well
                 order.delete_task(task.task_id)
             elif lot < 0.4:
-                step.ignore(task.task_id, reason="a person's wish", even_running=True)
+                step.ignore(task.task_id, reason="a person's wish", even_running=True, even_in_group=True)
                 done["ignored"] += 1
     return done
 

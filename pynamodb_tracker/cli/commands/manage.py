@@ -132,6 +132,9 @@ def ignore(
     *,
     reason: Reason,
     even_running: Annotated[bool, opt.flag("--even-running", "Also tasks that a worker is running.")] = False,
+    even_in_group: Annotated[
+        bool, opt.flag("--even-in-group", "With --even-running: also if the next task of its group starts then.")
+    ] = False,
     by: By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -139,15 +142,17 @@ def ignore(
     """Ignore tasks: they are not run until they are reopened.
 
     With a step, only tasks that are at this step. A task that is running is refused, unless you add --even-running: its
-    worker can record nothing more, but what it does outside of the table goes on until it notices.
+    worker can record nothing more, but what it does outside of the table goes on until it notices. In a group, the next
+    task starts meanwhile; so this needs --even-in-group, too.
 
     Exits with 1 if a task was refused; the others are ignored.
     """
+    flags = {"even_running": even_running, "even_in_group": even_in_group}
     with use_case(name, use_case_name) as model:
         _check_reason(reason)
 
         def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            state = name_of(of.ignore(task_id, reason=reason, by=by, even_running=even_running).state)
+            state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
             was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
