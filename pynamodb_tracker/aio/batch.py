@@ -16,7 +16,7 @@ from pynamodb_tracker.aio.call import call
 from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.aio.pool import wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
-from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt
+from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt, log_failed_requests
 from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import Pace
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
@@ -85,6 +85,7 @@ class AsyncBatch(Generic[T]):
             await in_tasks(partial(self._begin, feeding), tasks.next, concurrency)
         finally:
             tasks.end()
+            log_failed_requests(self.codes, self.report)
         return self.report
 
     def _begin(self, feeding: Feeding, given: tuple[Codes, str]) -> asyncio.Task[None]:

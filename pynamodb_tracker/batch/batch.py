@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -25,12 +26,14 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
-from pynamodb_tracker.instrumentation import RunDetails
+from pynamodb_tracker.instrumentation import RunDetails, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions.company import MadeDue
 
 T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
 
 Start = Callable[[str], AbstractContextManager[ExecutionContext[T], bool | None]]
 """`step.start`, with its options set: what returns the run of a task."""
@@ -217,6 +220,23 @@ def was_taken(error: BaseException | None) -> bool:
     return isinstance(error, TaskNotStartableError) and not isinstance(error, _NOT_TAKEN)
 
 
+def log_failed_requests(codes: Codes, report: Report) -> None:
+    """Log, once for the whole batch, how many requests have failed, such as those that a policy denies, and why."""
+    failed = [task_id for task_id, error in report.refused.items() if isinstance(error, PynamoDBException)]
+    if failed:
+        error = report.refused[failed[0]]
+        log.warning(
+            "%d tasks of %s are refused at %s, because requests failed; the first one is %r: %s: %s",
+            len(failed),
+            codes.use_case_id,
+            codes.step,
+            failed[0],
+            type(error).__name__,
+            error,
+            extra=log_fields(codes.use_case_id, codes.step),
+        )
+
+
 @dataclass(slots=True)
 class Batch(Generic[T]):
     """The attempts of one step at many tasks."""
@@ -234,7 +254,10 @@ class Batch(Generic[T]):
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
         """Try each task; KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
         feeding = Feeding({self.codes: self.feed}, limit=limit)
-        in_threads(partial(self._run, feeding), feeding, threads, rate=rate)
+        try:
+            in_threads(partial(self._run, feeding), feeding, threads, rate=rate)
+        finally:
+            log_failed_requests(self.codes, self.report)
         return self.report
 
     def _run(self, feeding: Feeding, task: tuple[Codes, str]) -> None:

@@ -242,7 +242,8 @@ class _Support:
         except (BotoCoreError, ClientError) as error:
             self.note_refused(error, operation)
         except Exception as error:  # noqa: BLE001 - an emulator within this process may raise anything
-            self.turn_off(f"{type(error).__name__}: {error}")
+            said = f"{type(error).__name__} {error}".rstrip()
+            self.turn_off(f"an emulator within this process does not know such statements ({said})")
         else:
             self._judge(operation, answer["Responses"][0])
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unittest import mock
+from weakref import WeakKeyDictionary
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, Report
+from pynamodb_tracker import AsyncContext, ExecutionContext, Report
+from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from tests.support.engines import only_dynamodb_local
+from tests.support.engines import only_dynamodb_local, only_moto
+from tests.support.network import Network, error
 from tests.support.recorder import recorded
 from tests.support.shop import Order
 from tests.support.workers import Broken, die, fail
@@ -27,6 +32,10 @@ STEP = Order.confirm_payment
 
 def nothing(_ctx: ExecutionContext[Any]) -> None:
     """Do what there is to do in a block that only succeeds."""
+
+
+async def nothing_async(_ctx: AsyncContext[Any]) -> None:
+    """Do the same on an event loop."""
 
 
 @pytest.fixture
@@ -202,6 +211,38 @@ def test_what_the_function_writes_waits_for_no_other_thread(monkeypatch: pytest.
 
     assert STEP.run_all(function, threads=2, limit=1).succeeded == ["o"]
     assert shared == [("UpdateItem", "o")] * 2  # the claim and the end
+
+
+@only_moto
+@pytest.mark.parametrize("run", [lambda: STEP.run_all(nothing), lambda: asyncio.run(STEP.arun_all(nothing_async))])
+def test_requests_that_fail_are_logged_once_with_the_first_cause(
+    run: Callable[..., Report], network: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    Order.create_many(["o-1", "o-2", "o-3"])
+
+    def deny(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "Query":
+            return send()
+        raise error(operation, "AccessDeniedException")
+
+    network.rule = deny
+    assert len(run().refused) == 3
+    [said] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "3 tasks of order are refused at confirm_payment, because requests failed; the first" in said.getMessage()
+    assert "AccessDeniedException" in said.getMessage()
+    assert vars(said)["step"] == "confirm_payment"
+
+
+@only_moto
+def test_an_engine_that_does_not_know_shared_requests_is_logged_with_a_reason(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Order.create_many(f"o-{number}" for number in range(8))
+    monkeypatch.setattr(batch_execute, "_known", WeakKeyDictionary())
+    with caplog.at_level("INFO"):
+        STEP.run_all(nothing, threads=4)
+    [said] = [record.getMessage() for record in caplog.records if "one by one" in record.getMessage()]
+    assert said.endswith(": an emulator within this process does not know such statements (AssertionError)")
 
 
 @only_dynamodb_local
