@@ -190,14 +190,18 @@ class InvocationAttempt(TaskAttempt[Any]):
             return self.outcome if self.outcome in ("failed", "ignored") else None
         for kind, reason in exceptions.REASONS.items():
             if isinstance(self.error, kind):
-                return "waits" if reason == "not_ready" and self._becomes_due else reason
+                return self._why_not_ready if reason == "not_ready" else reason
         return None
 
     @property
-    def _becomes_due(self) -> bool:
-        """Whether a task that is not due waits for others, or for its next occurrence, and not after a failure."""
+    def _why_not_ready(self) -> Reason:
+        """Whether only a person can let the task go on, or it waits for others or for its next occurrence."""
         task = self.task
-        return task is not None and task.status == self.codes.pending and bool(task.waits or task.repeat)
+        if task is None:
+            return "not_ready"
+        if any(task.status == codes.ignored for codes in task.tracker.steps):  # at a step before this one
+            return "ignored"
+        return "waits" if task.status == self.codes.pending and (task.waits or task.repeat) else "not_ready"
 
     @property
     def result(self) -> Result[Any]:

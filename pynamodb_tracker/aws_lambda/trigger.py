@@ -158,7 +158,7 @@ class Replies:
     mismatch: Reply | None = None
     """The task was started with another payload before; see `same`."""
     ignored: Reply | None = None
-    """The task is ignored: it was before, or this attempt was its last one."""
+    """The task is ignored, at this step or an earlier one: it was before, or this attempt was its last one."""
     failed: Reply | None = None
     """This attempt failed, and there will be another one."""
     batch: BatchReply | None = None

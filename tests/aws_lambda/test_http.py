@@ -105,6 +105,11 @@ def ignored() -> None:
     Order.ship.ignore("o-1", reason="cancelled")
 
 
+def ignored_before() -> None:
+    Order.create("o-1")
+    Order.confirm.ignore("o-1", reason="cancelled")
+
+
 def mismatched() -> None:
     ready()
     Order.ship.run("o-1", lambda _: None, same={"body.size": "S"})
@@ -119,6 +124,7 @@ def mismatched() -> None:
         (too_early, "not_ready", "5"),
         (missing, "not_found", None),
         (ignored, "ignored", None),
+        (ignored_before, "ignored", None),
         (mismatched, "mismatch", None),
     ],
 )
