@@ -172,7 +172,9 @@ class Delivery:
                 if getattr(self._replies, name) == "done":
                     raise ValueError(
                         f'Replies({name}="done") breaks the order of a FIFO queue: the next message of the group would '
-                        "be run although the task of this one is not done; leave it out, or use a standard queue"
+                        "be run although the task of this one is not done; leave it out, and give the step no "
+                        "retry_delay: the queue's visibility timeout is the pause between two attempts then; or "
+                        "create the tasks with group=..., which keeps their order, and use a standard queue"
                     )
 
     def _lanes(self, records: list[Record]) -> Iterable[list[Record]]:

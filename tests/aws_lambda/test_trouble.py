@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext
-from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles
+from pynamodb_tracker.aws_lambda import Replies, UnreadableEventError, handles, retry_handler
+from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, fifo, kafka, kinesis, names, sqs
 from tests.aws_lambda.shop import Broken, Context, Order, no_access, ship
 from tests.aws_lambda.test_batches import BROKEN, ready, states
@@ -64,10 +66,42 @@ def test_replies_that_would_break_the_order_of_a_fifo_queue_are_refused(replies:
     ready("o-1")
     hasty = handles(Order.ship, task_id="order_id", replies=replies)(ship)
 
-    with pytest.raises(ValueError, match=r'Replies\(\w+="done"\) breaks the order of a FIFO queue'):
+    with pytest.raises(
+        ValueError, match=r'Replies\(\w+="done"\) breaks the order of a FIFO queue.*no retry_delay.*group='
+    ):
         hasty(fifo(("a", bare("o-1"))), context)
     assert states("o-1") == ["ship pending"]
     assert names(hasty(sqs(bare("o-1"), MessageGroupId="a"), context)) == []
+
+
+def test_a_fifo_queue_keeps_its_order_while_a_task_without_retry_delay_is_tried_at_each_delivery(
+    context: Context,
+) -> None:
+    ready("o-1", "o-2")
+    event = fifo(("a", bare("o-1", broken="no ink")), ("a", bare("o-2")))
+
+    assert names(handler(event, context)) == ["m-1", "m-2"]
+    assert names(handler(event, context)) == []  # it was the last attempt
+    assert states("o-1", "o-2") == ["ship ignored", "deliver pending"]
+    assert Order.get_task("o-1").fence == 2
+
+
+def test_a_group_keeps_the_order_of_messages_of_a_standard_queue_while_a_task_waits_for_its_next_attempt(
+    clock: StoppedClock, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Order.ship._definition.declared, "retry_delay", timedelta(hours=1))
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id, state=Order.ship.pending, group="customer-7")
+    shipping = handles(Order.ship, task_id="order_id", replies=Replies(failed="done", not_ready="done"))(ship)
+
+    assert names(shipping(sqs(bare("o-1", broken="no ink"), bare("o-2")), context)) == []
+    assert states("o-1", "o-2") == ["ship failed", "ship pending"]
+    clock.advance(timedelta(hours=1))
+    ran: list[str] = []
+    for step in (Order.ship, Order.deliver):
+        monkeypatch.setattr(step, "function", lambda ctx: ran.append(ctx.task.task_id))
+    assert retry_handler([Order])({}, Context(clock))["succeeded"] == 4
+    assert ran == ["o-1", "o-1", "o-2", "o-2"]
 
 
 def test_threads_run_records_at_once(context: Context) -> None:
