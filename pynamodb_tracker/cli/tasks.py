@@ -8,7 +8,7 @@ import typer
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli.command import FOUND
 from pynamodb_tracker.cli.terminal import Cell, styled, warn
-from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.model.row import damages_of
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import is_abandoned, name_of
 from pynamodb_tracker.presentation.text import age, between
@@ -89,14 +89,14 @@ class Damaged:
         """Yield all the tasks, and report what cannot be read of them."""
         for task in tasks:
             self.read += 1
-            unread = unreadable_in(task)
+            unread = damages_of(task)
             if unread and (self._own_too or _is_hidden(task, unread)):
                 self.report(task.task_id, unread)
             yield task
 
     def readable(self, tasks: Iterable[Task]) -> Iterator[Task]:
         """Yield the tasks that a table can show, and report the others, too."""
-        return (task for task in self.reported(tasks) if not _is_hidden(task, unreadable_in(task)))
+        return (task for task in self.reported(tasks) if not _is_hidden(task, damages_of(task)))
 
     def report(self, task_id: str, unread: Mapping[str, Exception]) -> None:
         """Print what cannot be read of a task."""

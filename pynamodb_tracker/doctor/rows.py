@@ -1,24 +1,27 @@
-"""Checks of rows: tasks that wait for others that are gone, and requests that no run has taken in."""
+"""Checks of rows: damaged ones, tasks that wait for others that are gone, and requests that no run has taken in."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.doctor.description import Finding, Severity
-from pynamodb_tracker.model.references import reference_to, round_of
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.hydration import unread_data
+from pynamodb_tracker.model.references import parse, reference_to, round_of
+from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value, readable_values
 from pynamodb_tracker.status import END
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.group_repair import needs_repair
 
-_READ = [
-    *("task_id", "use_case_id", "status", "due_time", "update_time", "creation"),
-    *("round", "waits", "parent", "again", "group", "starts"),
-]
+_KEPT = ("task_id", "use_case_id", "creation", "round", "waits", "starts")
+"""What is kept of a task that waits for others, until the scan has read them."""
 
 _NAMED = 5
 """Tasks that a finding names."""
+
+_DAMAGED_NAMED = 20
+"""The same of damaged tasks, each of which a person has to look at."""
 
 
 def check_rows(model: type[Task]) -> Iterator[Finding]:
@@ -26,22 +29,68 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
     begun = clock.now()
     children, parked, asked = Counter[str](), list[TaskRow](), list[TaskRow]()
     groups: dict[tuple[type[TaskRow], str], TaskRow] = {}
-    has_others = TaskRow.waits.exists() | TaskRow.parent.exists() | TaskRow.again.exists()
-    for row in model.scan(has_others, attributes_to_get=_READ, consistent_read=True):
+    damaged = defaultdict[str, list[str]](list)
+    for row in model.scan(consistent_read=True):
         values = readable_values(row)
+        for name, why in _damages_of(row):
+            damaged[name].append(f"{row.use_case_id} {row.task_id!r} ({why})")
         if parent := values.get("parent"):
             children[parent] += 1
-        if values.get("waits") and values.get("due_time") == clock.NEVER and values["update_time"] < begun:
-            parked.append(row)
-            if values.get("starts") and row._bound_steps:
-                groups.setdefault((type(row), row.group), row)
+        if values.get("waits") and values.get("due_time") == clock.NEVER and values.get("update_time", begun) < begun:
+            stored = row._row_state.stored
+            parked.append(load(type(row), {name: stored[name] for name in _KEPT if name in stored}))
+            if values.get("starts") and (group := values.get("group")) and row._bound_steps:
+                groups.setdefault((type(row), group), row)
         if "again" in row._row_state.stored and values.get("status") == END:
             asked.append(row)
+    for name, found in sorted(damaged.items()):
+        yield _damaged(name, found)
     yield from _waiting_for_nobody([row for row in parked if children[reference_to(row)] < _others(row)])
     yield from _standing_still(
         [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     )
     yield from _asked_after_the_end(asked)
+
+
+def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
+    """Yield the stored names of a row's attributes that cannot be read, are missing, or are wrong; and why.
+
+    Rows of use cases that are not imported, and those that a later version of the library wrote, are left alone.
+    """
+    if not row._bound_steps or has_later_format(row):
+        return
+    damaged: dict[str, object] = {**damages_of(row)}
+    if "data" not in damaged and unread_data(row) is None:
+        try:
+            row.data  # noqa: B018 - it is parsed when it is touched
+        except TaskError as error:
+            damaged["data"] = error.__cause__
+    try:
+        parse(readable_value(row, "parent") or reference_to(row))
+    except ValueError as error:
+        damaged["parent"] = error
+    for name, why in damaged.items():
+        yield row.get_attributes()[name].attr_name, why
+    status, key = readable_value(row, "status"), readable_value(row, "status_key")
+    if status is None:
+        return
+    if status != END and not any(status in codes.own for codes in row.tracker.steps):
+        yield "status", f"no step of {type(row).__name__} declares {status}"
+    elif key is not None and key not in row.tracker.use_case.status_keys(status):
+        yield "status_key", f"{key!r} is not the one of {row.tracker.name_of(status)}"
+
+
+def _damaged(name: str, found: Sequence[str]) -> Finding:
+    return Finding(
+        Severity.DANGER,
+        f"damaged tasks: {name}",
+        _listed(found, _DAMAGED_NAMED),
+        f"{name} as the class declares it, and as the tracker writes it",
+        "No worker can run such a task, no query finds it in its state, or its block cannot use the attribute. Other "
+        "tasks are not affected.",
+        "Declare the attribute as it is stored, deploy the version that declares the status, or correct the row in the "
+        "console: the tracker neither changes nor deletes a row whose own attributes are damaged.",
+    )
 
 
 def _waiting_for_nobody(suspected: Sequence[TaskRow]) -> Iterator[Finding]:
@@ -104,6 +153,6 @@ def _named(rows: Sequence[TaskRow]) -> str:
     return _listed([f"{row.use_case_id} {row.task_id!r}" for row in rows])
 
 
-def _listed(names: Sequence[str]) -> str:
-    first = ", ".join(names[:_NAMED])
-    return f"{first} and {len(names) - _NAMED:,} more" if len(names) > _NAMED else first
+def _listed(names: Sequence[str], most: int = _NAMED) -> str:
+    first = ", ".join(names[:most])
+    return f"{first} and {len(names) - most:,} more" if len(names) > most else first

@@ -10,6 +10,7 @@ from typing import Any
 from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING
 
+from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.model.overflow import Pointer
 from pynamodb_tracker.model.row_state import Unreadable, raw_value, read_data, unreadable_error
 from pynamodb_tracker.model.serialization import reads_back, refuse_json
@@ -45,7 +46,10 @@ class LazyData:
     def value(self) -> Any:
         """Return the dictionary; two threads that ask at the same time get the same object."""
         if not self._parsed:
-            self._parsed.setdefault("value", json.loads(self.text or "{}"))
+            parsed = json.loads(self.text or "{}")
+            if not isinstance(parsed, dict):
+                raise ValueError(f"{shown(parsed)} is no dictionary")
+            self._parsed.setdefault("value", parsed)
         return self._parsed["value"]
 
     def __eq__(self, other: object) -> bool:

@@ -21,7 +21,6 @@ from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
     PartialValues,
     RowState,
-    ValuesWithUnreadable,
     mark_unreadable,
     readable_value,
     unreadable_error,
@@ -34,6 +33,7 @@ from pynamodb_tracker.model.serialization import (
     RepeatAttribute,
     TextsAttribute,
     TimeAttribute,
+    TokenAttribute,
     TraceAttribute,
     WallTimeAttribute,
     serialized,
@@ -99,13 +99,13 @@ class TaskRow(Model):
     """When the task was created."""
     update_time = TimeAttribute()
     """When the status last changed."""
-    creation = UnicodeAttribute(null=True)
+    creation = TokenAttribute(null=True)
     """The token of the create that put the row: a create that is sent twice recognizes its own row."""
     attempt = IntegerAttribute()
     """Attempts of the current step so far; 0 after a success."""
     fence = IntegerAttribute()
     """How often the task was claimed; it only grows, until the task is deleted."""
-    lock = UnicodeAttribute(null=True)
+    lock = TokenAttribute(null=True)
     """The token of the last claim or command; never removed."""
     lock_expire_time = TimeAttribute(null=True)
     """When the lock of the last claim expires, extensions included."""
@@ -125,7 +125,7 @@ class TaskRow(Model):
     """The last failure on one line, for the index."""
     format_version = IntegerAttribute(null=True, attr_name="v")
     """The format in which the row is stored; rows from before it was stored have none."""
-    round = UnicodeAttribute(null=True)
+    round = TokenAttribute(null=True)
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
     again = AgainAttribute(null=True)
     """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
@@ -275,11 +275,25 @@ class TaskRow(Model):
 TaskRow.tracker_attributes = frozenset(TaskRow.get_attributes()) - {"data"}
 TaskRow.tracker = Schema(TaskRow, None, reserved=TaskRow.tracker_attributes)
 
-_REQUIRED = [name for name, attribute in TaskRow.get_attributes().items() if not attribute.null and name != "data"]
+_REQUIRED = (
+    *(name for name, attribute in TaskRow.get_attributes().items() if not attribute.null and name != "data"),
+    "unfinished",
+)
 """The tracker's attributes that every row has."""
 
 _IN_EVERY_ROW = frozenset(_REQUIRED)
 """Their stored names, which are the same."""
+
+_REQUIRED_WITH = {
+    "again": ("asked",),
+    "group": ("group_number",),
+    "starts": ("group", "waits"),
+}
+"""The attributes that a row has if it has another one."""
+
+_REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
+"""The attributes that a row has while a claim holds its task."""
+
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -345,16 +359,27 @@ def check_tracker_attributes(row: T) -> T:
 
     No transition is decided by a row that lacks one of them. It is a TaskFormatError if a later version wrote the row.
     """
-    values, unreadable = row.attribute_values, dict[str, Exception]()
-    if isinstance(values, ValuesWithUnreadable):
-        unreadable = {name: error for name, error in unreadable_in(row).items() if name in row.tracker_attributes}
-    for name in _REQUIRED:
-        if name not in values:
-            unreadable[name] = ValueError("it is missing")
-    if "status_key" not in values and values.get("status") != END:  # no query would find it
-        unreadable["status_key"] = ValueError("it is missing")
-    if unreadable and has_later_format(row):
-        raise later_format_error(row, "read")
-    if unreadable:
-        raise unreadable_error(type(row), row.task_id, unreadable) from next(iter(unreadable.values()))
+    found = damages_of(row)
+    if damaged := {name: error for name, error in found.items() if name in row.tracker_attributes}:
+        if has_later_format(row):
+            raise later_format_error(row, "read")
+        raise unreadable_error(type(row), row.task_id, damaged) from next(iter(damaged.values()))
     return row
+
+
+def damages_of(row: TaskRow) -> dict[str, Exception]:
+    """Return which attributes of a whole row cannot be read, or are missing and needed by the tracker; and why."""
+    return unreadable_in(row) | {name: ValueError("it is missing") for name in _missing_in(row)}
+
+
+def _missing_in(row: TaskRow) -> list[str]:
+    values, status = row.attribute_values, readable_value(row, "status")
+    missing = [name for name in _REQUIRED if name not in values]
+    if "status_key" not in values and status != END:  # no query would find it
+        missing.append("status_key")
+    for name, needed in _REQUIRED_WITH.items():
+        if name in values:
+            missing += [each for each in needed if each not in values]
+    if any(status == codes.in_progress for codes in row.tracker.steps):
+        missing += [each for each in _REQUIRED_IN_PROGRESS if each not in values]
+    return missing

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -19,6 +20,7 @@ from pynamodb.attributes import (
     ListAttribute,
     MapAttribute,
     NumberSetAttribute,
+    UnicodeAttribute,
     UnicodeSetAttribute,
     UTCDateTimeAttribute,
 )
@@ -33,6 +35,11 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
+
+_MOST = 9_999_999_999
+
+_TOKEN = re.compile("[0-7][0-9a-f]{23}")
+"""The time is in nanoseconds, and stays below 2**63, so that one more never needs a digit more."""
 
 _STAMP = 31
 """Characters of a stored time."""
@@ -52,7 +59,10 @@ _KINDS: Mapping[Any, tuple[tuple[type, ...], str]] = {
 
 
 class IntegerAttribute(Attribute[int]):
-    """A whole number; PynamoDB's own number attribute is a float to type checkers."""
+    """A code or a count of the tracker: a whole number from 0 to 9,999,999,999.
+
+    Versions of overflow chunks have ten digits for a fence; other numbers never become as large.
+    """
 
     attr_type = NUMBER
 
@@ -61,8 +71,18 @@ class IntegerAttribute(Attribute[int]):
         return str(int(value))
 
     def deserialize(self, value: str) -> int:
-        """Return the integer."""
-        return int(value)
+        """Return the integer; a ValueError for one that the tracker never stores."""
+        return _whole(value)
+
+
+class TokenAttribute(UnicodeAttribute):
+    """The token of a claim, a create or a command: see `new_token`, which makes the next one from it."""
+
+    def deserialize(self, value: str) -> str:
+        """Return the token; a ValueError for text that is none, or whose time is after the year 2262."""
+        if _TOKEN.fullmatch(value) is None:
+            raise ValueError(f"{shown(value)} is no token: 24 hex digits, which begin with a time before the year 2262")
+        return value
 
 
 class TimeAttribute(UTCDateTimeAttribute):
@@ -92,7 +112,23 @@ class FencesAttribute(Attribute[list[int]]):
 
     def deserialize(self, value: list[dict[str, str]]) -> list[int]:
         """Return the numbers."""
-        return [int(fence[NUMBER]) for fence in value]
+        return [_whole(fence) for fence in _entries(value, NUMBER, "numbers")]
+
+
+def _whole(digits: str) -> int:
+    """Return a whole number of the tracker; a ValueError for one that it never stores."""
+    number = int(digits)
+    if not 0 <= number <= _MOST:
+        raise ValueError(f"{shown(digits)} is not from 0 to {_MOST:,}")
+    return number
+
+
+def _entries(value: list[dict[str, str]], kind: str, expected: str) -> Iterator[str]:
+    """Yield the entries of a stored list; a ValueError for one of another type."""
+    for entry in value:
+        if kind not in entry:
+            raise ValueError(f"it is a list with {shown(entry)}, and not of {expected}")
+        yield entry[kind]
 
 
 class WallTimeAttribute(Attribute[datetime | None]):
@@ -139,7 +175,7 @@ class TextsAttribute(Attribute[list[str]]):
 
     def deserialize(self, value: list[dict[str, str]]) -> list[str]:
         """Return the texts."""
-        return [text[STRING] for text in value]
+        return [*_entries(value, STRING, "texts")]
 
 
 class TraceAttribute(Attribute["dict[str, str] | None"]):

@@ -17,8 +17,8 @@ from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.references import Reference, parse
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import Membership, membership_of
-from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.row import Membership, damages_of, membership_of
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.text import between, stamp
@@ -83,13 +83,14 @@ def _start(task: Task) -> str:
 
 def task_as_json(task: Task, *, with_data: bool = False) -> dict[str, Any]:
     """Return a task for programs; damaged attributes are None, and listed under `unread`."""
-    unread = unreadable_in(task)
+    unread = damages_of(task)
     attributes = attributes_of(task, unread, with_data=with_data)
     names = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
     own = {name: readable_value(task, name) for name in (*names, "last_error")}
     own |= relations_as_json(task)
     times = {name: stamp(value) for name, value in own.items() if isinstance(value, datetime)}
-    found = {"task_id": task.task_id, "state": name_of(task.state), **own, **times, "attributes": attributes}
+    state = UNKNOWN if readable_value(task, "status") is None else name_of(task.state)
+    found = {"task_id": task.task_id, "state": state, **own, **times, "attributes": attributes}
     return found | ({"unread": {name: one_line(error) for name, error in unread.items()}} if unread else {})
 
 

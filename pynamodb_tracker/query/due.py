@@ -131,7 +131,7 @@ class DueTasks(Generic[T]):
         )
         for row in self._while_it_goes_on(scan.rows()):
             expire_time: datetime | None = readable_value(row, "lock_expire_time")
-            if expire_time is not None and expire_time < expired:
+            if expire_time is None or expire_time < expired:  # without one, the row is damaged: its claim says so
                 yield row
 
     def _positions_of_abandoned(self) -> Iterator[Position]:

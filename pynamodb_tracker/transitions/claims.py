@@ -16,7 +16,7 @@ from pynamodb_tracker.exceptions import TaskError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
-from pynamodb_tracker.model.row_state import ValuesWithUnreadable, readable_value
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import refusals
 from pynamodb_tracker.transitions.conditions import seen_values
@@ -26,7 +26,7 @@ from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.progress import extend
 from pynamodb_tracker.transitions.set_asides import spend
-from pynamodb_tracker.transitions.statements import StepStatements, get, loaded
+from pynamodb_tracker.transitions.statements import StepStatements, get, loaded, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -107,10 +107,12 @@ def _claim(
             if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
                 raise refusals.not_startable(statements, task_id, operation) from None
             item = refused.item
+        except PynamoDBConnectionError as error:
+            raise_if_damaged(statements.model, task_id, error)
+            raise
         else:
             tries.in_doubt = True
-            if isinstance(lock.task.attribute_values, ValuesWithUnreadable):
-                _fail_unless_readable(lock)
+            _fail_unless_readable(lock)
             return lock
         tries.in_doubt = True
         row = get(statements.model, task_id) if item is None else loaded(statements.model, item)
@@ -163,7 +165,7 @@ def _send(
 
 
 def _fail_unless_readable(lock: Lock[T]) -> None:
-    """Fail the attempt, and raise, if one of the tracker's own attributes in the row cannot be read."""
+    """Fail the attempt, and raise, if one of the tracker's own attributes in the row is damaged."""
     try:
         check_tracker_attributes(lock.task)
     except TaskError as error:

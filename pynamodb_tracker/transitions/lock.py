@@ -34,6 +34,7 @@ _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 _guard = threading.Lock()
 _last = 0
+_passed = 0
 
 
 def _renew() -> None:
@@ -47,16 +48,20 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 
 
 def new_token(above: str | None = None) -> str:
-    """Return a token later than every earlier one of this process, and than `above`.
+    """Return a token later than every earlier one of this process for the same row, and than `above`, that row's own.
 
     16 hex digits of the real clock in nanoseconds, so that the tokens of a row sort by time, then 8 random ones. A
-    stopped clock has no effect on them: two runs at the same stopped time have different tokens.
+    stopped clock has no effect on them: two runs at the same stopped time have different tokens. A row whose token is
+    ahead, because of a wrong clock or a damage, has no effect on the tokens of other rows.
     """
-    global _last  # noqa: PLW0603 - the order holds for the whole process
+    global _last, _passed  # noqa: PLW0603 - the order holds for the whole process
     with _guard:
+        _last = moment = max(time.time_ns(), _last + 1)
         floor = int(above[:16], 16) if above else 0
-        _last = max(time.time_ns(), _last + 1, floor + 1)
-        return f"{_last:016x}{os.urandom(4).hex()}"
+        if floor >= moment:
+            _passed += 1
+            moment = floor + _passed
+        return f"{moment:016x}{os.urandom(4).hex()}"
 
 
 class SentSuccess:

@@ -42,7 +42,7 @@ from pynamodb_tracker.transitions.refusals import (
     not_found,
     refusal,
 )
-from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.statements import StepStatements, get, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -109,7 +109,11 @@ def _send_reopen(
         except PynamoDBConnectionError as refused:
             if not is_invalid(refused):
                 raise
-    return statements.send(statements.reopen(recorded=False, **variant), task_id, **values)
+    try:
+        return statements.send(statements.reopen(recorded=False, **variant), task_id, **values)
+    except PynamoDBConnectionError as refused:
+        raise_if_damaged(statements.model, task_id, refused)
+        raise
 
 
 def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool) -> T:

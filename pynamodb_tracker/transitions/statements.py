@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP
+from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb.connection import Item, send
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.status import END
@@ -350,3 +352,9 @@ def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | N
 def loaded(model: type[T], item: Item) -> T:
     """Return the task of an item that was read; a TaskError if the tracker's attributes are damaged."""
     return check_tracker_attributes(load(model, item))
+
+
+def raise_if_damaged(model: type[T], task_id: str, error: PynamoDBConnectionError) -> None:
+    """Raise a TaskError if an update was invalid because the tracker's attributes in the row are damaged."""
+    if is_invalid(error):
+        get(model, task_id)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pynamodb_tracker import LockLostError, Step, Task, TaskLockedError, TaskNotReadyError, UseCase
+from pynamodb_tracker.transitions.lock import new_token
 from tests.support.recorder import recorded
-from tests.support.rows import index_entries, stored
+from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask, Order
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -208,3 +210,17 @@ def test_tokens_of_a_row_only_grow() -> None:
         order()
         tokens.append(stored(Order, "o-1")["lock"]["S"])
     assert tokens == sorted(set(tokens))
+
+
+def test_a_row_whose_token_is_far_ahead_has_no_effect_on_the_tokens_of_others() -> None:
+    Order.create_many(["ahead", "other"])
+    change(Order, "ahead", lock={"S": "7" * 24})
+    for task_id in ("ahead", "other"):
+        succeed(Order.confirm_payment, task_id)
+    assert stored(Order, "ahead")["lock"]["S"] > "7" * 24
+    assert int(stored(Order, "other")["lock"]["S"][:16], 16) <= time.time_ns() + 1000  # a later token has one more
+
+
+def test_tokens_above_the_same_one_grow() -> None:
+    tokens = [new_token(above="7" * 24) for _ in range(20)]
+    assert tokens == sorted(tokens)

@@ -23,7 +23,8 @@ from pynamodb_tracker.cli.tasks import Damaged
 from pynamodb_tracker.cli.terminal import Progress, progress, say, warn, write
 from pynamodb_tracker.exceptions import LockLostError, TaskAlreadyExistsError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.model import hydration
-from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.row import damages_of
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import asked_again, attributes_of, name_of, rule_of
@@ -254,7 +255,7 @@ def _unexpired(model: type[Task]) -> Iterator[Task]:
 
 def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | None:
     """Return what `load` reads; None for a task that was deleted meanwhile, or that is damaged, which is reported."""
-    unread = unreadable_in(task)
+    unread = damages_of(task)
     try:
         attributes = {} if unread else attributes_of(task, unread)
     except LockLostError:  # its data was written again after the row was read
