@@ -111,7 +111,10 @@ class ValueNotStorableError(TaskError, ValueError):
 
 
 class TaskNotStartableError(TaskError):
-    """The task could not be started or changed; with `detailed_error=False`, this base class itself is raised."""
+    """The task could not be started or changed.
+
+    This base class itself is raised with `detailed_error=False`, and if answers take longer than `lock_for`.
+    """
 
     gave_up_occurrence = False
     """Whether this call found that no attempt was left for the occurrence of a task that repeats, and recorded that."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from typing import Any
 
 from pynamodb_tracker.aio.call import call
-from pynamodb_tracker.aio.context import AsyncContext, read_off_row
+from pynamodb_tracker.aio.context import AsyncContext, hold_on_loop, read_off_row
 from pynamodb_tracker.aio.loop_thread import loop_thread
 from pynamodb_tracker.execution.context import ExecutionContext
 
@@ -23,9 +23,14 @@ def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
         async_ctx = AsyncContext(ctx)
         async_ctx.invocation = ctx.invocation
 
-        def work(given: AsyncContext[Any]) -> Any:
-            return function(given, *arguments)
+        async def work() -> Any:
+            try:
+                await hold_on_loop(ctx)
+            except Exception as error:
+                ctx._lock.unstarted = error  # noqa: SLF001 - no name for it among what users see
+                raise
+            return await call(lambda given: function(given, *arguments), async_ctx)
 
-        return loop_thread().call(partial(call, work, async_ctx))
+        return loop_thread().call(work)
 
     return update_wrapper(wait_for, function)

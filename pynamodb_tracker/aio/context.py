@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
-from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
+from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, hold
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.row import TaskRow
 
@@ -27,6 +28,20 @@ def read_off_row(task: TaskRow) -> None:
     """Read what is stored off-row, which would block the loop where an async block touches it."""
     if hydration.unread_data(task) is not None or failure_log.needs_log(task):
         hydration.fill(type(task), {task.task_id: task})
+
+
+async def hold_on_loop(ctx: ExecutionContext[Any]) -> None:
+    """Do what `hold` does, once the event loop has come to the run; the caller awaits nothing before the block.
+
+    The last try blocks the loop: while the answer to one in a thread waits for the loop, the lock may expire again, and
+    many tasks could keep each other waiting like this.
+    """
+    for _ in range(TRIES - 1):
+        if not ctx.lock_lost:
+            return
+        await in_thread(ctx.extend_lock, RUNS)
+    with sharing_requests(None):  # it does not wait for the writes of others
+        hold(ctx, tries=1)
 
 
 class AsyncContext(BlockContext[T_co]):

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
-from pynamodb_tracker.aio.context import AsyncContext, read_off_row
+from pynamodb_tracker.aio.context import AsyncContext, hold_on_loop, read_off_row
 from pynamodb_tracker.aio.heartbeat import AsyncHeartbeat
 from pynamodb_tracker.aio.pool import RUNS, in_thread, wait_for_call
 from pynamodb_tracker.execution.context import ExecutionContext
@@ -66,6 +66,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             ctx = await in_thread(self._claim)
             if run.observation is not None:
                 run.observation.begin()
+            await hold_on_loop(ctx)  # nothing is awaited from here to the block
             if self._has_heartbeat:
                 lock = ctx._lock  # noqa: SLF001 - no name for it among what users see
                 self._heartbeat = AsyncHeartbeat(lock, run.lock_for, partial(_task_of, weakref.ref(self)))

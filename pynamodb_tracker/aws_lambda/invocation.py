@@ -249,7 +249,7 @@ class InvocationAttempt(TaskAttempt[Any]):
     @property
     def is_broken(self) -> bool:
         """Whether it failed because of the table or the next queue: throttled, not reached, missing, or not allowed."""
-        unrecorded = self.outcome == "refused" and isinstance(self.error, PynamoDBException)
+        unrecorded = self.outcome in ("refused", "released") and isinstance(self.error, PynamoDBException)
         return unrecorded or self.claim_error is not None or self.unsent is not None
 
     def __str__(self) -> str:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
+TRIES = 3
+"""How often a lock that has expired before its block is extended: the answer to that may come too late as well."""
+
+
 class BlockContext(Generic[T_co]):
     """What a block can learn about its run, and ask of it, without a request."""
 
@@ -290,3 +294,16 @@ class ExecutionContext(BlockContext[T_co]):
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
         with self._lock.writing, self._holding(operation):
             yield
+
+
+def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:
+    """Extend the lock if it has expired, immediately before the block: another worker may run the task by now.
+
+    Nothing is sent while the lock lasts. LockLostError if it is lost; TaskNotStartableError if it has expired after so
+    many tries, and then the attempt is to be released.
+    """
+    while ctx.lock_lost:
+        if not tries:
+            raise transitions.too_slow(ctx._lock, ctx._lock_for)  # noqa: SLF001 - no names for them among what users see
+        ctx.extend_lock()
+        tries -= 1

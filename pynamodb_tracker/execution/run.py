@@ -21,7 +21,7 @@ from pynamodb_tracker.exceptions import (
     TaskError,
     TrackerError,
 )
-from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
@@ -131,6 +131,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             ctx = self.claim()
             if self.observation is not None:
                 self.observation.begin()
+            hold(ctx)
             return ctx  # noqa: TRY300 - inside of the try, for the same reason
         except BaseException as error:
             try:
@@ -263,6 +264,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _release_unstarted(self, lock: Lock[T], error: BaseException) -> None:
         """Release an attempt whose block never started; a note on the error says so if that is not possible."""
         self._stop_block(lock)
+        if issubclass(type(error), LockLostError):  # there is nothing to release
+            self.concluded = True
+            return
         try:
             self._record_after(lock, error, transitions.release)
         except BaseException as interrupt:
@@ -340,7 +344,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     def _end_without_success(self, lock: Lock[T], error: BaseException) -> bool:
         """Record release or failure; return whether the error is skipped."""
         kind = type(error)  # isinstance would ask the user's exception for its class, which may lie, or raise
-        if self._was_stopped(error):
+        if self._was_stopped(error) or error is lock.unstarted:
             self._record_after(lock, error, transitions.release)
             return False
         recorded = self._fail(lock, error)

@@ -116,12 +116,13 @@ class SyncStep(Generic[T]):
         Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded.
         A task that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError
         or TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
-        TaskNotStartableError, without that request. LockLostError is raised when the row shows that another worker has
-        taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a thread extends the lock while the block
-        runs, whenever a third of it has passed; each extension is one request, and 1 write unit per started KB of the
-        row. `same`, a JSON value such as the payload, tells a repeated call from another one with the same id: the
-        first claim stores its fingerprint, and a start with a different one raises PayloadMismatchError, whatever the
-        state of the task. After a `reopen`, the next start may have a new one.
+        TaskNotStartableError, without that request. The same error is raised, and the attempt released, if answers take
+        longer than `lock_for`, so that the lock keeps expiring before the block begins. LockLostError is raised when
+        the row shows that another worker has taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a
+        thread extends the lock while the block runs, whenever a third of it has passed; each extension is one request,
+        and 1 write unit per started KB of the row. `same`, a JSON value such as the payload, tells a repeated call from
+        another one with the same id: the first claim stores its fingerprint, and a start with a different one raises
+        PayloadMismatchError, whatever the state of the task. After a `reopen`, the next start may have a new one.
         """
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)

@@ -26,6 +26,7 @@ from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, SeenDeletes, cre
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save
+from pynamodb_tracker.transitions.refusals import too_slow
 from pynamodb_tracker.transitions.set_asides import ignore, reopen, revoke
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.success import commit_success, settle_success, succeed
@@ -53,4 +54,5 @@ __all__ = [
     "save",
     "settle_success",
     "succeed",
+    "too_slow",
 ]

@@ -24,7 +24,6 @@ from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.progress import extend
 from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get, loaded, raise_if_damaged
 
@@ -73,14 +72,12 @@ def claim(
 ) -> Lock[T]:
     """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
 
-    With a `payload`, a fingerprint, the claim is refused if the step was started with another one before.
+    The lock may have expired when the answer arrives. With a `payload`, a fingerprint, the claim is refused if the
+    step was started with another one before.
     """
     tries = _Tries([new_token()], payload)
     try:
-        lock = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
-        if lock.expire_time <= clock.now():  # the answer came late
-            extend(lock, lock_for)
-        return lock  # noqa: TRY300 - inside of the try: an exception of a signal handler may be raised at any line
+        return _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
     except BaseException as error:
         if tries.may_hold(error):
             _give_back(statements, task_id, tries.tokens, lock_for, error)

@@ -112,6 +112,8 @@ class Lock(Generic[T]):
     """The group of the task, once the block has asked for it."""
     ended_with: Sequence[Companion] = ()
     """What was written together with the end, once that is on record."""
+    unstarted: Exception | None = None
+    """Why an async function does not begin although its thread is in the block; the attempt is released then."""
     on_loss: Callable[[LockLostError], None] | None = None
     """What is called, once, when the row proves that the lock is lost."""
 

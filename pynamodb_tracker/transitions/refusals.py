@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pynamodb.constants import STRING
@@ -185,6 +185,18 @@ def holder(row: TaskRow) -> str:
     if row.lock_expire_time < clock.now() - row.tracker.margin:
         return f"abandoned by {row.worker}, whose lock expired at {row.lock_expire_time}; start takes it over"
     return f"held by {row.worker} until {row.lock_expire_time}; try again after that"
+
+
+def too_slow(lock: Lock[T], lock_for: timedelta) -> TaskNotStartableError:
+    """Return the error of a run whose lock has expired before its block, and after each extension again."""
+    task = lock.task
+    return TaskNotStartableError(
+        f"cannot start {lock.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block began, "
+        f"and again before each extension was answered, so answers take longer than lock_for ({lock_for}); the attempt "
+        "is released. Take a longer lock_for",
+        task_id=task.task_id,
+        task=task,
+    )
 
 
 def lost(lock: Lock[T], operation: str, found: TaskRow | None) -> LockLostError:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pynamodb.exceptions import PynamoDBException
+
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails
@@ -102,10 +104,12 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
                 log.error("%s could not be started; it is tried again", self, exc_info=error, extra=details.log_fields)
         elif details.outcome in ("failed", "ignored"):
             log.warning("%s %s: %s", self, details.outcome, details.task.last_error, extra=details.log_fields)
-        elif details.outcome == "refused":
+        elif details.outcome == "refused" or isinstance(error, TaskNotStartableError | PynamoDBException):
             # The message of any other error is the function's own, and may contain a secret.
             shown = error if error is None or isinstance(error, TrackerError) else type(error).__name__
-            log.warning("the end of %s could not be recorded: %s", self, shown, extra=details.log_fields)
+            not_recorded = "the end of %s could not be recorded: %s"
+            text = not_recorded if details.outcome == "refused" else "%s was released before its function began: %s"
+            log.warning(text, self, shown, extra=details.log_fields)
 
     def __str__(self) -> str:
         attempt = f" (attempt {self.details.attempt})" if self.was_claimed else ""

@@ -72,7 +72,7 @@ class Tally:
     refused: int = 0
     """These were not started, mostly because another worker had them first, or their end could not be recorded."""
     released: int = 0
-    """These attempts were released when the worker stopped."""
+    """These attempts were released: the worker stopped, or answers came too late for their functions to begin."""
     given_up: int = 0
     """How many of all these had no attempt left for an occurrence of their rule, and wait for the next one."""
 

@@ -65,9 +65,8 @@ def test_a_claim_with_a_late_answer_that_cannot_be_extended_is_released(network:
         return answer
 
     network.rule = late
-    with pytest.raises(UpdateError) as told:
+    with pytest.raises(UpdateError):
         Order.confirm_payment.run("o-1", never)
-    assert any("was released" in note for note in told.value.__notes__)
     assert given_back()
 
 

@@ -12,7 +12,10 @@ import pytest
 from pynamodb.expressions.update import RemoveAction
 
 from pynamodb_tracker import transitions
+from pynamodb_tracker.aio import blocking
+from pynamodb_tracker.aio import run as async_run
 from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.execution import run
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import (
@@ -139,7 +142,13 @@ def keep_the_end(patch: Patch) -> None:
 
 def enter_at_once(patch: Patch) -> None:
     """Enter the block even if the lock has expired."""
-    patch.setattr(claims, "extend", lambda *_: None)
+
+    async def at_once(_: object) -> None:
+        pass
+
+    patch.setattr(run, "hold", lambda _: None)
+    for module in (async_run, blocking):
+        patch.setattr(module, "hold_on_loop", at_once)
 
 
 def forget_my_token(patch: Patch) -> None:
@@ -314,6 +323,7 @@ GUARDS = [
     Guard("REMOVE expire_time", commands.reopened_with_an_end, keep_the_end),
     Guard("REMOVE expire_time", commands.run_again_with_an_end, keep_the_end),
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
+    Guard("EXTEND before the block", runs.late_data, enter_at_once),
     Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
     Guard("unfinished", runs.landed_success, by_token_and_status),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from datetime import timedelta
 
@@ -13,7 +14,7 @@ from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
 from tests.support.orders import LOCK
 from tests.support.proxy_rules import arrive
-from tests.support.world import OVER, World, fail, taken
+from tests.support.world import OVER, World, fail, scan, taken
 
 
 def taken_early(world: World) -> bool:
@@ -231,6 +232,22 @@ def late_answer(world: World) -> bool:
     world.goes_wrong(lambda: world.clock.advance(OVER))
     world.freeze(world.mine.confirm, "o")
     return taken(world.theirs.confirm)
+
+
+def late_data(world: World) -> bool:
+    """Return whether this happens on an event loop, after the data that is stored off-row was read for long."""
+    world.mine.create("o", data=scan("large"))
+    world.goes_wrong(lambda: world.clock.advance(OVER), target="BatchGetItem")
+
+    begun = list[bool]()
+
+    async def begin() -> None:
+        async with world.mine.confirm.astart("o"):
+            begun.append(taken(world.theirs.confirm))
+
+    with contextlib.suppress(LockLostError):
+        asyncio.run(begin())
+    return begun == [True]
 
 
 def locked_out(world: World, *, detailed: bool = True) -> bool:
