@@ -25,6 +25,13 @@ class Again(NamedTuple):
     """The user's attributes, by the names under which they are stored; None in its stored form removes one."""
     repeat: Repeat | None = None
     """A new rule by which it is due again; None leaves the rule as it is."""
+    trace: str | None = None
+    """The trace of the request that asked for this run, as the row stores it."""
+
+    @property
+    def asks_for_run(self) -> bool:
+        """Whether it asks for a run, and not for another rule alone."""
+        return self.due_time != clock.NEVER
 
     @classmethod
     def read(cls, stored: Item) -> Again:
@@ -36,14 +43,17 @@ class Again(NamedTuple):
             if due_time is None:
                 raise ValueError(f"{stored['due_time'][STRING]!r} is no time")
             repeat = Repeat.from_json(stored["repeat"][STRING]) if "repeat" in stored else None
-            return cls(due_time, stored["attributes"][MAP], repeat)
+            trace = stored["trace"][STRING] if "trace" in stored else None
+            return cls(due_time, stored["attributes"][MAP], repeat, trace)
         except KeyError as missing:
             raise ValueError(f"it has no {missing}, or it is of another type") from missing
 
     def stored(self) -> Item:
         """Return the stored form of the map."""
         rule = {} if self.repeat is None else {"repeat": {STRING: self.repeat.to_json()}}
-        return {"due_time": {STRING: clock.stamp(self.due_time)}, "attributes": {MAP: self.attributes}, **rule}
+        trace = {} if self.trace is None else {"trace": {STRING: self.trace}}
+        due_time = {STRING: clock.stamp(self.due_time)}
+        return {"due_time": due_time, "attributes": {MAP: self.attributes}, **rule, **trace}
 
     def changes(self, own: Mapping[str, Attribute[Any]]) -> dict[str, tuple[Attribute[Any], dict[str, Any] | None]]:
         """Return the changes that it makes in a row, whose `own` attributes are given by name.

@@ -130,7 +130,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "extra run", f"due {extra}, before its next occurrence"
     again: Again | None = readable_value(task, "again")
     if again is not None:
-        if again.due_time != clock.NEVER:
+        if again.asks_for_run:
             with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
             yield "asked again", f"due {stamp(again.due_time)}, after this run{with_what}"
         if again.repeat is not None:
@@ -163,9 +163,11 @@ def asked_again(task: Task) -> dict[str, Any] | None:
     again: Again | None = readable_value(task, "again")
     if again is None:
         return None
-    due = {} if again.due_time == clock.NEVER else {"due_time": stamp(again.due_time)}
+    due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}
     rule = {} if again.repeat is None else {"repeat": exact_json.loads(again.repeat.to_json())}
-    return {**due, "attributes": {name: _from_stored(value) for name, value in again.attributes.items()}, **rule}
+    trace = {} if again.trace is None else {"trace": exact_json.loads(again.trace)}
+    attributes = {name: _from_stored(value) for name, value in again.attributes.items()}
+    return {**due, "attributes": attributes, **rule, **trace}
 
 
 def _referred(task: Task, name: str) -> Reference | None:

@@ -133,13 +133,14 @@ class SyncTask(GuardedRow):
     ) -> Merged[Self]:
         """Create a task, or merge a request into the existing one; each request is followed by a run that starts later.
 
+        An ignored task keeps the request, but runs only after a reopen: `how` is "ignored" then.
+
         A task that waits at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets the
         task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier due
-        time wins; with `later`, the given one. A failed task keeps the time of its retry, and an ignored one waits for
-        a reopen. If the task runs, or is past its first step, the request is kept, and its success makes the task
-        pending again with it; further requests are merged with that one. A task that has succeeded starts over, with
-        the given attributes in place of the old ones. `data` is only for a new task: an existing one keeps its own, and
-        with `merge` it is a TypeError.
+        time wins; with `later`, the given one. A failed task keeps the time of its retry. If the task runs, or is past
+        its first step, the request is kept, and its success makes the task pending again with it; further requests are
+        merged with that one. A task that has succeeded starts over, with the given attributes in place of the old ones.
+        `data` is only for a new task: an existing one keeps its own, and with `merge` it is a TypeError.
 
         With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
         program may make the call whenever it starts.

@@ -42,7 +42,7 @@ from pynamodb_tracker.transitions.step_writes import user_values
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
-How = Literal["created", "merged", "again", "anew"]
+How = Literal["created", "merged", "again", "anew", "ignored"]
 
 _TRIES, _AT_ONCE = 16, 3
 """How often a call writes, and after how many refusals it begins to wait before it reads the row and tries again."""
@@ -66,6 +66,7 @@ class Merged(Generic[T_co]):
 
     `how` is `created`, or `merged`: the task waits at its first step, with what was asked for. `again`: the task runs,
     or is past its first step, and is pending again after its success. `anew`: it had succeeded, and is pending again.
+    `ignored`: the request is kept, but the task is ignored, so no run follows until it is reopened.
     """
 
     task: T_co
@@ -164,7 +165,7 @@ class Merge(Generic[T]):
         """Return what was done if the row has what this call asks for: another copy of a request was applied."""
         if row is not None and (row.creation == self._token or self._token in (row.asked_by or ())):
             self._unheard = None
-            return Merged(row, self._how)
+            return self._merged_with(row)
         self._check_doubt(row)
         return None
 
@@ -209,7 +210,7 @@ class Merge(Generic[T]):
             of_rule, due = repeats.merged(row, self._repeat, due, clock.now())
             changes = {**changes, **of_rule}
         if not changes and due is None:
-            return Merged(row, self._how)
+            return self._merged_with(row)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
         times = {} if due is None else {"due": clock.stamp(due), "seen_due": clock.stamp(row.due_time)}
         return self._send(row, changes, times, moves_due=due is not None)
@@ -233,7 +234,7 @@ class Merge(Generic[T]):
             of_rule, due = repeats.merged(row, None, due, clock.now())
             changes = {**changes, **of_rule}
         if (again == before or is_nothing_asked) and not changes and due is None:
-            return Merged(row, self._how)
+            return self._merged_with(row)
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
         times = {} if due is None else {"due": clock.stamp(due), "seen_due": clock.stamp(row.due_time)}
@@ -255,10 +256,12 @@ class Merge(Generic[T]):
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
         before: Again | None = readable_value(row, "again")
         rule = self._rule_after(row, None if before is None else before.repeat)
+        trace = self._trace if self._asks_for_run else None
         if before is None:
-            return None, Again(due, _stored(self._own), rule)
+            return None, Again(due, _stored(self._own), rule, trace)
         attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
-        return before, Again(due if self._later else min(due, before.due_time), attributes, rule)
+        due = due if self._later else min(due, before.due_time)
+        return before, Again(due, attributes, rule, before.trace if before.asks_for_run else trace)
 
     def _rule_after(self, row: T, waiting: Repeat | None) -> Repeat | None:
         """Return the rule that the row is to have after its success; None if it keeps its own."""
@@ -271,13 +274,14 @@ class Merge(Generic[T]):
             return Merged(row, "merged")  # its rule has ended, and does not begin once more
         self._how = "anew"
         due, changes = self._new.row.due_time, self._own
-        trace: Any = TaskRow.trace, self._new.item.get("trace")
+        text = self._trace
         if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
             _, again = self._again_after(row)
-            due, changes = again.due_time, again.changes(row.tracker.own_attributes)
+            due, changes, text = again.due_time, again.changes(row.tracker.own_attributes), again.trace
         if self._repeat is not None or row.repeat is not None:
             turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)
             changes = {**changes, **repeats.begun_anew(row, turn, due)}
+        trace: Any = TaskRow.trace, None if text is None else {STRING: text}
         changes = {**changes, "trace": trace}
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
         token, now = new_token(above=row.lock), clock.now()
@@ -291,6 +295,11 @@ class Merge(Generic[T]):
         merged = self._send(row, changes, {**moved, "token": token})
         self._kept = False
         return merged
+
+    @property
+    def _trace(self) -> str | None:
+        """The trace of this call, in its stored form."""
+        return cast("str | None", _content(self._new.item.get("trace")))
 
     @property
     def _own(self) -> Changes:
@@ -341,7 +350,12 @@ class Merge(Generic[T]):
             raise_if_invalid(row, {**self._own, **changes}, error)
             raise
         self._unheard = None
-        return Merged(load(self._statements.model, answer["Attributes"]), self._how)
+        return self._merged_with(load(self._statements.model, answer["Attributes"]))
+
+    def _merged_with(self, row: T) -> Merged[T]:
+        """Return what became of the call, by the row that has what it asks for."""
+        is_ignored = any(row.status == codes.ignored for codes in row.tracker.steps)
+        return Merged(row, "ignored" if is_ignored and self._how in ("merged", "again") else self._how)
 
 
 def _stored(changes: Changes) -> Item:

@@ -186,7 +186,7 @@ def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurr
 
 def _time_of(asked: Again) -> datetime | None:
     """Return for when another run was asked for; None if only the rule was changed."""
-    return None if asked.due_time == clock.NEVER else asked.due_time
+    return asked.due_time if asked.asks_for_run else None
 
 
 def _earlier_turn(following: Occurrence | None, asked: datetime | None, rule: Repeat | None) -> Turn | None:

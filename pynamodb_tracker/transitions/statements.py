@@ -274,7 +274,7 @@ class StepStatements(StepWrites[T]):
             fill(TaskRow.round, "token"),
             TaskRow.attempt.set(0),
             TaskRow.format_version.set(FORMAT),
-            *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *self._payloads())),
+            *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *self.payloads())),
         ]
 
     def _startable(self) -> Condition:
@@ -309,7 +309,7 @@ class StepStatements(StepWrites[T]):
         own = [TaskRow.last_error.remove(), TaskRow.release_count.remove(), *actions]
         own += [action for _, actions in parts for action in actions]
         if "starts over" in names:
-            own += [payload.remove() for payload in self._payloads()]
+            own += [payload.remove() for payload in self.payloads()]
         also_guards = [*guards, *([] if also is None else [also])]
         expires = ending is None or ending.expires
         return self._finish(code, *own, *user_actions(changes), also=also_guards, expires=expires)
@@ -317,7 +317,7 @@ class StepStatements(StepWrites[T]):
     def _next_round(self, ending: Ending) -> list[Action]:
         """Return what a task gets that begins its next round after a failure, beyond the move."""
         parts = [action for part in ending.parts for action in PARTS[part]()[1]]
-        return [TaskRow.release_count.remove(), *(payload.remove() for payload in self._payloads()), *parts]
+        return [TaskRow.release_count.remove(), *(payload.remove() for payload in self.payloads()), *parts]
 
     def _finish(
         self, code: int, *actions: Action, also: Sequence[Condition] = (), expires: bool = True

@@ -126,7 +126,7 @@ class StepWrites(Generic[T]):
     def _write(self, condition: Condition, *actions: Action) -> PreparedWrite:
         return PreparedWrite(self.table, condition=condition, actions=actions, return_values=ALL_NEW)
 
-    def _payloads(self) -> list[Attribute[str]]:
+    def payloads(self) -> list[Attribute[str]]:
         """Return the fingerprints of all steps, which a new round forgets: it may be started with another payload."""
         return [UnicodeAttribute(attr_name=payload_attribute(each.pending)) for each in self.model.tracker.steps]
 

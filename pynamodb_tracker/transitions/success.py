@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pynamodb.constants import STRING
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
@@ -172,6 +172,9 @@ def _take_in(lock: Lock[T], ending: Ending, found: TaskRow, again: Again) -> Non
     """Let a success give the task what was asked for meanwhile."""
     ending.add("asked as seen", {"again": None}, seen_asked=str(found.asked))
     ending.changes = again.changes(lock.statements.model.tracker.own_attributes)
+    if again.asks_for_run and (again.trace or "trace" in lock.task._row_state.stored):
+        trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
+        ending.changes["trace"] = trace
 
 
 def _changes_to_send(lock: Lock[T]) -> tuple[Changes, Changes]:
@@ -388,8 +391,10 @@ def _note_success(lock: Lock[T], success: SentSuccess) -> None:
     task.attribute_values.update(success.row, last_error=None, release_count=None)
     if ending is not None:
         task.attribute_values.update(ending.row)
+        forgotten = lock.statements.payloads() if "starts over" in ending.parts else []
+        gone = {**ending.row, **dict.fromkeys(payload.attr_name for payload in forgotten)}
         state = task._row_state
-        state.stored = {name: value for name, value in state.stored.items() if ending.row.get(name, value) is not None}
+        state.stored = {name: value for name, value in state.stored.items() if gone.get(name, value) is not None}
         mark_saved(task, ending.changes, ending.changes)
         read_again(task, ending.changes)
     if lock.statements.has_expiry:

@@ -110,8 +110,12 @@ def test_a_task_that_repeats_is_created_and_shown_with_its_rule() -> None:
             lambda: Order.create("o-1", state=Order.ship.succeeded),
             "o-1: pay.pending; it had succeeded, and starts over",
         ),
+        (
+            lambda: Order.create("o-1", state=Order.ship.ignored),
+            "o-1: ship.ignored; it keeps the request, and runs only after it is reopened",
+        ),
     ],
-    ids=["created", "merged", "again", "anew"],
+    ids=["created", "merged", "again", "anew", "ignored"],
 )
 def test_a_task_that_exists_is_asked_for_again(prepare: Callable[[], object], told: str) -> None:
     prepare()

@@ -92,6 +92,8 @@ def is_pending() -> None:
     """Leave it as it was created."""
 
 
+IGNORED = {is_ignored, is_ignored_later}
+
 waiting = pytest.mark.parametrize("state", [is_pending, waits_for_a_retry, is_ignored], ids=lambda each: each.__name__)
 busy = pytest.mark.parametrize(
     "state",
@@ -127,7 +129,8 @@ def test_a_waiting_task_stays_as_it_is_if_nothing_is_to_be_changed(state: Callab
         collapsed = Index.create_or_merge("i-1", pages=["z"])
         same = ask("a")
     assert requests.operations == ["PutItem", "PutItem"]
-    assert (collapsed.how, same.how, same.task.pages) == ("merged", "merged", ["a", "b"])
+    how = "ignored" if state in IGNORED else "merged"
+    assert (collapsed.how, same.how, same.task.pages) == (how, how, ["a", "b"])
     assert stored(Index, "i-1") == row
 
 
@@ -139,7 +142,11 @@ def test_a_waiting_task_is_merged_in_its_row_and_stays_where_it_is(state: Callab
     with recorded() as requests:
         done = ask("a", note="new")
     assert requests.operations == ["PutItem", "UpdateItem"]
-    assert (done.how, done.task.pages, done.task.note) == ("merged", ["a", "b"], "old")
+    assert (done.how, done.task.pages, done.task.note) == (
+        "ignored" if state in IGNORED else "merged",
+        ["a", "b"],
+        "old",
+    )
     after = stored(Index, "i-1")
     assert after == {**row, **{name: after[name] for name in ("asked", "asked_by", "pages")}}
     assert done.task.to_dynamodb_dict() == Index.get_task("i-1").to_dynamodb_dict()
@@ -159,7 +166,7 @@ def test_a_task_that_cannot_take_it_keeps_it_for_its_next_run(state: Callable[[]
     with recorded() as requests:
         third = Index.create_or_merge("i-1", pages=["d"], due_time=HOUR)
     assert requests.operations == ["PutItem"]
-    assert (first.how, second.how, third.how) == ("again", "again", "again")
+    assert {first.how, second.how, third.how} == {"ignored" if state in IGNORED else "again"}
     after = stored(Index, "i-1")
     waits = after["again"]["M"]
     assert waits["attributes"] == {"M": {"pages": {"L": [{"S": "b"}, {"S": "c"}]}, "weight": {"N": "2"}}}

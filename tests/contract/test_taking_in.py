@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import BoundStep, GiveUp, LockLostError, Merged, Report, Step, TaskIgnoredError, UseCase
+from pynamodb_tracker import BoundStep, GiveUp, LockLostError, Merged, Repeat, Report, Step, TaskIgnoredError, UseCase
 from pynamodb_tracker.exceptions import TaskError
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import Answer, Network, Request, passing, unheard
@@ -122,6 +122,24 @@ def test_what_was_asked_for_wins_over_what_the_block_assigned() -> None:
         assert (task.state, task.items, task.note, task.weight) == (Feed.read.pending, ["b"], None, 9)
 
 
+@pytest.mark.parametrize("trace", [None, {"traceparent": "of the request"}], ids=["none", "one"])
+def test_the_next_round_has_the_trace_of_the_first_request_for_it(trace: dict[str, str] | None) -> None:
+    Feed.create("f", state=Feed.send.pending, trace={"traceparent": "of the create"})
+    with Feed.send.start("f") as ctx:
+        Feed.create_or_merge("f", trace=trace)
+        Feed.create_or_merge("f", items=["more"], merge=append, trace={"traceparent": "of a later one"})
+        assert ctx.task.trace == {"traceparent": "of the create"}
+    assert (ctx.task.trace, Feed.get_task("f").trace) == (trace, trace)
+
+
+def test_a_new_rule_alone_leaves_the_trace() -> None:
+    trace = {"traceparent": "of the create"}
+    Feed.create("f", state=Feed.send.pending, trace=trace)
+    with Feed.send.start("f"):
+        Feed.create_or_merge("f", repeat=Repeat.every(HOUR), trace={"traceparent": "of a start"})
+    assert Feed.get_task("f").trace == trace
+
+
 def test_the_success_of_an_earlier_step_leaves_it_to_the_last_one() -> None:
     Feed.create("f", items=["a"])
     with Feed.read.start("f"):
@@ -137,8 +155,9 @@ def test_the_next_round_may_start_with_another_payload() -> None:
     Feed.create("f")
     with Feed.read.start("f", same="one"):
         Feed.create_or_merge("f")
-    with Feed.send.start("f", same="one"):
+    with Feed.send.start("f", same="one") as ctx:
         pass
+    assert not {"payload#10", "payload#20"} & ctx.task._row_state.stored.keys()
     assert Feed.read.run("f", lambda ctx: ctx.attempt, same="two") == 1
     assert Feed.send.run("f", lambda ctx: ctx.attempt, same="two") == 1
 
@@ -234,7 +253,9 @@ def test_a_run_that_does_not_succeed_leaves_it_for_after_the_one_that_does(block
     if block is gives_up:
         Cursor.step.reopen("c")
     end_badly(block, "b")
-    assert ask("c").how == "again"  # although it waits at its first step: after what waits already
+    assert ask("c").how == (
+        "ignored" if block is gives_up else "again"
+    )  # although it waits at its first step: after what waits already
     if block is gives_up:
         Cursor.step.reopen("c")
     assert drain() == [["a"], ["b", "c"]]
@@ -248,7 +269,7 @@ def test_a_task_whose_attempts_are_used_up_keeps_it_until_it_is_reopened() -> No
         change(Feed, "f", lock_expire_time={"S": "2000-01-01T00:00:00.000000+0000"})
     with pytest.raises(TaskIgnoredError):
         Feed.read.run("f", print)
-    assert Feed.create_or_merge("f", items=["c"], merge=append).how == "again"
+    assert Feed.create_or_merge("f", items=["c"], merge=append).how == "ignored"
     Feed.read.reopen("f")
     succeed(Feed.read, "f")
     succeed(Feed.send, "f")

@@ -35,6 +35,7 @@ _HOW = {
     "merged": "; it waits already, with the attributes that it has",
     "again": "; it runs once more after its success",
     "anew": "; it had succeeded, and starts over",
+    "ignored": "; it keeps the request, and runs only after it is reopened",
 }
 """What `--merge` did, after the state of the task."""
 
@@ -85,7 +86,7 @@ def create(
 
     Exits with 1 if the task exists. With --merge, such a task gets ready to run: one that waits at its first step keeps
     its attributes, and is due earlier if asked for; one that runs, runs again after its success, with these attributes;
-    one that has succeeded starts over with them.
+    one that has succeeded starts over with them; one that is ignored keeps them until it is reopened.
     """
     with use_case(name, use_case_name) as model:
         given = {"task_id": task_id} | ({} if due is None else {"due_time": due.isoformat()})
