@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -9,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags
+from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags, check_text
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+_KEYS = "c35a0403-3bd7-4447-90b4-5ac3aa414434"
+"""The namespace of all idempotency keys: another one would repeat what was done under the keys of this one."""
 
 
 TRIES = 3
@@ -78,6 +82,34 @@ class BlockContext(Generic[T_co]):
         1970 by the clock of the worker, or more.
         """
         return self._lock.token
+
+    @property
+    def idempotency_key(self) -> str:
+        """36 characters for a call to another system that must have its effect once: the same in every attempt.
+
+        It stays the same after a takeover, a `reopen`, a renaming of the step and a fail-over, and for a request that
+        was merged into a waiting task. It is another one for each occurrence of a task that repeats, for each run that
+        `create_or_merge` asks for once the task has begun or ended, for a start from the end by `also_from`, and for a
+        task that was deleted and created again. For several calls in one step, see `key`.
+        """
+        return self._key("")
+
+    def key(self, name: str) -> str:
+        """Return an idempotency key for one of several calls of this step, such as `ctx.key("charge")`.
+
+        What merging a request may change, such as an amount, belongs into the name. TypeError, ValueError for no name.
+        """
+        check_text("name", name)
+        if not name:
+            raise ValueError("key takes a name for the call, such as 'charge'; for the only one, use idempotency_key")
+        return self._key(name)
+
+    def _key(self, name: str) -> str:
+        from uuid import UUID, uuid5  # noqa: PLC0415 - few runs call another system
+
+        codes = self._lock.statements.codes
+        parts = [codes.use_case_id, self.task.task_id, codes.pending, self._lock.round, name]
+        return str(uuid5(UUID(_KEYS), json.dumps(parts, separators=(",", ":"))))
 
     @property
     def outcome(self) -> Literal["succeeded", "failed", "ignored", "released"] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved
@@ -114,6 +115,8 @@ class Lock(Generic[T]):
     """What was written together with the end, once that is on record."""
     unstarted: Exception | None = None
     """Why an async function does not begin although its thread is in the block; the attempt is released then."""
+    answer: str | None = None
+    """The answer, as JSON, that is stored with the success."""
     on_loss: Callable[[LockLostError], None] | None = None
     """What is called, once, when the row proves that the lock is lost."""
 
@@ -137,6 +140,8 @@ class Lock(Generic[T]):
         """Fences of earlier claims that never finished."""
         self.create_time: datetime = values.get("create_time", _UNKNOWN)
         """When the task was created: a task that was deleted and created again is another one."""
+        self.round: str = values.get("round") or values.get("creation") or clock.stamp(self.create_time)
+        """Which round of its life the task is in, while this run lasts: its success may begin the next one."""
         self.release_count: int = values.get("release_count") or 0
         """How often the task was released without counting the attempt."""
         self.saves = 0
@@ -153,8 +158,6 @@ class Lock(Generic[T]):
         """The failure that is recorded; kept, so that a retry sends the same."""
         self.company: list[Companion] = []
         """What the block has asked for to be written together with its success."""
-        self.answer: str | None = None
-        """The answer, as JSON, that is stored with the success."""
         self.expects_answer = False
         """Whether the block has to store an answer before it records its success in a transaction."""
         self.pending_success: PendingSuccess | None = None

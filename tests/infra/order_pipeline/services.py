@@ -1,4 +1,4 @@
-"""Stands for the gateway and the carrier: what they did, by idempotency key, and how they fail."""
+"""Stands for the gateway and the carrier: what they did for each order, by step, and how they fail."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 __all__ = ["Services"]
 
 Rule = Callable[[str, int], None]
-"""Called with the key, and with which call for it this is, from 1; what it raises is the answer."""
+"""Called with the effect, such as `o-1/ship`, and which call for it this is, from 1; what it raises is the answer."""
 
 _ANSWERS = {"charges": "receipt", "labels": "tracking_no", "deliveries": "handed_over"}
+_STEPS = {"charges": "confirm_payment", "labels": "ship", "deliveries": "deliver"}
 
 
-def willing(_key: str, _call: int) -> None:
+def willing(_effect: str, _call: int) -> None:
     """Let every call through."""
 
 
@@ -26,7 +27,9 @@ class Services:
         self._does = does
         self.calls: Counter[str] = Counter()
         self.bodies: dict[str, dict[str, Any]] = {}
-        """What was done, once for each key."""
+        """What was done, once for each idempotency key."""
+        self.keys: dict[str, str] = {}
+        """The key of each effect."""
         self.refuses: Rule = willing
         """Before anything is done."""
         self.loses: Rule = willing
@@ -37,9 +40,10 @@ class Services:
         return self._does(lambda: self._done(path, key, body))
 
     def _done(self, path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
-        self.calls[key] += 1
-        self.refuses(key, self.calls[key])
-        first = self.bodies.setdefault(key, body)
-        assert first == body, f"{key} came with another body"
-        self.loses(key, self.calls[key])
-        return {_ANSWERS[path]: f"{path} of {key}"}
+        effect = f"{body['order_id']}/{_STEPS[path]}"
+        self.calls[effect] += 1
+        self.refuses(effect, self.calls[effect])
+        assert self.keys.setdefault(effect, key) == key, f"{effect} came with another key"
+        assert self.bodies.setdefault(effect, body) == body, f"{effect} came with another body"
+        self.loses(effect, self.calls[effect])
+        return {_ANSWERS[path]: f"{path} of {effect}"}

@@ -118,7 +118,7 @@ def test_all_orders_are_finished_in_the_end(account: Account, seed: int) -> None
             f"charges of {task_id}/confirm_payment",
             f"labels of {task_id}/ship",
         )
-        assert services.bodies[f"{task_id}/deliver"] == {"tracking_no": task.tracking_no}
+        assert services.bodies[f"{task_id}/deliver"] == {"order_id": task_id, "tracking_no": task.tracking_no}
 
     assert Counter(account.dead_letters()) == Counter(body for bodies in POISON.values() for body in bodies)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.infra.order_pipeline.account import Account
 from tests.infra.order_pipeline.template import STEPS
 
-ORDER = {"order_id": "o-1", "amount": 4200, "address": "1 Main Street"}
+ORDER = {"order_id": "o-1", "amount": "42.55", "address": "1 Main Street"}
 
 MINUTE = timedelta(minutes=1)
 
@@ -45,10 +45,11 @@ def test_an_order_goes_through_all_steps_by_messages(account: Account) -> None:
     assert order.state == account.order.deliver.succeeded
     assert order.handed_over == "deliveries of o-1/deliver"
     assert account.services.bodies == {
-        "o-1/confirm_payment": {"amount": 4200.0},
-        "o-1/ship": {"address": "1 Main Street"},
-        "o-1/deliver": {"tracking_no": "labels of o-1/ship"},
+        "o-1/confirm_payment": {"order_id": "o-1", "amount": "42.55"},
+        "o-1/ship": {"order_id": "o-1", "address": "1 Main Street"},
+        "o-1/deliver": {"order_id": "o-1", "tracking_no": "labels of o-1/ship"},
     }
+    assert len(set(account.services.keys.values())) == 3
     assert account.messages() == 0
 
 
@@ -159,6 +160,10 @@ POISON: dict[str, tuple[str, Any]] = {
     "an amount that is no number": (
         "confirm_payment",
         json.dumps({"detail": {"order_id": "o-1", "address": "?", "amount": "a lot"}}),
+    ),
+    "an amount that is a float": (
+        "confirm_payment",
+        json.dumps({"detail": {"order_id": "o-1", "address": "?", "amount": 42.5}}),
     ),
 }
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -33,8 +34,12 @@ _on_schedule = partial(retry_handler, threads=int(os.environ["RETRY_THREADS"]), 
 
 
 def new_order(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an order from the event that announces it."""
-    return {name: event["detail"][name] for name in ("amount", "address")}
+    """Return the attributes of an order from the event that announces it.
+
+    The amount is text, such as "42.50", or a whole number: in JSON, 42.50 would be a float, which is refused.
+    """
+    amount, address = event["detail"]["amount"], event["detail"]["address"]
+    return {"amount": Decimal(amount) if isinstance(amount, str) else amount, "address": address}
 
 
 confirm_payment = _on_queue(

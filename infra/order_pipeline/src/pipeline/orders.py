@@ -3,10 +3,10 @@
 import os
 from datetime import timedelta
 
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import UnicodeAttribute
 
 from pipeline.services import RefusedError
-from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker import DecimalAttribute, Step, Task, UseCase
 
 _ATTEMPTS = 8
 """With the pauses between them, an outage of the other system may last two hours."""
@@ -35,7 +35,7 @@ class Order(PipelineTable):
     ship = Step(200, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
     deliver = Step(300, max_attempts=_ATTEMPTS, retry_delay=later_each_time, give_up_on=(RefusedError,))
 
-    amount = NumberAttribute()
+    amount = DecimalAttribute()
     address = UnicodeAttribute()
     receipt = UnicodeAttribute(null=True)
     tracking_no = UnicodeAttribute(null=True)

@@ -3,7 +3,6 @@
 import json
 import os
 import urllib.error
-import urllib.parse
 import urllib.request
 from http import HTTPStatus
 from typing import Any
@@ -39,7 +38,7 @@ def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, A
     request = urllib.request.Request(  # noqa: S310 - the URL is the operator's, from the template
         f"{os.environ[service]}/{path}",
         data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Idempotency-Key": urllib.parse.quote(key)},
+        headers={"Content-Type": "application/json", "Idempotency-Key": key},
         method="POST",
     )
     try:
@@ -48,6 +47,6 @@ def post(service: str, path: str, key: str, body: dict[str, Any]) -> dict[str, A
     except urllib.error.HTTPError as error:
         with error:
             if _BAD_REQUEST <= error.code < _BROKEN_SERVER and error.code not in _TRY_AGAIN:
-                raise RefusedError(f"{service} refused {path} for {key}: HTTP {error.code} {error.reason}") from error
+                raise RefusedError(f"{service} refused {path}: HTTP {error.code} {error.reason}") from error
             raise
     return found
