@@ -388,7 +388,7 @@ def test_the_event_classes_of_powertools_work_around_the_handler_and_as_its_payl
 
 
 @pytest.mark.parametrize(
-    "body", [base64.b64encode(b"\xff\x00").decode(), base64.b64encode(b"[" * 900 + b"]" * 900).decode()]
+    "body", [base64.b64encode(b"\xff\x00").decode(), base64.b64encode(b"[" * 100_000 + b"]" * 100_000).decode()]
 )
 def test_a_body_that_cannot_be_compared_is_an_error_of_the_client(body: str, context: Context) -> None:
     ready()

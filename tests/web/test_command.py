@@ -28,12 +28,14 @@ def test_the_command_prints_an_address_that_logs_in_and_serves_until_a_signal(nu
         base, token = address.split("?token=")
         browser = build_opener(HTTPCookieProcessor())
         assert browser.open(f"{base}healthz").read() == b"ok"
-        with pytest.raises(HTTPError, match="401"):
+        with pytest.raises(HTTPError, match="401") as refused:
             browser.open(f"{base}static/page.js")
+        refused.value.close()
         with browser.open(f"{base}static/page.js?token={token}") as answer:
             assert answer.url == f"{base}static/page.js"
-        with pytest.raises(HTTPError, match="421"):
+        with pytest.raises(HTTPError, match="421") as refused:
             browser.open(Request(f"{base}static/page.js", headers={"Host": "evil.example"}))  # noqa: S310 - http
+        refused.value.close()
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (0, "", "")

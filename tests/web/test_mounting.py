@@ -95,6 +95,7 @@ def test_the_page_beside_django_knows_its_users(tmp_path: Path, monkeypatch: pyt
     from django.contrib.auth.models import User  # noqa: PLC0415 - the same
     from django.contrib.sessions.backends.db import SessionStore  # noqa: PLC0415 - the same
     from django.core.management import call_command  # noqa: PLC0415 - the same
+    from django.db import connections  # noqa: PLC0415 - the same
 
     call_command("migrate", verbosity=0)
     assert get_user_model() is User
@@ -110,6 +111,7 @@ def test_the_page_beside_django_knows_its_users(tmp_path: Path, monkeypatch: pyt
     client.cookies.clear()
     assert client.get("/ops/tasks/Order/").status_code == 403
     assert client.get("/elsewhere").status_code == 404
+    connections.close_all()
 
 
 @pytest.fixture
