@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from io import TextIOWrapper
 from itertools import chain
@@ -21,7 +21,7 @@ from pynamodb_tracker.arguments import did_you_mean
 from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin, steps_of
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.serialization import StoredValue, refuse_json, same
+from pynamodb_tracker.model.serialization import DecimalAttribute, StoredValue, refuse_json, same
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.times import duration
@@ -289,11 +289,20 @@ def from_json(attribute: Attribute[Any], value: Any) -> Any:
         return _json_value(attribute, value)
     if isinstance(attribute, UTCDateTimeAttribute):
         return time_of(value)
+    if isinstance(attribute, DecimalAttribute) and isinstance(value, str):
+        value = _decimal(value)  # as `to_dict` writes it, and many another program
     stored = {attribute.attr_type: _to_stored(attribute.attr_type, value)}
     found = attribute.deserialize(attribute.get_value(stored))
     if exact_json.has_decimals(value) and not same({attribute.attr_type: attribute.serialize(found)}, stored):
         return StoredValue(stored)
     return found
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 def _json_value(attribute: Attribute[Any] | DataAttribute, value: Any) -> Any:

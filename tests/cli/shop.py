@@ -24,7 +24,7 @@ from pynamodb.attributes import (
     UTCDateTimeAttribute,
 )
 
-from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, Step, Task, UseCase
+from pynamodb_tracker import AsyncContext, DecimalAttribute, ExecutionContext, GiveUp, Step, Task, UseCase
 
 __all__ = [
     "Bound",
@@ -95,6 +95,7 @@ class Sample(OtherTask):
     place: MapAttribute[str, object] = MapAttribute(null=True)  # type: ignore[no-untyped-call]  # PynamoDB's own
     extra = JSONAttribute(null=True)
     ratio = NumberAttribute(null=True)
+    price = DecimalAttribute(null=True)
     name = UnicodeAttribute()
 
 

@@ -70,6 +70,8 @@ def test_each_task_that_differs_is_listed_the_most_important_first() -> None:
     assert [each["task_id"] for each in lines] == list(DIFFERENCES)
     assert {each["use_case"] for each in lines} == {"order"}
     assert lines[0]["old_time"] > lines[0]["new_time"]
+    again, tried = (each["differs"] for each in lines[-2:])
+    assert (list(again), tried["fence"]) == (["create_time", "update_time"], ["1", "0"])
     assert "store: 8 tasks, " in ended.err
     assert "store-restored: 8 tasks, " in ended.err
 
@@ -78,8 +80,19 @@ def test_each_task_that_differs_is_listed_the_most_important_first() -> None:
 def test_people_get_a_table_that_cannot_steer_the_terminal() -> None:
     ended = run("compare", "store", RESTORED)
     assert ended.lines[0] == "7 differences: 2 ended, 1 ahead, 1 missing, 1 extra, 2 changed"
-    assert ended.lines[1].split() == ["difference", "use", "case", "task", "in", "store", "in", "store-restored"]
+    assert ended.lines[1].split() == [
+        "difference",
+        "use",
+        "case",
+        "task",
+        "in",
+        "store",
+        "in",
+        "store-restored",
+        "differs",
+    ]
     assert ended.lines[2].split() == ["ended", "order", "done", "ship.succeeded", "pay.pending"]
+    assert ended.lines[-2].split()[2:] == ["again", "pay.pending", "pay.pending", "create_time,", "update_time"]
     assert "\x1b" not in ended.out
 
 

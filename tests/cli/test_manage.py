@@ -127,7 +127,7 @@ def test_a_running_task_is_ignored_only_if_asked_for() -> None:
     Order.create("o-1")
     Order.pay.start("o-1").__enter__()
     refused = run("ignore", "o-1", "--reason", "cancelled by phone")
-    assert (refused.code, refused.err.endswith("try again after that\n")) == (1, True)
+    assert (refused.code, refused.err.endswith("try again after that; --even-running cancels its run\n")) == (1, True)
     ended = run("ignore", "o-1", "--even-running", "--reason", "cancelled by phone")
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 
@@ -137,7 +137,7 @@ def test_a_running_task_of_a_group_is_ignored_only_if_that_is_asked_for() -> Non
     Order.pay.start("o-1").__enter__()
     words = ["ignore", "o-1", "--even-running", "--reason", "cancelled by phone"]
     refused = run(*words)
-    assert (refused.code, refused.err.endswith("would start while its block may still run\n")) == (1, True)
+    assert (refused.code, refused.err.endswith("--even-running --even-in-group cancels its run\n")) == (1, True)
     ended = run(*words, "--even-in-group")
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 
@@ -189,6 +189,8 @@ def test_delete_does_not_ask_on_a_stdin_that_has_the_ids(monkeypatch: pytest.Mon
 def test_delete_with_yes_deletes() -> None:
     Order.create("o-1")
     assert run("delete", "o-1", "--yes").out == "o-1: deleted\n"
+    again = run("delete", "o-1", "--yes")
+    assert (again.code, again.out) == (0, "o-1: there is no such task\n")
     with pytest.raises(TaskNotFoundError):
         Order.get_task("o-1")
 

@@ -503,3 +503,13 @@ def test_a_number_beyond_the_limits_of_dynamodb_is_a_bad_line() -> None:
     for name, number in (("ratio", "1" * 39), ("ratio", "0." + "1" * 39), ("data", '{"n": 1e400}')):
         ended = load(f'{{"task_id": "s-1", "name": "x", "{name}": {number}}}', of=SAMPLE)
         assert (ended.code, ended.out) == (1, "0 tasks created, 1 bad line\n")
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("price", "problem"), [('"12.50"', ""), ('"NaN"', "price"), ('"a lot"', "'a lot' is not a number")]
+)
+def test_an_amount_is_loaded_as_text_too(price: str, problem: str) -> None:
+    ended = load(f'{{"task_id": "s", "name": "x", "price": {price}}}\n', of=SAMPLE)
+    assert (ended.code, problem in ended.err) == (1 if problem else 0, True)
+    assert [task.price for task in all_tasks(Sample)] == ([] if problem else [Decimal("12.50")])

@@ -64,6 +64,8 @@ class Difference:
     new: str | None
     old_time: str | None
     new_time: str | None
+    differs: dict[str, tuple[Any, Any]]
+    """What is compared beside the state, by name, where the tables differ: the values of both."""
 
 
 def compare(
@@ -83,7 +85,7 @@ def compare(
 
     ended: the task has ended in OLD since; NEW would run it again. ahead: it has done at least one more step in OLD;
     NEW would repeat that. missing: it is only in OLD. extra: it is only in NEW. changed: it is at the same step, but
-    ran or changed its state since.
+    ran or changed its state since, or was created again; the last column says which values differ.
 
     Scans both tables whole, strongly consistent, at one read unit per 4 KB, and reports how many that were. It needs
     about 0.6 KB of memory for each task of NEW. A task that changes meanwhile may be listed or not.
@@ -174,9 +176,13 @@ def _difference(model: type[Task], key: Key, old: _Row | None, new: _Row | None)
         kind = Kind.AHEAD
     else:
         kind = Kind.CHANGED
-    states = (None if row is None else name_of(_state(model, row.status)) for row in (old, new))
-    times = (None if row is None else _iso(row.update_time) for row in (old, new))
-    return Difference(kind, *key, *states, *times)
+    states = [None if row is None else name_of(_state(model, row.status)) for row in (old, new)]
+    times = [None if row is None else _iso(row.update_time) for row in (old, new)]
+    differs = {}
+    if old is not None and new is not None:
+        pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("create_time", "update_time", "fence")}
+        differs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return Difference(kind, *key, *states, *times, differs=differs)
 
 
 def _steps_done(model: type[Task], row: _Row) -> int:
@@ -222,7 +228,7 @@ def _print(found: Sequence[Difference], old: str, new: str) -> None:
     terminal.say(
         f"{count(len(found), 'difference')}: {', '.join(f'{counted[kind]:,} {kind}' for kind in Kind if counted[kind])}"
     )
-    titles = ("difference", "use case", "task", f"in {old}", f"in {new}")
+    titles = ("difference", "use case", "task", f"in {old}", f"in {new}", "differs")
     terminal.print_table(titles, map(_cells, found))
 
 
@@ -233,4 +239,5 @@ def _cells(each: Difference) -> list[terminal.Cell]:
         styled(each.task_id, "bold"),
         each.old or "-",
         each.new or "-",
+        ", ".join(each.differs) if each.difference is Kind.CHANGED else "",
     ]

@@ -15,7 +15,7 @@ from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotR
 from pynamodb_tracker.cli.targets import Targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
 from pynamodb_tracker.cli.terminal import say, warn
-from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.text import count, escaped
@@ -153,7 +153,13 @@ def ignore(
         _check_reason(reason)
 
         def ignore_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
+            try:
+                state = name_of(of.ignore(task_id, reason=reason, by=by, **flags).state)
+            except TaskLockedError as error:
+                named = (
+                    "--even-running" if getattr(error.task, "group", None) is None else "--even-running --even-in-group"
+                )
+                raise TaskLockedError(f"{for_people(error)}; {named} cancels its run") from None
             was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
@@ -205,7 +211,7 @@ def delete(
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
-    """Delete tasks permanently, with all their data. A task in progress is refused.
+    """Delete tasks permanently, with all their data. A task in progress is refused; a missing one is only reported.
 
     Asks for confirmation first. Exits with 1 if the answer is no or a task was refused; the others are deleted.
     """
@@ -214,7 +220,10 @@ def delete(
             _confirm(model.__name__, tasks)
 
         def delete_one(task_id: str, _found: None) -> str:
-            model.delete_task(task_id)
+            try:
+                model.delete_task(task_id)
+            except TaskNotFoundError:
+                return "there is no such task"
             return "deleted"
 
         threads = _THREADS if "-" in tasks else min(len(tasks), _THREADS)
