@@ -17,6 +17,7 @@ from pynamodb.exceptions import PynamoDBException
 from pynamodb_tracker import clock
 from pynamodb_tracker.apscheduler.claims import Claim
 from pynamodb_tracker.apscheduler.codec import JobCodec
+from pynamodb_tracker.apscheduler.items import time_of
 from pynamodb_tracker.apscheduler.job_table import JobTable, tries
 from pynamodb_tracker.apscheduler.stored_job import StoredJob
 from pynamodb_tracker.dynamodb.connection import ending_by
@@ -70,6 +71,7 @@ class Firings:
                 self.logger.exception("The next run time of job %r is still not stored: it does not run here", job_id)
             else:
                 del self._owed[job_id]
+                self._warn_if_late(owed.claim)
 
     def begin(self, job: StoredJob) -> None:
         """Take note of a job that is handed to the loop."""
@@ -90,12 +92,24 @@ class Firings:
             done = self._table.remove([job.item], until) if next_run_time is None else self._move(job, until)
             if not done:
                 self._settle(claim, next_run_time)
+            self._warn_if_late(claim)
         except Exception:
             self._owed[job.id] = _Owed(claim, next_run_time)
             self.logger.exception(
                 "Job %r was submitted, but its next run time is not stored yet: that is tried again before the next "
                 "look for jobs; another scheduler runs the same time again after %s",
                 job.id,
+                claim.expire_time,
+            )
+
+    def _warn_if_late(self, claim: Claim) -> None:
+        """Log that the time may have run twice, if its end was stored after its claim had expired."""
+        if clock.now() > claim.expire_time:
+            self.logger.warning(
+                "Job %r was submitted for %s, but its end was stored only after its claim had expired at %s: another "
+                "scheduler may have run it for the same time",
+                claim.due.job_id,
+                time_of(claim.due.time),
                 claim.expire_time,
             )
 

@@ -88,7 +88,6 @@ def _logging() -> Iterator[None]:
     log, handler = logging.getLogger("pynamodb_tracker.web"), logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.addHandler(handler)
-    log.setLevel(logging.INFO)
     try:
         yield
     finally:

@@ -83,7 +83,8 @@ class Decision:
     def _log(self, task_id: str, refused: str | None) -> None:
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}
         more = {"reason": self.reason} if self.reason else {}
-        log.info(log_line(who=self.by, did=self.verb, **about, **more, **({"refused": refused} if refused else {})))
+        # Not at INFO, which nobody sees under plain uvicorn: without a configuration, Python drops it.
+        log.warning(log_line(who=self.by, did=self.verb, **about, **more, **({"refused": refused} if refused else {})))
 
 
 @dataclass(frozen=True, slots=True)

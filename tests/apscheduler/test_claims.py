@@ -245,3 +245,22 @@ def test_a_job_that_another_scheduler_has_just_moved_on_costs_no_write(network: 
     with mock.patch.object(store._claims, "is_free", return_value=True), recorded() as requests:  # as it was read
         assert due(store) == []
     assert requests.operations == ["Query", "TransactWriteItems", "BatchGetItem"]
+
+
+def test_a_scheduler_that_wakes_up_logs_that_a_time_may_have_run_twice(
+    clock: StoppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    frozen, other = new_store(lock_for=LOCK), new_store(lock_for=LOCK)
+    frozen.add_job(new_job())
+    time = at(-1)
+    (submitted,) = frozen.get_due_jobs(at(0))
+    clock.advance(LOCK + MARGIN + SECOND)
+    (again,) = other.get_due_jobs(at(0))
+    modify(again, next_run_time=at(3600))
+    other.update_job(again)
+    assert "may have run" not in caplog.text
+    modify(submitted, next_run_time=at(3600))
+    frozen.update_job(submitted)
+
+    assert f"Job 'j-1' was submitted for {time}" in caplog.text
+    assert "another scheduler may have run it for the same time" in caplog.text

@@ -168,7 +168,7 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
 @pytest.mark.usefixtures("shop")
 def test_every_command_is_logged_in_a_line_of_json(open_page: Open, caplog: pytest.LogCaptureFixture) -> None:
     failed("o-1\n2026 forged")
-    caplog.set_level(logging.INFO, "pynamodb_tracker.web")
+    caplog.set_level(logging.WARNING, "pynamodb_tracker.web")  # what is written without any configuration
     form = {"verb": "ignore", "step": "ship", "task": ["o-1%0A2026%20forged", "gone"], "reason": "lost"}
     open_page().post("/Order/decide", data=form)
     lines = {json.loads(record.message)["task_id"]: record.message for record in caplog.records}

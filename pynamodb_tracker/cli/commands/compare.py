@@ -176,13 +176,13 @@ def _difference(model: type[Task], key: Key, old: _Row | None, new: _Row | None)
         kind = Kind.AHEAD
     else:
         kind = Kind.CHANGED
-    states = [None if row is None else name_of(_state(model, row.status)) for row in (old, new)]
-    times = [None if row is None else _iso(row.update_time) for row in (old, new)]
+    old_state, new_state = (None if row is None else name_of(_state(model, row.status)) for row in (old, new))
+    old_time, new_time = (None if row is None else _iso(row.update_time) for row in (old, new))
     differs = {}
     if old is not None and new is not None:
         pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("create_time", "update_time", "fence")}
         differs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    return Difference(kind, *key, *states, *times, differs=differs)
+    return Difference(kind, *key, old_state, new_state, old_time, new_time, differs)
 
 
 def _steps_done(model: type[Task], row: _Row) -> int:
