@@ -6,9 +6,10 @@ What the threads write at about the same time leaves in requests of up to 25 wri
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -31,10 +32,16 @@ _READ_TOGETHER = 100
 """Rows that one request reads ahead, which is as many as one can; those that change meanwhile are read again."""
 
 
-def report_of_each(tasks: Iterable[tuple[str, A]], change: Callable[[str, A], Outcome | None], threads: int) -> Report:
+def report_of_each(
+    tasks: Iterable[tuple[str, A]],
+    change: Callable[[str, A], Outcome | None],
+    threads: int,
+    group_of: Callable[[A], object] = lambda _: None,
+) -> Report:
     """Change each task, given with its id, and return the report; a task without an outcome is in none of its lists.
 
-    An exception that is neither of the tracker nor of PynamoDB, such as a TypeError, ends it and propagates.
+    Those of one group, by what is given with them, are changed in their order. An exception that is neither of the
+    tracker nor of PynamoDB, such as a TypeError, ends it and propagates.
     """
     report = Report()
 
@@ -48,25 +55,74 @@ def report_of_each(tasks: Iterable[tuple[str, A]], change: Callable[[str, A], Ou
             if outcome is not None:
                 getattr(report, outcome).append(task_id)
 
-    in_threads_together(change_one, tasks, threads)
+    in_threads_together(change_one, tasks, threads, lambda task: group_of(task[1]))
     return report
 
 
-def in_threads_together(change: Callable[[A], None], items: Iterable[A], threads: int) -> None:
-    """Call the function on each item, as `in_threads` does; the threads send what it writes together."""
+def in_threads_together(
+    change: Callable[[A], None],
+    items: Iterable[A],
+    threads: int,
+    group_of: Callable[[A], object] = lambda _: None,
+) -> None:
+    """Call the function on each item, as `in_threads` does; the threads send what it writes together.
+
+    Items of one group, a text, are changed one after another, in their order.
+    """
     if threads == 1:
         in_threads(change, items, 1)
         return
-    senders = _Senders(min(threads, MOST))
+    senders, groups = _Senders(min(threads, MOST)), _InOrder(change, group_of)
 
-    def change_together(item: A) -> None:
+    def change_together(queue: _Queue[A]) -> None:
         with sharing_requests(senders.batcher):
             try:
-                change(item)
+                groups.change_next(queue)
             finally:
                 senders.note_done()
 
-    in_threads(change_together, senders.fed_with(items), threads)
+    in_threads(change_together, senders.fed_with(map(groups.queue_with, items)), threads)
+
+
+class _Queue(Generic[A]):
+    """Items of which one is changed at a time, the first one first."""
+
+    __slots__ = ("group", "items", "turn")
+
+    def __init__(self, group: str | None) -> None:
+        self.group = group
+        self.items: deque[A] = deque()
+        self.turn = threading.Lock()
+
+
+class _InOrder(Generic[A]):
+    """Changes items of one group in their order: whichever thread has the turn changes the first one that is left."""
+
+    def __init__(self, change: Callable[[A], None], group_of: Callable[[A], object]) -> None:
+        self._change = change
+        self._group_of = group_of
+        self._queues: dict[str, _Queue[A]] = {}
+        self._guard = threading.Lock()
+
+    def queue_with(self, item: A) -> _Queue[A]:
+        """Return the queue of the item's group, at whose end it is."""
+        group = self._group_of(item)
+        if not isinstance(group, str):
+            group = None
+        with self._guard:
+            queue = _Queue[A](group) if group is None else self._queues.setdefault(group, _Queue(group))
+            queue.items.append(item)
+        return queue
+
+    def change_next(self, queue: _Queue[A]) -> None:
+        """Change the first item of a queue, once nobody changes another one of it."""
+        with queue.turn:
+            try:
+                self._change(queue.items.popleft())
+            finally:
+                with self._guard:
+                    if not queue.items and queue.group is not None:
+                        self._queues.pop(queue.group, None)
 
 
 class _Senders:

@@ -199,6 +199,7 @@ class SyncTask(GuardedRow):
         The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
         refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. On one
         thread each task is a request, sent before the next one is taken; several threads, 25 for example, share theirs.
+        Tasks of one group enter it in the order in which they are given, one after another.
         """
         check_threads(threads)
         if isinstance(tasks, str | Mapping):
@@ -214,7 +215,8 @@ class SyncTask(GuardedRow):
             return "succeeded"
 
         each = map(_arguments, tasks)
-        return report_of_each(((arguments.get("task_id", ""), arguments) for arguments in each), create, threads)
+        tasks_by_id = ((arguments.get("task_id", ""), arguments) for arguments in each)
+        return report_of_each(tasks_by_id, create, threads, lambda arguments: arguments.get("group"))
 
     @classmethod
     def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:

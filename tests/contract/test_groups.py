@@ -20,6 +20,7 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from tests.support.engines import only_dynamodb_local
 from tests.support.network import Answer, Network, Request, error
 from tests.support.rows import change, client, keys, stored
 from tests.support.workers import die, succeed
@@ -160,6 +161,15 @@ def test_every_end_hands_on_the_turn(end: Callable[[StoppedClock], None], clock:
     create("o-1", "o-2", "o-3")
     end(clock)
     assert (due(), group().turn, group().waiting()) == (["o-2"], "o-2", ["o-3"])
+
+
+@only_dynamodb_local
+def test_many_that_are_created_on_threads_enter_their_group_in_their_order() -> None:
+    tasks = [{"task_id": f"o-{number}", "group": f"customer-{number % 2}"} for number in range(16)]
+    assert len(Order.create_many([*tasks, "alone"], threads=16).succeeded) == 17
+    for customer in range(2):
+        entered = Order.group(f"customer-{customer}")
+        assert [entered.turn, *entered.waiting()] == [f"o-{number}" for number in range(customer, 16, 2)]
 
 
 def test_a_running_task_keeps_the_turn_unless_it_is_to_be_handed_on_by_name() -> None:

@@ -117,7 +117,7 @@ class _Load:
             with _no_requests(self.reader.model):
                 in_threads(self._load, self._lines(), self.threads)
         else:
-            in_threads_together(self._load, self._lines(), self.threads)
+            in_threads_together(self._load, self._lines(), self.threads, lambda line: line.values.get("group"))
 
     def numbers(self) -> str:
         """Return how many tasks were created, existed already, or had a bad line."""
