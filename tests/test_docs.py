@@ -26,7 +26,7 @@ from pynamodb_tracker.aws_lambda.trigger import trigger_named
 from tests.support.pages import ROOT, Page
 from tests.support.reference import INTERNAL, OBJECTS, REFERENCE, members
 from tests.support.untraced import unmeasured
-from tests.support.writes import as_told, writes_of_deliver, writes_of_ship
+from tests.support.writes import as_told, puts_of_ship, writes_of_deliver, writes_of_ship
 
 PAGES = Page.all()
 NAMES = [page.name for page in PAGES]
@@ -279,14 +279,17 @@ def told_writes() -> dict[str, dict[str, Any]]:
         for paragraph in text.split("\n\n"):
             name, _, body = paragraph.partition("\n")
             if re.fullmatch(r"[a-z ]+", name):
-                writes[name] = dict(re.findall(r"^  (IF|MOVE TO|SET|REMOVE) +((?:.|\n {4})+)", body, re.MULTILINE))
+                writes[name] = dict(re.findall(r"^  (IF|PUT|MOVE TO|SET|REMOVE) +((?:.|\n {4})+)", body, re.MULTILINE))
     return writes
 
 
 def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
-    sent = writes_of_ship() | writes_of_deliver()
+    sent, put = writes_of_ship() | writes_of_deliver(), puts_of_ship()
     told = told_writes()
-    assert set(told) == set(sent)
+    assert set(told) == set(sent) | set(put)
+    for name, real in put.items():
+        shown = told[name]
+        assert (shown["IF"], parts(shown["PUT"])) == (real["IF"], parts(real["PUT"])), name
     for name, write in sent.items():
         shown, real = told[name], as_told(write)
         assert condition(shown["IF"]) == condition(real["IF"]), name

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from pynamodb_tracker.arguments import shown
@@ -57,13 +58,15 @@ class RecordRunner(Generic[T]):
         task_id = triggers.read_task_id(self.task_id, payload)
         same = None if self.same is None else _read_same(self.same, payload)
         attempt = InvocationAttempt(
-            self.step, task_id, invocation, same=same, store_answer=self.store_answer, batcher=batcher
+            self.step,
+            task_id,
+            invocation,
+            same=same,
+            store_answer=self.store_answer,
+            attributes=partial(self._attributes_of, payload) if self.create_if_missing else None,
+            batcher=batcher,
         )
         attempt.run(self.function, payload)
-        if attempt.reason == "not_found" and self.create_if_missing:
-            attempt.create_task(self._attributes_of(payload))
-            if attempt.error is None:
-                attempt.run(self.function, payload)
         if self.then is not None:
             attempt.hand_on(self.then, record.group)
         return attempt

@@ -87,7 +87,7 @@ def handles(
     shape of the event; a bare event is direct, unless you say "async". `payload` is a function of the record, or of the
     event if it has no records; by default, the payload is the whole of it, for S3 an event with that record alone, and
     for messages, Kinesis and Kafka their content, read as JSON.
-    `create_if_missing` creates a task on its first event, pending for this step; a function of the payload returns
+    `create_if_missing` creates a task on its first event, at this step, and runs it; a function of the payload returns
     its attributes. `replies` decide what is an error to the caller. `same`, paths or a function of the payload, tells a
     repeated event from another payload for the same task, which is refused with PayloadMismatchError.
     A direct or HTTP caller gets what the function returns. With `store_answer`, that is stored with the success as JSON
@@ -135,7 +135,7 @@ def handles(
         return cast("Handler", handler)  # functools sets __wrapped__
 
     bound = decorate(lambda ctx, _: for_threads(any_function_of(step, None))(ctx))
-    prepare_in_lambda(step, queue)
+    prepare_in_lambda(step, queue, with_payload=same is not None)
 
     def decorate_or_handle(given: Any, context: Any = _ABSENT) -> Any:
         if context is _ABSENT:

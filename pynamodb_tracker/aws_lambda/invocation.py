@@ -19,6 +19,7 @@ from pynamodb_tracker.batch.feeding import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.step.bound import BoundStep
 
@@ -91,10 +92,10 @@ class Invocation:
         return remaining is None or remaining >= max(at_least, self._longest)
 
 
-def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None) -> None:
+def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None, *, with_payload: bool = False) -> None:
     """In Lambda's init phase, build what the first invocation would have to build."""
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ or os.environ.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_"):
-        step.model.tracker.table.connect()
+        step._definition.prepare(with_payload=with_payload)
         if queue is not None:
             queue.connect()
 
@@ -110,10 +111,14 @@ class InvocationAttempt(TaskAttempt[Any]):
         *,
         same: object = None,
         store_answer: bool = False,
+        attributes: Callable[[], Mapping[str, Any]] | None = None,
         feed: Source | None = None,
         batcher: WriteBatcher | None = None,
     ) -> None:
-        """Start the task with `same`; with `store_answer`, what the function returns is stored with the success."""
+        """Start the task with `same`; with `store_answer`, what the function returns is stored with the success.
+
+        `attributes` returns those with which the task is created if it is missing; otherwise that is an error.
+        """
         super().__init__(step._definition.codes, task_id, feed=feed, batcher=batcher)
         self.step = step
         self.duration = timedelta(0)
@@ -123,12 +128,14 @@ class InvocationAttempt(TaskAttempt[Any]):
         self._invocation = invocation
         self._same = same
         self._stores_answer = store_answer
+        self._attributes = attributes
         self._begun = clock.now()
 
     def run(self, function: Callable[..., object], *arguments: object) -> None:
         """Call the function with the context and the arguments; what it raises is kept in `error`.
 
-        Only KeyboardInterrupt leaves: after SystemExit, other records of the event are still to be run.
+        Only KeyboardInterrupt leaves: after SystemExit, other records of the event are still to be run. And
+        UnreadableEventError if the task was to be created, and its attributes cannot be stored.
         """
 
         def work(ctx: ExecutionContext[Any]) -> object:
@@ -141,6 +148,16 @@ class InvocationAttempt(TaskAttempt[Any]):
         self.duration = clock.now() - self._begun
         if self.was_claimed or self.is_broken:  # a table that does not answer takes as long the next time
             self._invocation.note_duration(self.duration)
+        if not self.was_claimed and isinstance(self.error, exceptions.ValueNotStorableError):
+            raise self._not_storable(self.error) from self.error
+        if not self.was_claimed and isinstance(self.error, UnreadableEventError):
+            raise self.error
+
+    def follow(self, run: Run[Any]) -> None:
+        """Have the run keep the details of this attempt up to date, and create the task if it is to."""
+        super().follow(run)
+        if self._attributes is not None:
+            run.create = partial(self._create, run, self._attributes)
 
     def hand_on(self, queue: Queue, group: str | None = None) -> None:
         """Send the task to the queue of its next step if it has succeeded, now or before; keep an error in `unsent`.
@@ -158,25 +175,32 @@ class InvocationAttempt(TaskAttempt[Any]):
         except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
             self.unsent = error
 
-    def create_task(self, attributes: Mapping[str, Any]) -> None:
-        """Create the task that was not found, pending for the step; `error` is None if it can be run now.
+    def _create(self, run: Run[Any], attributes: Callable[[], Mapping[str, Any]]) -> Any:
+        """Return the missing task, which the run then creates; None if it was created here, because of its options.
 
-        UnreadableEventError if the attributes cannot be stored.
+        UnreadableEventError if it has attributes that cannot be stored.
         """
-        self.details = self.new_details()
-        try:
-            self.step.model.create(self.task_id, state=self.step.pending, **attributes)
-        except exceptions.TaskAlreadyExistsError:
-            log.debug("%s: another event has created it", self, extra=self.details.log_fields)
-        except (TypeError, ValueError) as error:  # its message may contain a value, which may be confidential
-            log.debug("%s cannot be created", self, exc_info=True, extra=self.details.log_fields)
-            attribute = f" for {error.attribute!r}" if isinstance(error, exceptions.ValueNotStorableError) else ""
-            raise UnreadableEventError(
-                f"{self} cannot be created with {shape_of(attributes)}: {type(error).__name__}{attribute}; its message "
-                "is logged at level DEBUG"
-            ) from error
-        except Exception as error:  # noqa: BLE001 - the table failed; it is reported like any other error
-            self.details.error = error
+        _, pausing = self._sharing()
+        with pausing:
+            given = attributes()
+            try:
+                options = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
+                if options <= {"trace"}:
+                    return run.new_task(given)
+                self.step.model.create(self.task_id, state=self.step.pending, **given)
+            except exceptions.TaskAlreadyExistsError:
+                log.debug("%s: another event has created it", self, extra=self.details.log_fields)
+            except (TypeError, ValueError) as error:
+                raise self._not_storable(error, f" with {shape_of(given)}") from error
+        return None
+
+    def _not_storable(self, error: Exception, given: str = "") -> UnreadableEventError:
+        """Return the error for a task that cannot be created; a message may contain a value that is confidential."""
+        log.debug("%s cannot be created", self, exc_info=error, extra=self.details.log_fields)
+        attribute = f" for {error.attribute!r}" if isinstance(error, exceptions.ValueNotStorableError) else ""
+        return UnreadableEventError(
+            f"{self} cannot be created{given}: {type(error).__name__}{attribute}; its message is logged at level DEBUG"
+        )
 
     @property
     def task(self) -> Any:

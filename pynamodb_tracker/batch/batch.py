@@ -25,6 +25,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.execution.call import call
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import RunDetails, log_fields
 from pynamodb_tracker.model.row import TaskRow
@@ -142,7 +143,7 @@ class TaskAttempt(Generic[T]):
     def follow(self, run: Run[T]) -> None:
         """Have a run, which has not begun yet, keep the details of this attempt up to date."""
         self._run = run
-        run.observe(self.details)
+        run.observation = Observation(self.details)
 
     def skip(self) -> None:
         """Do not start the task; the feed counts on every task that it gave."""

@@ -311,8 +311,10 @@ class SharedConnection(Connection):
         return super().create_table(table_name, *args, **options)
 
     def prepare(self) -> None:
-        """Build the client, and what requests with a deadline need."""
+        """Build the client, what requests with a deadline need, and what the first request and refusal would build."""
         self._build_rungs()
+        self.client.meta.service_model.shape_for_error_code("ConditionalCheckFailedException")  # it indexes all errors
+        "localhost".encode("idna")  # as urllib3 does with each host; it imports large tables
 
     def within(self, seconds: float, strictly: float = math.inf) -> SharedConnection:
         """Return a connection that ends a request in that time, the SDK's retries included.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -19,6 +19,7 @@ from pynamodb_tracker.exceptions import (
     GiveUp,
     LockLostError,
     TaskError,
+    TaskNotFoundError,
     TrackerError,
 )
 from pynamodb_tracker.execution.context import ExecutionContext, hold
@@ -37,7 +38,7 @@ from pynamodb_tracker.execution.unrecorded import (
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock, PendingSuccess, StepStatements
+from pynamodb_tracker.transitions import Lock, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
     from pynamodb_tracker.execution.observation import Observation
@@ -59,6 +60,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
     __slots__ = (
         "also_from",
         "concluded",
+        "create",
         "delay",
         "detailed_error",
         "finisher",
@@ -98,6 +100,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """The fingerprint of what the task is started with; None if that is not compared."""
         self.heartbeat: Heartbeat[T] | bool = heartbeat
         """Whether the run uses a heartbeat; the heartbeat itself once it is created."""
+        self.create: Callable[[], NewTask[T] | None] | None = None
+        """What checks a missing task before it is created claimed, or creates it and returns None; by default, a
+        missing task is an error."""
         self.concluded = False
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
         self.finisher: dict[str, object] = {}
@@ -160,20 +165,38 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `undo_claim`."""
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
-        self.lock = transitions.claim(
+        try:
+            self.lock = lock = self._claim()
+        except TaskNotFoundError:
+            if self.create is None:
+                raise
+            self.lock = lock = self._claim(self.create())
+        if self.observation is not None:
+            self.observation.note_claim(lock)
+        if self.heartbeat:
+            self.heartbeat = Heartbeat(lock, self.lock_for)
+            self.heartbeat.start()
+        return ExecutionContext(lock, self.lock_for)
+
+    def _claim(self, new: NewTask[T] | None = None) -> Lock[T]:
+        return transitions.claim(
             self.statements,
             self.task_id,
             lock_for=self.lock_for,
             detailed=self.detailed_error,
             also_from=self.also_from,
             payload=self.payload,
+            creates=self.create is not None,
+            new=new,
         )
-        if self.observation is not None:
-            self.observation.note_claim(self.lock)
-        if self.heartbeat:
-            self.heartbeat = Heartbeat(self.lock, self.lock_for)
-            self.heartbeat.start()
-        return ExecutionContext(self.lock, self.lock_for)
+
+    def new_task(self, attributes: Mapping[str, Any]) -> NewTask[T]:
+        """Check the attributes of a task that this run is to create claimed; `trace` is that of `create`."""
+        own = {**attributes}
+        trace = own.pop("trace", None)
+        return transitions.claimed_task(
+            self.statements, self.task_id, own, lock_for=self.lock_for, payload=self.payload, trace=trace
+        )
 
     def undo_claim(self, error: BaseException) -> None:
         """Release the task, in any thread, if it was claimed; a note on the error says if that fails. Then `refuse`."""
@@ -221,19 +244,13 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 extra=lock.log_fields,
             )
 
-    def observe(self, details: RunDetails, *hooks: Hook) -> Observation:
-        """Keep the details of this run, which has not begun yet, up to date, and call these hooks for it alone."""
+    def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
         from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
 
-        self.observation = observation = Observation(details, *hooks)
-        return observation
-
-    def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
-        observation = self.observation
-        if observation is None:
+        if self.observation is None:
             codes = self.statements.codes
-            observation = self.observe(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
-        observation.add(hooks)
+            self.observation = Observation(RunDetails(codes.use_case_id, codes.step, self.task_id, clock.now()))
+        self.observation.add(hooks)
 
     def give_back(self) -> bool:
         """Release the task although its block still runs in another thread; return whether that is on record.

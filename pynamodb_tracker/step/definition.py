@@ -97,6 +97,11 @@ class StepDefinition(Generic[T]):
         """Codes of further states from which the step may start, by its declaration."""
         self.statements = transitions.StepStatements(model, codes, declared.max_attempts, _when_ignored(declared))
 
+    def prepare(self, *, with_payload: bool = False) -> None:
+        """Build the client of the table, and the claim that the first run would render; nothing is sent."""
+        self.model.tracker.table.connect()
+        self.statements.first_claim(with_payload=with_payload)
+
     def due(
         self,
         *,

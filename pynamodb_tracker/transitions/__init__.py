@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | create | nothing → pending, or another given state | there is no row |
 | merge | waiting → itself; running → itself, to run again; succeeded → pending | the row as read, nobody asked since |
+| create claimed | nothing → in_progress | there is no row |
 | claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
 | claim from | exactly one further state → in_progress | status, due_time, a later token |
 | spend | waiting or abandoned without an attempt left → ignored | the row as read |
@@ -22,7 +23,8 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, SeenDeletes, create, delete, deletion
+from pynamodb_tracker.transitions.created_claims import claimed_task
+from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, SeenDeletes, create, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
 from pynamodb_tracker.transitions.progress import check_in, commit, extend, save
@@ -34,11 +36,13 @@ from pynamodb_tracker.transitions.success import commit_success, settle_success,
 __all__ = [
     "ONE_OF_BOTH",
     "Lock",
+    "NewTask",
     "PendingSuccess",
     "SeenDeletes",
     "StepStatements",
     "check_in",
     "claim",
+    "claimed_task",
     "commit",
     "commit_success",
     "create",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
+from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item, Refused
-from pynamodb_tracker.dynamodb.error_codes import is_unheard
-from pynamodb_tracker.exceptions import TaskError, TrackerError
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_unheard
+from pynamodb_tracker.exceptions import TaskError, TaskNotStartableError, TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
@@ -20,6 +21,8 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import refusals
 from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.created_claims import as_pending
+from pynamodb_tracker.transitions.creations import NewTask, put
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
@@ -39,10 +42,15 @@ _GIVE_BACK_WITHIN = timedelta(seconds=5)
 class _Tries:
     """The claims that one call has sent."""
 
-    __slots__ = ("in_doubt", "kept", "payload", "tokens")  # no dataclass: building one takes time at a cold start
+    # No dataclass: building one takes time at a cold start.
+    __slots__ = ("creates", "in_doubt", "kept", "new", "payload", "tokens")
 
-    def __init__(self, tokens: list[str], payload: str | None) -> None:
-        self.tokens = tokens
+    def __init__(self, payload: str | None, new: NewTask[Any] | None, *, creates: bool) -> None:
+        self.tokens = [new_token() if new is None else new.row.lock]
+        self.new = new
+        """The task that the first one creates; None for a claim of a task that exists."""
+        self.creates = creates
+        """Whether the caller creates the task if it is missing, so that a refusal has to show that."""
         self.payload = payload
         """The fingerprint of what the task is to be started with; None if that is not compared."""
         self.in_doubt = False
@@ -50,12 +58,23 @@ class _Tries:
         self.kept = False
         """Whether the time to live of a finished task's chunks was removed, so that the task can be claimed again."""
 
+    def not_found(self, statements: StepStatements[Any], task_id: str, operation: str) -> TaskNotStartableError:
+        """Return the error for a task that is not there.
+
+        If it was there a moment ago, the caller must not create it: a copy of a later claim might take it then.
+        """
+        if self.creates and self.new is None and len(self.tokens) > 1:
+            return refusals.kept_changing(statements, task_id, operation, len(self.tokens) - 1)
+        return refusals.not_found(statements, task_id, operation)
+
     def may_hold(self, error: BaseException) -> bool:
         """Return whether the task may stay locked, with no worker on it, when this error is raised.
 
         Any exception but those of the library and of PynamoDB came from elsewhere, such as a signal handler, while a
         claim was on its way.
         """
+        if isinstance(error, TransactWriteError):  # an earlier try of it may have got no answer
+            return not is_invalid(error)
         if isinstance(error, PynamoDBConnectionError):
             return self.in_doubt or is_unheard(error)
         return not isinstance(error, PynamoDBException | TrackerError)
@@ -69,18 +88,22 @@ def claim(
     detailed: bool = True,
     also_from: Collection[int] = (),
     payload: str | None = None,
+    creates: bool = False,
+    new: NewTask[T] | None = None,
 ) -> Lock[T]:
     """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
 
     The lock may have expired when the answer arrives. With a `payload`, a fingerprint, the claim is refused if the
-    step was started with another one before.
+    step was started with another one before. If the caller `creates` a task that is missing, the refusal itself says
+    so, and no further request is sent; it then calls this with that `new` task, which is created claimed, or claimed if
+    it exists by then.
     """
-    tries = _Tries([new_token()], payload)
+    tries = _Tries(payload, new, creates=creates)
     try:
         return _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
     except BaseException as error:
         if tries.may_hold(error):
-            _give_back(statements, task_id, tries.tokens, lock_for, error)
+            _give_back(statements, task_id, tries, lock_for, error)
         if tries.kept:
             expire_again(statements.model, task_id)
         raise
@@ -96,10 +119,10 @@ def _claim(
     also_from: Collection[int],
 ) -> Lock[T]:
     operation = f"start {statements.codes.step} of"
-    write = statements.claim if tries.payload is None else statements.claim_with_payload
+    write: PreparedWrite | NewTask[T] = tries.new or statements.first_claim(with_payload=tries.payload is not None)
     for _ in range(_TRIES):
         try:
-            lock = _send(statements, write if detailed else write.with_row_if_refused(), task_id, tries, lock_for)
+            lock = _send(statements, write, task_id, tries, lock_for, with_row=tries.creates or not detailed)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
                 raise refusals.not_startable(statements, task_id, operation) from None
@@ -112,9 +135,9 @@ def _claim(
             _fail_unless_readable(lock)
             return lock
         tries.in_doubt = True
-        row = get(statements.model, task_id) if item is None else loaded(statements.model, item)
+        row = _row_met(statements, task_id, item, is_shown=tries.creates and write is not tries.new)
         if row is None:
-            raise refusals.not_found(statements, task_id, operation)
+            raise tries.not_found(statements, task_id, operation)
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
             return Lock(statements, row, row.lock)
         tries.in_doubt = False
@@ -127,6 +150,16 @@ def _claim(
             tries.kept = True
             keep(statements.model, row, tries.tokens[-1], operation)
     raise refusals.kept_changing(statements, task_id, operation, _TRIES)
+
+
+def _row_met(statements: StepStatements[T], task_id: str, item: Item | None, *, is_shown: bool) -> T | None:
+    """Return the row that a refused write has met; None if there is none.
+
+    Unless `is_shown`, a refusal without a row may be one that does not show it, and the row is read.
+    """
+    if item is not None:
+        return loaded(statements.model, item)
+    return None if is_shown else get(statements.model, task_id)
 
 
 def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _Tries) -> bool:
@@ -142,12 +175,21 @@ def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _
 
 
 def _send(
-    statements: StepStatements[T], write: PreparedWrite, task_id: str, tries: _Tries, lock_for: timedelta
+    statements: StepStatements[T],
+    write: PreparedWrite | NewTask[T],
+    task_id: str,
+    tries: _Tries,
+    lock_for: timedelta,
+    *,
+    with_row: bool,
 ) -> Lock[T]:
+    if isinstance(write, NewTask):
+        put(write, until=write.row.lock_expire_time)
+        return Lock(statements, write.row, write.row.lock)
     now, token = clock.now(), tries.tokens[-1]
     expire, margin = now + lock_for, statements.model.tracker.margin
     answer = statements.send(
-        write,
+        write.with_row_if_refused() if with_row else write,
         task_id,
         until=expire,
         token=token,
@@ -171,7 +213,7 @@ def _fail_unless_readable(lock: Lock[T]) -> None:
 
 
 def _give_back(
-    statements: StepStatements[T], task_id: str, tokens: list[str], lock_for: timedelta, error: BaseException
+    statements: StepStatements[T], task_id: str, tries: _Tries, lock_for: timedelta, error: BaseException
 ) -> None:
     """Release what a claim may have locked although its answer was not received; note what became of it."""
     now = clock.now()
@@ -180,7 +222,7 @@ def _give_back(
         "takes it over"
     )
     try:
-        outcome = _undo(statements, task_id, tokens, until=now + _GIVE_BACK_WITHIN)
+        outcome = _undo(statements, task_id, tries, until=now + _GIVE_BACK_WITHIN)
     except (PynamoDBException, TrackerError) as failed:
         _note(statements, task_id, error, f"could not be released: {doubt}: {failed}", is_locked=True)
     except BaseException as interrupt:
@@ -201,17 +243,22 @@ def _note(statements: StepStatements[T], task_id: str, error: BaseException, out
         log.error("%s %s", task, outcome, extra=fields)
 
 
-def _undo(statements: StepStatements[T], task_id: str, tokens: list[str], *, until: datetime) -> str | None:
-    """Make sure that no claim with one of these tokens holds the task, or will; None if that is not possible.
+def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: datetime) -> str | None:
+    """Make sure that none of these claims holds the task, or will; None if that is not possible.
 
-    A claim that is still on its way is refused if the row has a later token. While another worker holds the task, its
-    token cannot be raised.
+    A claim that is still on its way is refused if the row has a later token, and one that creates the task if there is
+    a row. While another worker holds the task, its token cannot be raised.
     """
-    outcome = "was not locked by this call"
+    outcome, tokens = "was not locked by this call", tries.tokens
     for _ in range(_TRIES):
         row = get(statements.model, task_id, until=until)
         if row is None:
-            return outcome
+            if tries.new is None:
+                return outcome
+            with suppress(Refused):
+                put(as_pending(statements, tries.new, new_token(above=max(tokens))), until=until)
+                return "was created by this call, pending"
+            continue
         if refusals.is_held_by(row, statements.codes, tokens):
             lock = Lock(statements, row, row.lock)
             release(lock)
@@ -242,7 +289,7 @@ def _next(
             error.gave_up_occurrence = spent.status != statements.codes.ignored
             raise error
         # The token was lower than the row's, or the row has changed since.
-        return statements.claim_with_payload if with_payload else statements.claim
+        return statements.first_claim(with_payload=with_payload)
     if row.status in also_from:
         if readable_value(row, "group") is not None and row.tracker.ends_at(row.status):
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")

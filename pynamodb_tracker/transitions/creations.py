@@ -113,15 +113,16 @@ def new_task(
     *,
     also: Item | None = None,
     repeat: Repeat | None = None,
+    now: datetime | None = None,
 ) -> NewTask[T]:
-    """Check the values of a new task; `also` are further attributes of the tracker's own, as they are stored.
+    """Check the values of a task that is new `now`; `also` are further attributes of the tracker's own, as stored.
 
     A task that repeats is due at the first occurrence at or after its due time. Raises a TypeError for an attribute
     that is not declared; a ValueNotStorableError names the one that cannot be stored; a ValueError, a rule without a
     further occurrence.
     """
     model.tracker.check_own(attributes)
-    now = clock.now()
+    now = now or clock.now()
     if repeat is not None:
         due_time, also = _first_due_time(model, task_id, repeat, _due(now, due_time), also)
     given = _given(model, task_id, attributes)
@@ -228,16 +229,16 @@ def _item(model: type[T], task_id: str, code: int | None, now: datetime, due_tim
     return item
 
 
-def put(task: NewTask[T]) -> None:
+def put(task: NewTask[T], *, until: datetime | None = None) -> None:
     """Put the row of a new task together with its overflow chunks; raise Refused if there is one."""
     try:
-        _put(task)
+        _put(task, until)
     except PynamoDBConnectionError as error:
         raise_if_invalid(task.row, task.changes, error)
         raise
 
 
-def _put(task: NewTask[T]) -> None:
+def _put(task: NewTask[T], until: datetime | None) -> None:
     """Put the row if there is none, together with its overflow chunks."""
     table = task.row.tracker.connection()
     puts = task.puts(table)
@@ -249,7 +250,7 @@ def _put(task: NewTask[T]) -> None:
         groups.of(type(task.row), task.row.group).entrants.append(NewMember(task.row, task.item))
         unapplied = enter(table, lambda: puts[0], groups, puts[1:])
     elif len(puts) == 1:
-        send(table, "PutItem", puts[0]["Put"])
+        send(table, "PutItem", puts[0]["Put"], until=until)
         return
     else:
         unapplied = transact_write(table, puts)

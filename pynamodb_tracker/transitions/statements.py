@@ -34,6 +34,10 @@ _PAST_THE_END = 9999
 class StepStatements(StepWrites[T]):
     """The writes of one step of one use case."""
 
+    def first_claim(self, *, with_payload: bool) -> PreparedWrite:
+        """Return the first request of a run."""
+        return self.claim_with_payload if with_payload else self.claim
+
     @cached_property
     def claim(self) -> PreparedWrite:
         """Take a task that waits, or whose lock has expired: the first request of every run."""

@@ -12,6 +12,7 @@ from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import TaskNotStartableError, TrackerError
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.execution.observation import Observation
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.worker.poller import StepPoller
@@ -55,7 +56,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def follow(self, run: Run[Any]) -> None:
         """Have the run keep the details of this attempt up to date, and count its end."""
         self._run = run
-        run.observe(self.details, self)
+        run.observation = Observation(self.details, self)
 
     def on_end(self, run: RunDetails) -> None:  # noqa: ARG002 - these are the details of this attempt
         """Count what became of the task."""

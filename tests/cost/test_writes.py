@@ -12,6 +12,7 @@ import pytest
 from pynamodb.connection.base import Connection
 
 from pynamodb_tracker import Repeat
+from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.doctor.sizing import Load, write_units
 from tests.engine.proxy import Proxy
 from tests.support.fixtures import Frozen
@@ -32,6 +33,17 @@ def test_create_and_run_cost_8_units_for_a_small_task(order: Any, proxy: Proxy) 
     create_and_run(order, note="n" * 300)
 
     assert writes(proxy) == [2, 3, 3]
+
+
+def test_a_task_that_its_first_event_creates_and_runs_costs_5_units_and_a_refused_claim(
+    order: Any, proxy: Proxy
+) -> None:
+    handler = handles(order.confirm, task_id="id", create_if_missing=True, store_answer=True)(lambda *_: "done")
+
+    assert handler({"id": ID}, None) == "done"
+    assert (targets(proxy), writes(proxy)) == (["UpdateItem", "PutItem", "UpdateItem"], [2, 3])
+    assert handler({"id": ID}, None) == "done"
+    assert targets(proxy)[3:] == ["UpdateItem"]
 
 
 def test_a_success_that_leaves_the_index_costs_a_unit_less(new_worker: Any, proxy: Proxy) -> None:

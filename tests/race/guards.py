@@ -15,6 +15,7 @@ from pynamodb_tracker import transitions
 from pynamodb_tracker.aio import blocking
 from pynamodb_tracker.aio import run as async_run
 from pynamodb_tracker.dynamodb import error_codes
+from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.execution import run
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
@@ -22,6 +23,7 @@ from pynamodb_tracker.transitions import (
     Lock,
     claims,
     conditions,
+    created_claims,
     creations,
     ending,
     finishes,
@@ -36,6 +38,7 @@ from pynamodb_tracker.transitions.follow_ups import FollowUps
 from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from tests.race import traces_of_commands as commands
+from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
 from tests.race import traces_of_groups as of_groups
 from tests.race import traces_of_joins as joins
@@ -228,7 +231,7 @@ def trust_the_row(patch: Patch) -> None:
 
 
 def create_whatever_is_there(patch: Patch) -> None:
-    """Put follow-ups without looking whether they exist."""
+    """Put new tasks without looking whether they exist."""
     original = creations.NewTask.puts
 
     def puts(self: Any, table: Any) -> Any:
@@ -236,6 +239,42 @@ def create_whatever_is_there(patch: Patch) -> None:
         return [{"Put": {name: first["Put"][name] for name in ("TableName", "Item")}}, *chunks]
 
     patch.setattr(creations.NewTask, "puts", puts)
+
+
+def create_with(**other: Any) -> Callable[[Patch], None]:
+    """Put a new task that is claimed with these attributes in place of its own; without those that are None."""
+
+    def remove(patch: Patch) -> None:
+        original = creations.new_task
+
+        def new_task(*given: Any, also: Any, **named: Any) -> Any:
+            also = {name: value for name, value in (also | other).items() if value is not None}
+            return original(*given, also=also, **named)
+
+        patch.setattr(created_claims, "new_task", new_task)
+
+    return remove
+
+
+def create_nothing_pending(patch: Patch) -> None:
+    """Leave it at that if there is no row after a put without an answer."""
+
+    def nothing(*_: Any) -> Any:
+        raise Refused(repeated=False)
+
+    patch.setattr(claims, "as_pending", nothing)
+
+
+def create_pending_without_a_token(patch: Patch) -> None:
+    """Put the task pending after a put without an answer, but with no token."""
+    original = created_claims.as_pending
+
+    def as_pending(*given: Any) -> Any:
+        task = original(*given)
+        del task.item["lock"]
+        return task
+
+    patch.setattr(claims, "as_pending", as_pending)
 
 
 def trust_any_follow_up(patch: Patch) -> None:
@@ -354,6 +393,20 @@ GUARDS = [
     Guard("time to live only later", overflow.late_keep_of_chunks, without("no_later_command")),
     Guard("CREATE of my own", commands.created_twice, look_at_no_row),
     Guard("CREATE of my own", commands.created_by_another, trust_any_row),
+    Guard("CREATE CLAIMED what is not there", of_creations.late_create, create_whatever_is_there),
+    Guard("token of CREATE CLAIMED", of_creations.late_claim_before_the_create, create_with(lock={"S": "0" * 24})),
+    Guard("token of CREATE CLAIMED", of_creations.chunks_that_never_expire, create_with(creation=None)),
+    Guard(
+        "payload of CREATE CLAIMED",
+        of_creations.answered_with_the_result_of_another_payload,
+        create_with(**{"payload#10": None}),
+    ),
+    Guard("CREATE PENDING after CREATE CLAIMED", of_creations.unheard_create, create_nothing_pending),
+    Guard(
+        "token of CREATE PENDING",
+        of_creations.late_claim_before_an_unheard_create,
+        create_pending_without_a_token,
+    ),
     Guard("SPENT as seen", commands.finished_meanwhile, without("seen", "spend_abandoned")),
     Guard("SPENT as seen", commands.reopened_meanwhile, without("seen", "spend")),
     Guard("IGNORE as seen", commands.failed_meanwhile, without("seen", "ignore")),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.model.row import Membership
+from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import StepStatements, deletion, groups
-from pynamodb_tracker.transitions.creations import deletion_as_seen
+from pynamodb_tracker.transitions.created_claims import as_pending, claimed_task
+from pynamodb_tracker.transitions.creations import NewTask, deletion_as_seen
 from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 
-__all__ = ["as_told", "writes_of_deliver", "writes_of_ship"]
+__all__ = ["as_told", "puts_of_ship", "writes_of_deliver", "writes_of_ship"]
 
 
 _SEEN: dict[str, Any] = {"asked": {}}
@@ -108,6 +112,38 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "count": counted(writes.table),
         "count last": counted_last(writes.table, parked=True),
     }
+
+
+def puts_of_ship() -> dict[str, dict[str, str]]:
+    """Return the puts of the step `ship` (200), by their names: the condition as `IF`, what is put without its key."""
+    writes, lock_for = StepStatements(Order, Order.ship._definition.codes, 3), timedelta(minutes=5)
+    with stopped_clock() as clock:
+        created = clock.now()
+        claimed = claimed_task(writes, "o", {}, lock_for=lock_for, payload="payload")
+        clock.advance(timedelta(seconds=1))
+        pending = as_pending(writes, claimed, "later token")
+        now = clock.now()
+    names = {claimed.row.lock: "token", stamp(created): "now", stamp(created + lock_for): "due"}
+    return {
+        "create claimed": _put_as_told(claimed, names),
+        "create pending": _put_as_told(
+            pending, {**names, "later token": "token", stamp(created): "created", stamp(now): "now"}
+        ),
+    }
+
+
+def _put_as_told(task: NewTask[Any], names: dict[str, str]) -> dict[str, str]:
+    put = task.puts(Table.tracker.table.connection())[0]["Put"]
+    condition = re.sub(r"#\d+", lambda place: put["ExpressionAttributeNames"][place[0]], put["ConditionExpression"])
+    told = []
+    for name, typed in put["Item"].items():
+        [(kind, value)] = typed.items()
+        if kind == "L":
+            value = f"[{', '.join(each['N'] for each in value)}]"
+        elif kind == "S":
+            value = f":{names.get(value, name.partition('#')[0])}"
+        told.append(f"{name} = {value}")
+    return {"IF": condition.replace("exists (", "exists("), "PUT": ", ".join(told[2:])}
 
 
 def _ending(*parts: str, code: int = 300) -> Ending:
