@@ -58,14 +58,16 @@ def _settings() -> Settings:
     parser.add_argument("--seed", type=int, default=0, help="drawn unless given")
     parser.add_argument("--queues", type=float, default=Settings.queues, help="the share of actions about queues")
     parser.add_argument("--without", default="", choices=["", *NAMES], help="a guard that the workers take out")
+    parser.add_argument("--asyncio-only", action="store_true", help="all workers run their tasks on event loops")
     told = parser.parse_args()
+    on_loops = {"on_loops": told.workers, "queues": 0.0} if told.asyncio_only else {"queues": told.queues}
     return Settings(
         seed=told.seed or secrets.randbelow(10**9) + 1,
         seconds=told.seconds,
         workers=told.workers,
         tasks=told.tasks or int(100 + 5 * told.seconds),
-        queues=told.queues,
         without=told.without,
+        **on_loops,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import LockLostError, TrackerError
-from tests.chaos.block import AFTER_A_FAILURE, Block
+from tests.chaos.block import AFTER_A_FAILURE, Block, lateness
 from tests.chaos.ledger import PROGRESS, SUCCESS, is_booked
 from tests.chaos.outcomes import end_of_cancelled, is_announced, is_of_the_network, of_write, outcome
 from tests.chaos.records import is_whole, records
@@ -53,8 +53,9 @@ class AsyncBlock(Block):
 
     async def inside_loop(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
+        late = lateness(ctx)
         self.claimed = True
-        self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt)
+        self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt, late=late)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
             for deed in self.script.deeds:

@@ -28,6 +28,11 @@ AFTER_A_FAILURE = 1.0
 """Seconds for which a block waits for late copies of a transaction that failed."""
 
 
+def lateness(ctx: Any) -> float:
+    """Return for how many seconds the lock has been expired by the worker's own clock; below zero while it lasts."""
+    return float((clock.now() - ctx.lock_expire_time).total_seconds())
+
+
 @dataclass
 class Block:
     """One run of one step of one task."""
@@ -82,9 +87,10 @@ class Block:
 
     def inside(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
+        late = lateness(ctx)
         self.claimed = True
         # Before the data is accessed: its chunks may have to be read, and that may fail.
-        self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt)
+        self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt, late=late)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
             for deed in self.script.deeds:

@@ -21,6 +21,10 @@ def effect_after_a_later_claim(story: Story) -> None:
     story.run(2).effects.append((story.run(3).claimed + 1, True))
 
 
+def block_after_its_lock(story: Story) -> None:
+    story.run(4).late = 1.0
+
+
 def late_finish_accepted(story: Story) -> None:
     story.end(2).invoked = story.run(3).claimed + 1
 
@@ -186,6 +190,7 @@ def refused_as_missing(story: Story) -> None:
 BREAKS = {
     "fences are unique": (two_claims_with_one_fence,),
     "one owner at a time": (effect_after_a_later_claim,),
+    "no block begins after its lock": (block_after_its_lock,),
     "losers write nothing": (late_finish_accepted,),
     "no success is repeated": (success_and_again,),
     "no step is skipped": (step_without_the_one_before, back_to_an_earlier_step),

@@ -13,6 +13,8 @@ __all__ = ["CHECKS", "with_takers"]
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
 STEPS_UP_TO = {step.name: [earlier.name for earlier in STEPS[: ORDER[step.name] + 1]] for step in STEPS}
+AT_ONCE = 0.5
+"""Seconds within which a busy machine comes from the library's check of the lock to the first line of the block."""
 LIMIT = {step.name: step.max_attempts for step in STEPS}
 
 
@@ -32,6 +34,16 @@ def one_owner_at_a_time(history: History) -> Iterator[str]:
         for at, held in run.effects:
             if held and at > taken:
                 yield f"{run} still held its lock {at - taken:.3f} s after {taker} had taken the task"
+
+
+def no_block_begins_after_its_lock(history: History) -> Iterator[str]:
+    """Expect that no lock had expired at the first line of a block, unless its worker was frozen just before that."""
+    for run in history.runs:
+        if run.late > AT_ONCE:
+            expired = run.claimed - run.late
+            pauses = history.frozen[run.worker]
+            if not any(begin < run.claimed and expired < end for begin, end in pauses):
+                yield f"the block of {run} began {run.late:.3f} s after its lock had expired"
 
 
 def losers_write_nothing(history: History) -> Iterator[str]:
@@ -129,6 +141,7 @@ def _taken(runs: Sequence[Run]) -> Iterator[tuple[Run, float, Run]]:
 CHECKS = (
     fences_are_unique,
     one_owner_at_a_time,
+    no_block_begins_after_its_lock,
     losers_write_nothing,
     released_runs_record_nothing,
     children_of_forks_write_nothing,

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
+from tests.chaos.events import Log
 from tests.chaos.settings import Settings
 from tests.support.untraced import unmeasured
 
@@ -72,11 +74,17 @@ class Crew:
 
     def freeze(self, number: int) -> None:
         """Stop a worker's time."""
+        self._log.tell("freeze", self._name(number))
         self.processes[number].send_signal(signal.SIGSTOP)
 
     def wake(self, number: int) -> None:
         """Let it go on as if nothing had happened."""
         self.processes[number].send_signal(signal.SIGCONT)
+        self._log.tell("wake", self._name(number))
+
+    @cached_property
+    def _log(self) -> Log:
+        return Log(self.folder, "crew")
 
     @property
     def anybody(self) -> bool:

@@ -25,8 +25,8 @@ class Event:
     """Which run of that process, from 1; 0 where it is about none."""
     kind: str
     """claim, claimed, refused, seen, effect, write, written, crash, torn, create, created, reopen, ignore, release,
-    released, kept, fork, child; of queues: ask, asked, make, made, try, began, denied, done,
-    occurrence, collect, command, cancelled."""
+    released, kept, fork, child; freeze, wake: of a worker in place of a task; of queues: ask, asked, make, made, try,
+    began, denied, done, occurrence, collect, command, cancelled."""
     task: str
     facts: dict[str, Any]
 

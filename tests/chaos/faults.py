@@ -142,6 +142,9 @@ class Faults:
         if self._stopped:
             return PASS
         kind, action = drawn(self._settings, target, self._stubborn.get(body.get("ClientRequestToken", ""), ordinal))
+        slow = self._settings.drawn("slow", ordinal)
+        if target == "BatchGetItem" and slow.random() < self._settings.slow_reads:
+            kind, action = "delayed", Delay(self._settings.lock_seconds * slow.uniform(0.7, 2))
         if kind:
             self.counts[kind] += 1
         if kind and target == TRANSACTION:

@@ -26,8 +26,10 @@ UNSURE = "may have been applied"
 """What it notes on the error of a transaction of which nobody knows whether it was applied."""
 KEPT = "had recorded the success"
 """What it notes on an error that leaves a block whose success a transaction has recorded."""
-LOCKED = ("may still be locked",)
-"""What it notes on the error of a claim after which the task may be locked, with no worker on it."""
+LOCKED = ("may still be locked", UNRECORDED)
+"""What it notes on the error of a claim, or of a release before the block, that may leave the task locked."""
+SLOW = "answers take longer than lock_for"
+"""What it says if the lock keeps expiring before the block."""
 CANCELLED = "TransactionCanceledException"
 PASSING = {"TransactionConflict", "ThrottlingError"}
 """Why a transaction may be cancelled here; that a lock is lost is another error, and the ledger has no conditions."""
@@ -42,6 +44,8 @@ class Boom(Exception):  # noqa: N818 - what users raise has any name
 def outcome(error: BaseException) -> str:
     """Return what the history has for it: ok where the block's own error left, crash where none like it should."""
     match error:
+        case TaskNotStartableError() if SLOW in str(error):
+            return "unknown"  # it was claimed, and released unless that failed, too
         case TaskNotStartableError():
             return "refused"
         case LockLostError():

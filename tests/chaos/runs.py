@@ -27,6 +27,7 @@ OF_QUEUES = {
     "cancelled",
 }
 """The kinds of events about queues; their checks read the events themselves."""
+OF_WORKERS = {"freeze", "wake"}
 
 ENDINGS = {"succeed", "fail", "give_up", "release"}
 
@@ -62,6 +63,8 @@ class Run:
     attempt: int = 0
     claimed: float = math.inf
     """When it was known that the claim had been taken."""
+    late: float = -math.inf
+    """For how many seconds its lock had been expired at the first line of its block, by the worker's own clock."""
     seen: Sequence[Record] = ()
     """The records in the row as it was claimed."""
     whole: bool = True
@@ -121,6 +124,8 @@ class History:
     """Children of forks that have written something."""
     crashes: list[str] = field(default_factory=list)
     """Errors that no block and no refusal explains."""
+    frozen: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    """By worker, from when until when it was frozen."""
     torn: list[str] = field(default_factory=list)
     """Rows of a query whose parts were of two versions."""
     queues: list[Event] = field(default_factory=list)
@@ -131,7 +136,8 @@ class History:
         """Fold what was told, each worker's part in its order."""
         history, runs, told = cls(), dict[tuple[str, int], Run](), list(events)
         history.queues = [event for event in told if event.kind in OF_QUEUES]
-        for event in (event for event in told if event.kind not in OF_QUEUES):
+        history._add_freezes(event for event in told if event.kind in OF_WORKERS)
+        for event in (event for event in told if event.kind not in OF_QUEUES | OF_WORKERS):
             match event.kind:
                 case "create":
                     history.asked.add(event.task)
@@ -154,6 +160,12 @@ class History:
                 case _:
                     _fold(runs[event.worker, event.run], event)
         return history._with_releases()
+
+    def _add_freezes(self, events: Iterable[Event]) -> None:
+        for event in events:
+            pauses = self.frozen[event.task]
+            begin = event.time if event.kind == "freeze" else pauses.pop()[0]
+            pauses.append((begin, math.inf if event.kind == "freeze" else event.time))
 
     def _with_releases(self) -> History:
         for run in self.runs:
@@ -189,7 +201,7 @@ def _fold(run: Run, event: Event) -> None:
     match event.kind:
         case "claimed":
             run.outcome, run.claimed = "ok", event.time
-            run.fence, run.attempt = facts["fence"], facts["attempt"]
+            run.fence, run.attempt, run.late = facts["fence"], facts["attempt"], facts["late"]
         case "refused":
             run.outcome, run.why = facts["outcome"], facts.get("why", "")
             run.announced = facts.get("announced", True)

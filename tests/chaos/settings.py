@@ -11,6 +11,9 @@ from typing import Any, Self
 
 __all__ = ["Rates", "Settings"]
 
+LOOPS = ("AsyncWorker", "arun_all", "astart")
+"""How workers run tasks on an event loop, from the last of these workers to the first one."""
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -34,8 +37,8 @@ class Settings:
     seconds: float = 45.0
     """How long the faults last; what is left is worked off after that."""
     workers: int = 10
-    on_loops: int = 2
-    """How many of them run their tasks on an event loop: the last one is an AsyncWorker of the library."""
+    on_loops: int = 3
+    """How many of them run their tasks on an event loop, in the ways of LOOPS: the last one is an AsyncWorker."""
     tasks: int = 300
     """How many tasks are created, one after the other while the faults last."""
     rates: Rates = field(default_factory=Rates)
@@ -47,6 +50,8 @@ class Settings:
     """Seconds between two freezes, on average; each takes longer than a lock, so a third of the workers is frozen."""
     longest_freeze: float = 5.0
     """Seconds that a freeze takes at most beyond the end of a lock for every clock."""
+    slow_reads: float = 0.1
+    """How many reads in one of data that is stored off-row take longer than a lock."""
     long_runs: int = 5
     """How many blocks in a hundred outlast their lock by themselves."""
     skew: float = 1.0
@@ -69,7 +74,7 @@ class Settings:
 
     def kind_of(self, number: int) -> str:
         """Return how a worker runs its tasks."""
-        return "wild" if number >= self.on_loops else "astart" if number < self.on_loops - 1 else "AsyncWorker"
+        return "wild" if number >= self.on_loops else LOOPS[(self.on_loops - 1 - number) % len(LOOPS)]
 
     def skew_of(self, worker: str) -> timedelta:
         """Return how wrong the clock of a worker is, all its life."""

@@ -75,7 +75,7 @@ class Story:
     def ran(self, step: str, fence: int, attempt: int, seen: list[Record], end: str = "succeed") -> None:
         """Add a run that commits its progress, and with one record, which it saves, if it did not die before."""
         self.tell(fence, "claim", step=step)
-        self.tell(fence, "claimed", step=step, fence=fence, attempt=attempt)
+        self.tell(fence, "claimed", step=step, fence=fence, attempt=attempt, late=-1.0)
         self.tell(fence, "seen", seen=[list(record) for record in seen], whole=True)
         self.tell(fence, "write", what="commit", records=0)
         self.tell(fence, "written", outcome="ok")

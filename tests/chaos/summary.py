@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     saves = Counter(f"{w.what} {w.outcome}" for run in runs for w in run.writes if w is not run.end)
     ended = Counter("succeeded" if row.code == END else "ignored" if row.code in IGNORED else "left" for row in rows)
     effects = Counter("under the lock" if held else "after its end" for run in runs for _, held in run.effects)
-    lives = {event.worker for event in outcome.events if event.worker not in {"creator", "person"}}
+    lives = {event.worker for event in outcome.events if event.worker not in {"creator", "person", "crew"}}
     skews = sorted(settings.skew_of(life).total_seconds() for life in lives) or [0.0]
     yield f"seed {settings.seed}: {outcome.requests} requests, {len(outcome.events)} events"
     yield f"{settings.workers} workers with {len(lives)} lives; clocks wrong by {skews[0]:+.2f} to {skews[-1]:+.2f} s"
@@ -41,6 +42,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
     yield f"claims: {_told(claims)}"
     yield f"taken over, or set aside, from workers that died or lost the lock: {sum(len(r.unfinished) for r in rows)}"
     yield f"effects: {_told(effects)}"
+    begun = Counter("expired" if run.late > 0 else "lasted" for run in runs if run.claimed < math.inf)
+    yield f"locks at the first line of blocks: {_told(begun)}"
     yield f"ends: {_told(ends)}"
     yield f"other writes: {_told(saves)}"
     yield f"successes by a transaction: {_told(_booked(outcome))}"

@@ -15,7 +15,7 @@ from tests.chaos import (
     checks_of_runs,
 )
 from tests.chaos.checker import OF_ROWS, violations
-from tests.chaos.events import Log, read
+from tests.chaos.events import Event, Log, read
 from tests.chaos.faults import drawn
 from tests.chaos.nemesis import blows
 from tests.chaos.script import script
@@ -40,6 +40,19 @@ def test_a_broken_promise_is_found(promise: str, broken: Callable[[Story], None]
     broken(story)
 
     assert promise in {violation.promise for violation in violations(story.history, story.final)}
+
+
+def test_a_worker_that_was_frozen_before_the_first_line_of_its_block_may_be_late() -> None:
+    story = sound()
+    story.events += [Event(at, "crew", 0, kind, "worker-0-1", {}) for at, kind in ((8.5, "freeze"), (9.5, "wake"))]
+    story.retell()
+    run = story.run(2)
+    run.claimed, run.late = 10.0, 0.6
+    assert violations(story.history, story.final) == []
+
+    run.late = 0.51
+    story.history.frozen["worker-0-1"] = [(8.5, 9.4)]
+    assert [each.promise for each in violations(story.history, story.final)] == ["no block begins after its lock"]
 
 
 def test_every_check_is_tried_on_a_history_that_it_refuses() -> None:

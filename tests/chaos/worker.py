@@ -167,12 +167,12 @@ class Worker:
 
 
 def kind_of(kind: str) -> type[Worker]:
-    """Return the class of workers of that kind: calm, wild, astart, or AsyncWorker."""
+    """Return the class of workers of that kind: calm, wild, or one of LOOPS."""
     if kind in {"calm", "wild"}:
         return Worker
-    from tests.chaos.workers_on_loops import ByAsyncWorker, ByStart  # noqa: PLC0415 - these are workers, too
+    from tests.chaos.workers_on_loops import BY_KIND  # noqa: PLC0415 - these are workers, too
 
-    return ByStart if kind == "astart" else ByAsyncWorker
+    return BY_KIND[kind]
 
 
 def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) -> None:

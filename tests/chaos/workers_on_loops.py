@@ -1,4 +1,4 @@
-"""Workers that run several tasks at a time on an event loop: by `astart`, and by an AsyncWorker of the library."""
+"""Workers that run several tasks at a time on an event loop, which hangs at times: in each way that there is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import sys
 import threading
+import time
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
@@ -21,20 +22,41 @@ from tests.chaos.pipeline import STEPS
 from tests.chaos.script import script
 from tests.chaos.worker import Worker
 
-__all__ = ["ByAsyncWorker", "ByStart"]
+__all__ = ["BY_KIND"]
 
 LANES = 4
 """How many tasks such a worker runs at a time."""
 PAUSE = timedelta(seconds=0.2)
+HEARTBEATS = 0.3
+"""How many batches in one use heartbeats."""
 
 
-class ByStart(Worker):
-    """One life of one worker that starts each run by itself."""
+class OnLoop(Worker):
+    """One life of one worker with an event loop."""
 
     def work(self) -> None:
         """Run scripts until nobody holds the other end of standard input any more."""
         threading.Thread(target=self._listen, daemon=True).start()
-        asyncio.run(self._work())
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        hangs = asyncio.create_task(self._hang())
+        await self._work()
+        hangs.cancel()
+
+    async def _work(self) -> None:
+        raise NotImplementedError
+
+    async def _hang(self) -> None:
+        """Keep the loop from its work now and then, sometimes for longer than a lock lasts."""
+        draw = self.settings.drawn("hangs", self.log.worker)
+        while True:
+            await asyncio.sleep(draw.uniform(0.3, 3))
+            time.sleep(self.settings.lock_seconds * draw.uniform(0.2, 2))  # noqa: ASYNC251 - that is the point
+
+
+class ByStart(OnLoop):
+    """A worker that starts each run by itself."""
 
     async def _work(self) -> None:
         looking = asyncio.Lock()
@@ -63,12 +85,11 @@ class ByStart(Worker):
             await asyncio.create_task(AsyncBlock(self.log, number, step, task_id, plan, self.ledger).perform())
 
 
-class ByAsyncWorker(Worker):
-    """One life of one worker that leaves it to the library which tasks are run, and ends gracefully on SIGTERM."""
+class ByLibrary(OnLoop):
+    """A worker that leaves it to the library which tasks are run."""
 
     def work(self) -> None:
-        """Run tasks until SIGTERM, or until nobody holds the other end of standard input any more."""
-        threading.Thread(target=self._listen, daemon=True).start()
+        """Run tasks until nobody holds the other end of standard input any more."""
         add_hook(Ends())
         numbers, start = itertools.count(1), BoundStep.astart
 
@@ -81,7 +102,31 @@ class ByAsyncWorker(Worker):
             return start(step, task_id, **options)
 
         with mock.patch.object(BoundStep, "astart", told):
-            asyncio.run(self._work())
+            super().work()
+
+
+class ByArunAll(ByLibrary):
+    """A worker that runs one batch after the other."""
+
+    async def _work(self) -> None:
+        draw = self.settings.drawn("batches", self.log.worker)
+        task = asyncio.current_task()
+        while not self.ending.is_set():
+            step = getattr(self.order, draw.choice(STEPS).name)
+            try:
+                await step.arun_all(one, concurrency=LANES, limit=2 * LANES, heartbeat=draw.random() < HEARTBEATS)
+            except PynamoDBConnectionError as error:
+                if not is_of_the_network(error):
+                    raise
+            except asyncio.CancelledError:  # of one of its tasks, which ends the batch
+                assert task is not None
+                if task.cancelling():
+                    raise
+            await asyncio.sleep(draw.uniform(0.02, 0.1))
+
+
+class ByAsyncWorker(ByLibrary):
+    """A worker that ends gracefully on SIGTERM."""
 
     async def _work(self) -> None:
         functions = {getattr(self.order, rule.name): one for rule in STEPS}
@@ -116,3 +161,7 @@ class Ends(Hook):
             BLOCK.get().ended("ok")
         else:
             BLOCK.get().left_by(run.error)
+
+
+BY_KIND: dict[str, type[Worker]] = {"astart": ByStart, "arun_all": ByArunAll, "AsyncWorker": ByAsyncWorker}
+"""By the name in LOOPS."""
