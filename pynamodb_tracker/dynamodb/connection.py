@@ -259,6 +259,9 @@ class SharedConnection(Connection):
 
     A client's timeouts are fixed, so requests that are sent shortly before a lock expires use another connection with
     the same settings, retries included, and shorter timeouts. Its client is built when it is first needed.
+
+    What is done under the lock `building` is on the line of its `with`. Python visits that line again to release the
+    lock: an exception that a trace function raises there would leave it locked, and every thread waiting for it.
     """
 
     def __init__(self, *, like: SharedConnection | None = None, **settings: Any) -> None:
@@ -272,21 +275,16 @@ class SharedConnection(Connection):
     @property
     def session(self) -> botocore.session.Session:
         """Return the session that all clients of the table share: another client then takes 3 ms instead of 70."""
-        with self.building:
-            if self._session is None:
-                self._session = super().session
-                _set_user_agent(self._session)
-            return self._session
+        with self.building: return self._session or self._new_session()  # fmt: skip  # noqa: E701 - see the class
 
     @property
     def client(self) -> botocore.client.BaseClient:
         """Return the one botocore client of this connection."""
-        with self.building:
-            try:
-                return super().client
-            except NoRegionError as error:
-                advise(error, f"table {next(iter(self._tables))}")
-                raise error.with_traceback(None) from None
+        try:
+            with self.building: return super().client  # fmt: skip  # noqa: E701 - see the class
+        except NoRegionError as error:
+            advise(error, f"table {next(iter(self._tables))}")
+            raise error.with_traceback(None) from None
 
     def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -332,22 +330,28 @@ class SharedConnection(Connection):
 
     def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
         """Return this connection and ones whose timeouts are halved again and again; then, ones with fewer tries."""
-        with self.building:
-            if self._rungs is not None:
-                return self._rungs
-            config = self.client.meta.config
-            tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
-            connect, read = config.connect_timeout, config.read_timeout
-            slower, fewer = [_rung(tries, connect, read, self)], list[_Rung]()
-            while max(connect, read) >= 2 * _SHORTEST_TIMEOUT:
-                connect, read = (min(each, max(each / 2, _SHORTEST_TIMEOUT)) for each in (connect, read))
-                slower.append(_rung(tries, connect, read, self._like(connect, read)))
-            while tries > 1:
-                tries //= 2
-                retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
-                fewer.append(_rung(tries, connect, read, self._like(connect, read, retry_configuration=retries)))
-            self._rungs = slower, fewer
-            return self._rungs
+        with self.building: return self._rungs or self._new_rungs()  # fmt: skip  # noqa: E701 - see the class
+
+    def _new_session(self) -> botocore.session.Session:
+        session = super().session
+        _set_user_agent(session)
+        self._session = session
+        return session
+
+    def _new_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
+        config = self.client.meta.config
+        tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
+        connect, read = config.connect_timeout, config.read_timeout
+        slower, fewer = [_rung(tries, connect, read, self)], list[_Rung]()
+        while max(connect, read) >= 2 * _SHORTEST_TIMEOUT:
+            connect, read = (min(each, max(each / 2, _SHORTEST_TIMEOUT)) for each in (connect, read))
+            slower.append(_rung(tries, connect, read, self._like(connect, read)))
+        while tries > 1:
+            tries //= 2
+            retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
+            fewer.append(_rung(tries, connect, read, self._like(connect, read, retry_configuration=retries)))
+        self._rungs = slower, fewer
+        return self._rungs
 
     def forget_client(self) -> None:
         """Build another client when it is needed, in a process that was forked.

@@ -55,14 +55,18 @@ def new_token(above: str | None = None) -> str:
     stopped clock has no effect on them: two runs at the same stopped time have different tokens. A row whose token is
     ahead, because of a wrong clock or a damage, has no effect on the tokens of other rows.
     """
+    floor = int(above[:16], 16) if above else 0
+    with _guard: moment = _moment_above(floor)  # fmt: skip  # noqa: E701 - as in SharedConnection
+    return f"{moment:016x}{os.urandom(4).hex()}"
+
+
+def _moment_above(floor: int) -> int:
     global _last, _passed  # noqa: PLW0603 - the order holds for the whole process
-    with _guard:
-        _last = moment = max(time.time_ns(), _last + 1)
-        floor = int(above[:16], 16) if above else 0
-        if floor >= moment:
-            _passed += 1
-            moment = floor + _passed
-        return f"{moment:016x}{os.urandom(4).hex()}"
+    _last = moment = max(time.time_ns(), _last + 1)
+    if floor >= moment:
+        _passed += 1
+        moment = floor + _passed
+    return moment
 
 
 class SentSuccess:

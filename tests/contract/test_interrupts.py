@@ -7,15 +7,20 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+import pynamodb.connection.base
 import pytest
 
 import pynamodb_tracker
+from pynamodb_tracker.dynamodb.connection import SharedConnection
 from pynamodb_tracker.testing import tables
+from pynamodb_tracker.transitions import lock as lock_module
 from tests.chaos.interruptions import SCENARIOS, Attempt, Found, Interrupted, notes_of, perform, problems
-from tests.support.engines import Engine, Moto
+from tests.support.engines import Engine, Moto, quick_session
 from tests.support.orders import orders
 
 PACKAGE = os.path.dirname(pynamodb_tracker.__file__)  # noqa: PTH120 - compared with the names of code objects, which are text
@@ -126,6 +131,29 @@ def test_an_error_at_any_line_of_the_library_loses_nothing_without_a_word(
     number, broken = all_problems(order, scenario, error, STRIDE, first)
     assert number > 2 * STRIDE
     assert broken == []
+
+
+def test_an_error_at_any_line_leaves_no_lock_of_the_process_or_of_the_table_locked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = quick_session()  # one for all connections: building its first client takes longest
+    monkeypatch.setattr(pynamodb.connection.base, "get_session", lambda: session)
+    number, was_struck = 0, True
+    while was_struck:
+        number += 1
+        connection = SharedConnection(
+            region="us-east-1", connect_timeout_seconds=1, max_retry_attempts=1, read_timeout_seconds=1
+        )
+        tracer = Tracer(number, Interrupted)
+        with suppress(Interrupted), tracer:
+            connection.prepare()
+            lock_module.new_token(above="7" * 24)
+        with ThreadPoolExecutor(1) as another_thread:
+            for lock in (connection.building, lock_module._guard):
+                assert another_thread.submit(lock.acquire, timeout=0).result(), f"{number}: {lock}"
+                another_thread.submit(lock.release).result()
+        was_struck = tracer.left <= 0
+    assert number > 40
 
 
 def main() -> int:

@@ -294,6 +294,17 @@ def test_a_claim_that_is_throttled_ends_the_scan(poller: StepPoller, step: FakeS
     assert not poller.is_ready(step._clock.now())
 
 
+def test_abandoned_tasks_are_read_again_after_a_scan_that_ended_early(
+    poller: StepPoller, step: FakeStep, stopped_clock: StoppedClock
+) -> None:
+    step.tasks, step.due = ["o-1", "o-2"], {"in_progress": stopped_clock.now() - SECOND}
+    assert poller.take() == "o-1"
+    poller.note_end("o-1", "refused", failed("ThrottlingException", UpdateError))
+    stopped_clock.advance(poller.next_poll - stopped_clock.now())
+    assert poller.take() == "o-2"  # a worker that stops when it is idle would otherwise leave it
+    assert step.rounds == [["pending", "in_progress"]] * 2
+
+
 def test_a_claim_that_is_denied_ends_the_scan_only_if_several_are(poller: StepPoller, step: FakeStep) -> None:
     step.tasks = [f"o-{number}" for number in range(9)]
     denied = failed("AccessDeniedException", UpdateError)
