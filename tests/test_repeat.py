@@ -9,9 +9,9 @@ import subprocess
 import sys
 import time
 import zoneinfo
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -42,6 +42,23 @@ def occurrences(repeat: Repeat, start: datetime) -> Iterator[datetime]:
         yield found.time
         last = datetime.fromisoformat(found.time.isoformat())
         found = Repeat.from_json(repeat.to_json()).after(last, found.number, now=last)
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("FREQ=MONTHLY;BYDAY=FR,1MO", lambda day: day.weekday() == 4 or (day.weekday() == 0 and day.day <= 7)),
+        ("FREQ=MONTHLY;BYDAY=MO,1MO", lambda day: day.weekday() == 0),
+        ("FREQ=YEARLY;BYMONTH=3;BYDAY=TH,-1SU", lambda day: day.month == 3 and (day.weekday() == 3 or day.day == 29)),
+        ("FREQ=YEARLY;BYDAY=TH,1MO", lambda day: day.weekday() == 3 or (day.month, day.day) == (1, 5)),
+    ],
+)
+def test_days_with_and_without_a_number_are_days_of_one_rule(text: str, days: Callable[[datetime], bool]) -> None:
+    year = [START + timedelta(days=number) for number in range(365)]
+
+    found = takewhile(lambda each: each.year == START.year, occurrences(Repeat.rrule(text, start=START), START))
+
+    assert list(found) == [day for day in year if days(day)]
 
 
 def test_a_time_that_the_clocks_skip_is_moved_by_the_gap_that_day_and_no_other() -> None:

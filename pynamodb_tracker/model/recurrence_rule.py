@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 
 from pynamodb_tracker.arguments import did_you_mean
 
@@ -78,7 +79,7 @@ class RecurrenceRule:
             """Aware in UTC, or naive if it is on the wall clock."""
         except ValueError as error:
             raise ValueError(f"the rule {given!r} cannot be read: {error}") from None
-        self._parts = parts
+        self._parts = {**parts, "BYDAY": _all_numbered(parts)} if "BYDAY" in parts else parts
         self._has_positions_in_weeks = parts["FREQ"] == "WEEKLY" and "BYSETPOS" in parts
 
     def occurrences(self, anchor: datetime, low: datetime) -> Iterator[tuple[int, datetime]]:
@@ -185,6 +186,19 @@ def _check_day(day: str, frequency: str) -> None:
         raise ValueError(f"BYDAY has {day!r}: it takes {', '.join(_WEEKDAYS)}, or with a number, such as 1MO and -1FR")
     if found[1] and (frequency not in ("MONTHLY", "YEARLY") or int(found[1]) == 0):
         raise ValueError(f"BYDAY has {day!r}: a number is for FREQ=MONTHLY and FREQ=YEARLY, and is not 0")
+
+
+def _all_numbered(parts: dict[str, str]) -> str:
+    """Return the days with a number each if some have one: dateutil takes both kinds in one rule for conditions of all.
+
+    A Friday without a number is each Friday of the month or, in a yearly rule without months, of the year.
+    """
+    days = parts["BYDAY"].split(",")
+    if all(day in _WEEKDAYS for day in days) or not any(day in _WEEKDAYS for day in days):
+        return parts["BYDAY"]
+    most = 53 if parts["FREQ"] == "YEARLY" and "BYMONTH" not in parts else 5
+    each = ([f"{number}{day}" for number in range(1, most + 1)] if day in _WEEKDAYS else [day] for day in days)
+    return ",".join(chain.from_iterable(each))
 
 
 def _is_number(text: str) -> bool:
