@@ -322,6 +322,12 @@ def test_a_recurrence_rule_that_cannot_be_meant_or_would_hang_is_refused_with_th
     assert time.monotonic() - began < 5, "no search until the year 9999"
 
 
+@pytest.mark.parametrize("make", [Repeat.cron, Repeat.rrule])
+def test_a_rule_that_takes_long_to_read_is_refused_by_its_length(make: Callable[[str], Repeat]) -> None:
+    with pytest.raises(ValueError, match=r"4,000 are allowed"):
+        make("1," * 200_000 + "1 * * * *")
+
+
 @pytest.mark.parametrize("tz", ["Europe/Berlyn", "../etc/passwd", "Europe", ""])
 def test_an_unknown_zone_is_refused(tz: str) -> None:
     with pytest.raises(ValueError, match=r"no time zone .* on this machine.*pip install tzdata"):

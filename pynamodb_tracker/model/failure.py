@@ -26,6 +26,10 @@ _TYPE = 60
 _WORKER = 60
 _MESSAGE = 2000
 _TRACEBACK = 6000
+_LONGEST = 100_000
+"""Characters of a text that are looked at; of a longer one, the middle is left out before anything is done with it."""
+_MOST_RELATED = 200
+"""Causes, and members of groups, that are formatted with an exception; each takes some tenths of a millisecond."""
 _OF_A_GROUP = 3
 """Exceptions of an ExceptionGroup that its message names; the traceback has more of them."""
 
@@ -64,7 +68,8 @@ class Failure:
     ) -> Failure:
         """Return the record of any exception, even if its `str()` raises or returns 400 KB.
 
-        `redact` gets the whole texts, before they are truncated, so that no part of a secret is left.
+        `redact` gets the texts before they are truncated to what is stored, so that no part of a secret is left; of one
+        with more than 100,000 characters, only the beginning and the end.
         """
         return cls(
             step=step,
@@ -140,7 +145,7 @@ def _text_or_reason(what: str, read: Callable[[], object]) -> str:
     Only KeyboardInterrupt propagates: it comes from a person, not from that class.
     """
     try:
-        return clean(str(read()))
+        return clean(_without_middle(str(read())))
     except KeyboardInterrupt:
         raise
     except BaseException as broken:  # noqa: BLE001 - even a sys.exit() there must not prevent the record
@@ -151,10 +156,28 @@ def _traceback_of(error: BaseException) -> str:
     """Return the traceback without its last lines, the type and the message, which are recorded separately."""
 
     def formatted() -> str:
+        if _has_many_related(error):
+            frames = traceback.format_tb(_outside(error.__traceback__), limit=-20)
+            return "".join(
+                [f"More than {_MOST_RELATED} causes are left out.\n\nTraceback (most recent call last):\n", *frames]
+            )
         whole = traceback.TracebackException(type(error), error, _outside(error.__traceback__), limit=-20)
         return "".join(whole.format()).removesuffix("".join(whole.format_exception_only()))
 
     return _text_or_reason("traceback", formatted)
+
+
+def _has_many_related(error: BaseException) -> bool:
+    """Return whether an exception has more causes and members than are formatted, theirs included."""
+    found, left = set[int](), [error]
+    while left and len(found) <= _MOST_RELATED:
+        each = left.pop()
+        found.add(id(each))
+        related = [each.__cause__, each.__context__]
+        if isinstance(each, BaseExceptionGroup):
+            related += each.exceptions[: _MOST_RELATED + 1]
+        left += [other for other in related if other is not None and id(other) not in found]
+    return len(found) > _MOST_RELATED
 
 
 def _outside(frames: TracebackType | None) -> TracebackType | None:
@@ -178,6 +201,13 @@ def scrubbed(text: str, redact: Callable[[str], str]) -> str:
 def clean(text: str) -> str:
     """Return the text as DynamoDB can store it: characters that UTF-8 lacks are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _without_middle(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]} ... {text[-half:]}"
 
 
 def cut(text: str, limit: int) -> str:

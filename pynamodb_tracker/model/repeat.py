@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="Repeat")
 
 _SHORTEST = timedelta(seconds=1)
+_LONGEST_RULE = 4000
+"""Characters; all days of a year with all hours and minutes are fewer."""
 _LONGEST_GAP = timedelta(hours=25)
 """When a zone moved across the date line, its clocks skipped a day."""
 _MOMENT = timedelta(microseconds=1)
@@ -268,6 +270,8 @@ def _checked_to_occur(repeat: R) -> R:
 @lru_cache
 def _rule(kind: str, expression: str) -> CronExpression | RecurrenceRule | _Period:
     """Return a rule that is read; the rows of many tasks have the same."""
+    if len(expression) > _LONGEST_RULE:
+        raise ValueError(f"a rule of {len(expression):,} characters is too long: {_LONGEST_RULE:,} are allowed")
     if kind == "cron":
         return CronExpression(expression)
     if kind == "rrule":

@@ -201,7 +201,8 @@ class TaskRow(Model):
     def redact(self, text: str) -> str:
         """Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
 
-        It gets the whole text. If it raises or returns no text, nothing of that text is kept.
+        It gets the whole text, up to 100,000 characters, and a longer one without its middle. If it raises or returns
+        no text, nothing of that text is kept.
         """
         return text
 

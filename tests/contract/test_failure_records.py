@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import pytest
 
 from pynamodb_tracker import Step, UseCase
+from pynamodb_tracker.model.failure import Failure
 from tests.support.engines import only_dynamodb_local
 from tests.support.rows import change, index_entries, item_bytes, stored
 from tests.support.shop import AppTask, Order
@@ -129,6 +131,32 @@ def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
     message = Order.get_task("o-1").errors[-1].message
     assert message.startswith("begins")
     assert message.endswith("ends")
+
+
+def test_of_an_immense_text_only_the_beginning_and_the_end_are_looked_at() -> None:
+    sizes: list[int] = []
+
+    def redact(text: str) -> str:
+        sizes.append(len(text))
+        return text
+
+    immense = Broken("begins" + "x" * 1_000_000 + "ends")
+    immense.__cause__ = Broken("x" * 1_000_000)
+    failure = Failure.of(immense, step="s", attempt=1, time=datetime.now(UTC), worker="w", redact=redact)
+    assert [size < 100_010 for size in sizes] == [True, True]
+    assert (failure.message[:6], failure.message[-4:]) == ("begins", "ends")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: chained(300), lambda: ExceptionGroup("of many", [Broken() for _ in range(300)])]
+)
+def test_more_causes_than_anybody_reads_are_not_formatted(make: Callable[[], BaseException]) -> None:
+    error = make()
+    with pytest.raises(type(error)):
+        raise error
+    failure = Failure.of(error, step="s", attempt=1, time=datetime.now(UTC), worker="w")
+    assert failure.traceback.startswith("More than 200 causes are left out.")
+    assert "raise error" in failure.traceback
 
 
 def test_a_long_traceback_keeps_its_end() -> None:
