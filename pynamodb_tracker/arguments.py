@@ -6,6 +6,9 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type)
 
 LONGEST = timedelta(days=36_500)
 """The longest lock or retention: adding more to the time now could go beyond the last year of `datetime`."""
@@ -124,11 +127,38 @@ def check_parameters(function: Callable[..., object], *names: str, may_be_async:
     """Refuse a function that cannot be called with these arguments; what has no signature passes."""
     check_function(function, may_be_async=may_be_async)
     try:
-        inspect.signature(function).bind(*names)
+        signature = inspect.signature(function, follow_wrapped=False)  # a decorator may add arguments of its own
     except ValueError:  # some functions that are written in C have no signature
         return
+    try:
+        signature.bind(*names)
     except TypeError as error:
-        raise TypeError(f"this takes a function of ({', '.join(names)}), not {shown(function)}: {error}") from None
+        given = f"{getattr(function, '__name__', shown(function))}{signature}"
+        raise TypeError(f"this takes a function of ({', '.join(names)}), not {given}: {error}") from None
+
+
+def check_function_of_context(function: Any, *, may_be_async: bool = False) -> None:
+    """Refuse what cannot be called with the context alone, before a task is claimed for it."""
+    check_function(function, may_be_async=may_be_async)
+    code = getattr(function, "__code__", None)
+    if code is None or (code.co_argcount, code.co_kwonlyargcount) != (1, 0) or inspect.ismethod(function):
+        check_parameters(function, "ctx", may_be_async=may_be_async)  # slow, and most functions take one argument
+
+
+def named_as(public: str) -> Callable[[C], C]:
+    """Let Python's errors about the arguments of a class's methods name a class that users know, or what they call it.
+
+    They would say "SyncStep.ignore() missing 1 required keyword-only argument".
+    """
+
+    def rename(kind: C) -> C:
+        for name, member in vars(kind).items():
+            function = getattr(member, "__func__", member)
+            if inspect.isfunction(function) and not name.startswith("_"):
+                function.__qualname__ = f"{public}.{name}"
+        return kind
+
+    return rename
 
 
 def check_flags(**flags: object) -> None:

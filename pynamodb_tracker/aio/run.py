@@ -45,14 +45,12 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         def __getattr__(self, name: str) -> NoReturn:
             """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
             if name.startswith("_") or not hasattr(AsyncContext, name):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+                raise AttributeError(f"a run has no attribute {name!r}")
             statements, task_id = self.run.statements, self.run.task_id
             start = f"{statements.model.__name__}.{statements.codes.step}.astart({task_id!r})"
             raise AttributeError(
                 f"{start} is used in an async with statement: write `async with {start} as ctx:`, and in its block "
-                f"ctx.{name}",
-                name=name,
-                obj=self,
+                f"ctx.{name}"
             )
 
     async def __aenter__(self) -> AsyncContext[T]:

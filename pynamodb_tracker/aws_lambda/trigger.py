@@ -84,7 +84,9 @@ def value_at(path: str, payload: object) -> object:
         elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
             found = found[int(key)]
         else:
-            raise UnreadableEventError(f"there is no key {key!r}, of the path {path!r}, in {shape_of(found)}")
+            raise UnreadableEventError(
+                f"there is no key {key!r}, of the path {path!r}, in {shape_of(found)}: correct the path or the trigger"
+            )
     return found
 
 

@@ -20,7 +20,9 @@ def call(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     The function itself does not show that: a lambda, a decorator or a partial may hide a coroutine function.
     """
     result = function(*args, **kwargs)
-    if result is not None and issubclass(type(result), (Awaitable, AsyncGenerator, Generator)):
+    if result is not None and (
+        issubclass(type(result), (Awaitable, AsyncGenerator, Generator)) or hasattr(type(result), "add_done_callback")
+    ):
         _refuse(result)
     return result
 
@@ -57,6 +59,8 @@ def _refuse(result: object) -> None:
         problem, remedy = "a generator, whose body has not run", "write return for yield, or iterate over it inside"
     elif isinstance(result, AsyncGenerator):
         problem, remedy = "an async generator, whose body has not run", "iterate over it in an async function"
+    elif not isinstance(result, Awaitable):
+        problem, remedy = "a future, so its work may not be done", "wait for it, and return its result()"
     else:
         problem = "an awaitable, so its work is not done"
         remedy = "await it in an async function, for arun or arun_all; a decorator of one has to return one, too"

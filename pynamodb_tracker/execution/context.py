@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags, check_text
+from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags, check_text, named_as
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
@@ -32,6 +32,7 @@ TRIES = 3
 """How often a lock that has expired before its block is extended: the answer to that may come too late as well."""
 
 
+@named_as("ctx")
 class BlockContext(Generic[T_co]):
     """What a block can learn about its run, and ask of it, without a request."""
 

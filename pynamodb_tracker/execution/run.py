@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -66,6 +67,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "finisher",
         "heartbeat",
         "is_cancelled",
+        "is_used",
         "lock",
         "lock_for",
         "observation",
@@ -107,6 +109,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
         self.finisher: dict[str, object] = {}
         """Which call ends the run, `__exit__` or `give_back`: the first one that sets the default."""
+        self.is_used = False
+        """Whether the task was claimed, or an error has said why not."""
         self.is_cancelled = False
         """Whether the block was cancelled from outside, so that its attempt is released, as by Ctrl-C."""
         self.observation: Observation | None = None
@@ -120,13 +124,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         def __getattr__(self, name: str) -> NoReturn:
             """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
             if name.startswith("_") or not hasattr(ExecutionContext, name):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            start = f"{self.statements.model.__name__}.{self.statements.codes.step}.start({self.task_id!r})"
+                raise AttributeError(f"a run has no attribute {name!r}")
+            start = self._start()
             raise AttributeError(
-                f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}",
-                name=name,
-                obj=self,
+                f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}"
             )
+
+    def _start(self) -> str:
+        return f"{self.statements.model.__name__}.{self.statements.codes.step}.start({self.task_id!r})"
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it was refused."""
@@ -163,6 +168,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def claim(self) -> ExecutionContext[T]:
         """Send the requests of `__enter__`, in any thread; the hooks are still to be called, or `undo_claim`."""
+        self.is_used = True
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
         try:
@@ -205,6 +211,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def refuse(self, error: BaseException) -> None:
         """Call the hooks of a run whose block never starts, in the context that it was entered in."""
+        self.is_used = True
         observation, self.observation = self.observation, None  # it can be entered once more, as another run
         if observation is not None:
             observation.refuse(error)
@@ -230,11 +237,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             self.observation.leave(error)
 
     def __del__(self) -> None:
-        """Log that nothing was recorded, if the run was left without its end.
+        """Warn if the run was never entered; log that nothing was recorded, if it was left without its end.
 
         Python may raise an exception of a signal handler as `__exit__` is called, before its first line.
         """
-        lock = getattr(self, "lock", None)  # an exception may be raised in `__init__`, too
+        if not (getattr(self, "is_used", True) or sys.is_finalizing()):  # an exception may be raised in `__init__`, too
+            why = "was never entered, so nothing was claimed: write `with` before start, `async with` before astart"
+            warnings.warn(f"{self._start()} {why}", ResourceWarning, source=self, stacklevel=2)
+        lock = getattr(self, "lock", None)
         if lock is not None and not (self.concluded or lock.is_foreign or sys.is_finalizing()):
             log.error(
                 "%s was left without its end, by an exception that arrived there, or because its context manager was "
@@ -294,6 +304,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Record how the block ended, and return whether its error is skipped; the same when it is called again."""
         lock = self.lock
         if lock is None:
+            self.is_used = True
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
         if lock.process != os.getpid():
             return leave_fork(lock, error)

@@ -271,11 +271,13 @@ def serialized(
         raise ValueNotStorableError(
             f"{_described(row, name)}: {error.attr_path} is missing, and it is required", attribute=name
         ) from error
-    except Exception as error:  # an attribute, the user's own ones included, may raise anything for a wrong value
+    except Exception as error:  # noqa: BLE001 - an attribute, the user's own ones included, may raise anything
         hint = FOR_DECIMALS if _has_decimal(value) and not isinstance(attribute, DecimalAttribute) else ""
+        is_data = name == "data"  # its errors name the entry, and its class is ours
+        kind = "JSON" if is_data else type(attribute).__name__
         raise ValueNotStorableError(
-            f"{_described(row, name)} cannot be stored as {type(attribute).__name__}: {error}{hint}", attribute=name
-        ) from error
+            f"{_described(row, name)} cannot be stored as {kind}: {error}{hint}", attribute=name
+        ) from (None if is_data else error)
     return None if stored is None else {attribute.attr_type: stored}
 
 
@@ -374,7 +376,10 @@ def refuse_json(value: object, path: str, parents: tuple[int, ...] = ()) -> None
         for position, entry in enumerate(value):
             refuse_json(entry, f"{path}[{position}]", parents)
     elif not isinstance(value, str | int | float | bool | None):
-        raise TypeError(f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts")
+        hint = "; write its isoformat()" if hasattr(value, "isoformat") else ""
+        raise TypeError(
+            f"{path} is a {type(value).__name__}: JSON has text, numbers, booleans, None, lists and dicts{hint}"
+        )
     elif isinstance(value, float) and not float("-inf") < value < float("inf"):
         raise ValueError(f"{path} is {value!r}, which JSON does not have")
 

@@ -51,7 +51,7 @@ class BoundStep(SyncStep[T]):
         @overload
         def does(self, function: Callable[[ExecutionContext[T]], R]) -> Callable[[ExecutionContext[T]], R]: ...
 
-    def does(self, function: Any) -> Any:
+    def does(self, function: Any = None) -> Any:
         """Bind a function of the context to this step, as a decorator, and return it unchanged.
 
         `run`, `run_all`, workers, Lambda handlers and the command line use it where they are given no function. An

@@ -6,7 +6,13 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pynamodb_tracker.arguments import check_function, check_parameters, is_async, shown
+from pynamodb_tracker.arguments import (
+    check_function,
+    check_function_of_context,
+    check_parameters,
+    is_async,
+    shown,
+)
 from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
@@ -29,8 +35,10 @@ class Bindable(Protocol[T]):
     function: StepFunction[T] | None
 
 
-def bind(step: Bindable[T], function: StepFunction[T]) -> None:
+def bind(step: Bindable[T], function: StepFunction[T] | None) -> None:
     """Bind a function, async or not, to a step; DefinitionError if another one is bound to it."""
+    if function is None:
+        raise TypeError(f"write @{_name_of(step)}.does above the function, without parentheses")
     check_parameters(function, "ctx", may_be_async=True)
     if step.function is not None and not is_same_function(step.function, function):
         other = _other_name(step.function, function)
@@ -55,7 +63,7 @@ def function_of(
             f"this takes a function that has finished when it returns, not the async {function_name(function)}: await "
             f"{name}.arun(...) or {name}.arun_all(...), or run an AsyncWorker"
         )
-    check_function(function)
+    check_function_of_context(function)
     return function  # type: ignore[no-any-return]  # it is not async
 
 
@@ -78,13 +86,14 @@ def async_function_of(
             f"this takes an async function of the context, not {function_name(function)}: write async def, or call "
             f"{name}.run(...) or {name}.run_all(...), or run a Worker"
         )
+    check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is async
 
 
 def any_function_of(step: Bindable[T], given: StepFunction[T] | None) -> StepFunction[T]:
     """Return the function to run as `function_of` does, async or not: for what calls it by `for_threads`."""
     function: Any = _chosen(step, given)
-    check_function(function, may_be_async=True)
+    check_function_of_context(function, may_be_async=True)
     return function  # type: ignore[no-any-return]  # it is one
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb_tracker import query as index
-from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, check_time, shown
+from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, check_time, named_as, shown
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Status
@@ -32,6 +32,7 @@ class Page(Generic[T_co]):
     """Text to pass to the next `page`; None if this is the last page."""
 
 
+@named_as("State")
 class SyncState(Generic[T]):
     """A status of a step of a use case, and its tasks, without an event loop."""
 

@@ -31,6 +31,7 @@ T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
 
 
+@arguments.named_as("BoundStep")
 class SyncStep(Generic[T]):
     """A step of a class of tasks: its states, and what can be done with its tasks without an event loop."""
 

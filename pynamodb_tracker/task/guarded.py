@@ -16,7 +16,7 @@ from pynamodb.expressions.update import Action
 from pynamodb.pagination import ResultIterator
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import did_you_mean, shown
+from pynamodb_tracker.arguments import did_you_mean, named_as, shown
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.overflow import CHUNK, GROUP_OF
@@ -31,6 +31,7 @@ _INDEX_NAME = 6
 """Its position among the further arguments of PynamoDB's `scan`."""
 
 
+@named_as("Task")
 class GuardedRow(TaskRow):
     """A row whose status cannot be written by hand, and which takes no assignment that nothing would save."""
 
@@ -182,16 +183,17 @@ class GuardedRow(TaskRow):
     if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Assign one of the user's attributes; AttributeError for other names, or after the recorded success."""
+            """Assign one of the user's attributes; AttributeError for other names, or after the recorded success.
+
+            It has no `name` and no `obj`, by which Python would suggest names of the library's own.
+            """
             if self._row_state.closed and not name.startswith("_"):
                 raise AttributeError(
                     f"{type(self).__name__}.{name} of {self.task_id!r} is assigned too late: a transaction has "
-                    "recorded the success; assign before it is committed",
-                    name=name,
-                    obj=self,
+                    "recorded the success; assign before it is committed"
                 )
             if "_row_state" in vars(self) and not (name.startswith("_") or self._is_assignable(name)):
-                raise AttributeError(f"{type(self).__name__}.{name} {self._why_not(name)}", name=name, obj=self)
+                raise AttributeError(f"{type(self).__name__}.{name} {self._why_not(name)}")
             if isinstance(value, Mapping) and isinstance(attribute := self.get_attributes().get(name), MapAttribute):
                 check_map(type(self).__name__, name, attribute, value)
             super().__setattr__(name, value)

@@ -16,6 +16,7 @@ from pynamodb_tracker.arguments import (
     check_task_id,
     check_task_ids,
     check_threads,
+    named_as,
     shown,
 )
 from pynamodb_tracker.exceptions import TaskNotFoundError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.transitions.merges import Merged
 
 
+@named_as("Task")
 class SyncTask(GuardedRow):
     """A row and what can be done with the tasks of its use case, without an event loop."""
 
@@ -185,7 +187,9 @@ class SyncTask(GuardedRow):
     def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:
         known: object = cls._states.get(getattr(state, "code", -1))
         if known is None or known != state:
-            raise ValueError(f"{state!r} is no state of {cls.__name__}")
+            names = [str(each).replace(" ", ".") for each in cls._states.values()]
+            meant = next((name for name in names if name == str(state).replace(" ", ".")), names[0])
+            raise ValueError(f"{shown(state)} is no state of {cls.__name__}: write state={cls.__name__}.{meant}")
         if state.status is Status.IN_PROGRESS:
             raise ValueError(f"a task cannot be created as {state}: only a worker that holds its lock is in progress")
         if due_time is not None and cls.tracker.ends_at(state.code):

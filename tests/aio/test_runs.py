@@ -125,8 +125,12 @@ def test_a_forgotten_async_with_is_an_error_that_says_so() -> None:
         AttributeError, match=r"write `async with Order\.ship\.astart\('o-1'\) as ctx:`, and in its block ctx\.task"
     ):
         forgotten.task.data["a"] = 1
-    with pytest.raises(AttributeError, match="'AsyncRun' object has no attribute 'tsak'"):
+    with pytest.raises(AttributeError, match="a run has no attribute 'tsak'"):
         forgotten.tsak()
+    runs = [forgotten]
+    del forgotten
+    with pytest.warns(ResourceWarning, match="was never entered, so nothing was claimed"):
+        runs.clear()
 
 
 def test_a_run_is_entered_once() -> None:

@@ -97,7 +97,8 @@ def test_a_message_that_cannot_be_read_is_named_and_none_of_its_values(
     [(level, message)] = told(caplog)
     assert level == "ERROR"
     assert message.startswith(
-        "record m-1: there is no key 'order_id', of the path 'order_id', in an object with ['card']"
+        "record m-1: there is no key 'order_id', of the path 'order_id', in an object with ['card']: "
+        "correct the path or the trigger"
     )
     assert "4111" not in message
     assert caplog.records[0].outcome == "unreadable"  # type: ignore[attr-defined]  # the handler sets it
@@ -107,7 +108,8 @@ def test_an_event_that_cannot_be_read_is_logged_once(context: Context, caplog: p
     with pytest.raises(UnreadableEventError):
         handler({}, context)
 
-    assert told(caplog) == [("ERROR", "there is no key 'order_id', of the path 'order_id', in an empty object")]
+    why = "there is no key 'order_id', of the path 'order_id', in an empty object: correct the path or the trigger"
+    assert told(caplog) == [("ERROR", why)]
 
 
 def test_records_that_are_not_started_are_logged(clock: StoppedClock, caplog: pytest.LogCaptureFixture) -> None:

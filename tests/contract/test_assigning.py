@@ -76,6 +76,13 @@ def test_the_error_of_an_assigned_state_says_what_changes_it(name: str) -> None:
         assign(name, Order.ship.succeeded)
 
 
+def test_python_adds_no_suggestion_of_a_name_of_the_librarys_own() -> None:
+    task = Order.create("o-1")
+    with pytest.raises(AttributeError) as caught:
+        task.status = 20
+    assert (caught.value.name, caught.value.obj) == (None, None)  # by these it would suggest `_states`
+
+
 @pytest.mark.parametrize("name", ["state", "save", "query", "confirm_payment", "ship", "tracker", "status_index"])
 def test_a_name_of_the_class_cannot_be_assigned(name: str) -> None:
     with pytest.raises(AttributeError, match=name):

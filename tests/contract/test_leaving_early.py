@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("client", "table")
 
+
 ENDS = [SystemExit(3), GeneratorExit(), asyncio.CancelledError()]
 
 
@@ -190,5 +191,9 @@ def test_a_forgotten_with_is_an_error_that_says_so() -> None:
         AttributeError, match=r"write `with Order\.ship\.start\('o-1'\) as ctx:`, and in its block ctx\.task"
     ):
         ctx.task.data["a"] = 1
-    with pytest.raises(AttributeError, match="'Run' object has no attribute 'tsak'"):
+    with pytest.raises(AttributeError, match="a run has no attribute 'tsak'"):
         ctx.tsak()
+    runs = [ctx]
+    del ctx
+    with pytest.warns(ResourceWarning, match=r"^Order.ship.start\('o-1'\) was never entered"):
+        runs.clear()

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -264,6 +264,30 @@ ALSO_FROM: list[Any] = [
 def test_what_is_no_state_to_begin_in_is_refused(state: Any) -> None:
     refuses(lambda: Order.create("o-1", state=state), "is no state of Order|cannot be created as")
     refuses(lambda: Order.create_many([{"task_id": "o-1", "state": state}]), "state|in_progress")
+
+
+@pytest.mark.parametrize("state", ["ship pending", "ship.pending"])
+def test_a_state_that_is_given_as_text_is_refused_with_what_to_write(state: Any) -> None:
+    refuses(lambda: Order.create("o-1", state=state), f"'{state}' is no state of Order: write state=Order.ship.pending")
+
+
+def test_a_decorator_with_parentheses_is_refused_with_what_to_write() -> None:
+    refuses(cast("Any", Order.ship).does, "write @Order.ship.does above the function, without parentheses")
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: cast("Any", Order).create(), r"Task\.create"),
+        (lambda: cast("Any", Order).query(), r"Task\.query"),
+        (lambda: cast("Any", Order.ship).ignore("o-1"), r"BoundStep\.ignore"),
+        (lambda: cast("Any", Order.ship.pending).count(3), r"State\.count"),
+    ],
+    ids=["create", "query", "ignore", "count"],
+)
+def test_pythons_own_errors_name_no_class_that_users_do_not_know(call: Callable[[], object], name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}\(\) "):
+        call()
 
 
 @columns("state")(NO_STATES)

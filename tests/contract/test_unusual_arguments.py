@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from pynamodb_tracker import RetryLater, Step, UseCase
+from pynamodb_tracker import RetryLater, Step, UseCase, Worker
 from pynamodb_tracker.testing import stopped_clock
 from tests.contract.odd_values import (
     CENTURY,
@@ -98,8 +99,44 @@ def test_more_threads_than_tasks_do_no_harm(method: Callable[[Any], Any]) -> Non
     assert len(method(10**30).succeeded) == 1
 
 
-@pytest.mark.parametrize("function", [lambda: None, lambda _one, _two: None, int, "{0.nothing}".format])
-def test_a_function_that_does_not_take_the_context_fails_the_attempt(function: Any) -> None:
+def without_context() -> None:
+    """Forget the parameter."""
+
+
+CALLS: list[Callable[[Any], object]] = [
+    STEP.run_all,
+    lambda function: STEP.run("o-1", function),
+    lambda function: Worker({STEP: function}),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=["run_all", "run", "Worker"])
+def test_a_function_that_does_not_take_the_context_is_refused_before_a_task_is_claimed(
+    call: Callable[[Any], object],
+) -> None:
+    Order.create("o-1")
+    functions = {
+        r"without_context\(\) -> .*: too many": without_context,
+        r"<lambda>\(a, b\): missing": lambda a, b: (a, b),
+        r"<lambda>\(ctx, \*, b\): missing": lambda ctx, *, b: (ctx, b),
+    }
+    for described, function in functions.items():
+        with pytest.raises(TypeError, match=rf"this takes a function of \(ctx\), not {described}"):
+            call(function)
+    assert Order.get_task("o-1").state == STEP.pending
+
+
+def test_a_decorator_may_add_what_the_function_takes_in_addition_to_the_context() -> None:
+    @functools.wraps(lambda ctx, bank: (ctx, bank))
+    def decorated(ctx: Any) -> None:
+        del ctx
+
+    Order.create("o-1")
+    assert STEP.run_all(decorated).succeeded == ["o-1"]
+
+
+@pytest.mark.parametrize("function", [int, "{0.nothing}".format])
+def test_a_function_that_cannot_take_the_context_fails_the_attempt(function: Any) -> None:
     Order.create("o-1")
     assert STEP.run_all(function).failed == ["o-1"]
     assert Order.get_task("o-1").state == STEP.failed
