@@ -76,6 +76,10 @@ class NamedTasks:
         """Return that no task is named."""
         return f"nothing to run at {self.step.name}: stdin names no task"
 
+    def skipped(self, _began: datetime, _expected: int | None, _done: int) -> str:
+        """Return nothing: each of them was tried."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -108,7 +112,7 @@ class Selection:
 
     def count(self) -> int:
         """Return how many tasks there are at most: those that are not due yet are counted, too."""
-        states = [*(self.only or (self.step.pending, self.step.failed)), *([self.step.ignored] if self.ignored else [])]
+        states = [*self._waiting, *([self.step.ignored] if self.ignored else [])]
         number = self._count(states, self.limit)
         return number if self.limit is None else min(number, self.limit)
 
@@ -143,20 +147,39 @@ class Selection:
 
     def why_empty(self) -> str:
         """Return why there was nothing to run: tasks that are not due yet, if any."""
-        states = self.only or (self.step.pending, self.step.failed)
-        limit = None if self.error_like else 1
+        number = None if self.error_like else self._count(self._waiting)
+        return f"nothing to run at {self.step.name}: {self._not_due(number, self.until) or 'no matching task is due'}"
+
+    def skipped(self, began: datetime, expected: int | None, done: int) -> str:
+        """Return how many failed tasks were not due, when all others have run; empty if none, or if it is not known.
+
+        `expected` is what `count` returned before, and `done` how many have run since it `began`.
+        """
+        if not self.only or self.limit is not None or (self.since is not None and self.since >= began):
+            return ""
+        until = began if self.until is None else min(self.until, began)
+        return self._not_due(None if expected is None else expected - done, until)
+
+    def _not_due(self, number: int | None, until: datetime | None) -> str:
+        """Say that so many tasks are not due yet, counted here if it is None, and when the first one will be."""
+        if number is not None and number <= 0:
+            return ""
         due: list[datetime] = [
             task.due_time
-            for state in states
-            for task in self._matching(state.query(since=self.since, until=self.until, limit=limit, with_data=False))
+            for state in self._waiting
+            for task in self._matching(
+                state.query(since=self.since, until=until, limit=None if self.error_like else 1, with_data=False)
+            )
         ]
-        waiting = len(due) if self.error_like else self._count(states)
-        reason = f"nothing to run at {self.step.name}"
-        if not waiting:
-            return f"{reason}: no matching task is due"
+        number = len(due) if number is None else number
         when = f" (the first one {between(min(due))})" if due else ""
         such = f" with {self.error_like!r} in the error" if self.error_like else ""
-        return f"{reason}: {count(waiting)}{such} not due yet{when}; reopen makes failed tasks due at once"
+        advice = "reopen makes failed tasks due at once"
+        return f"{count(number)}{such} not due yet{when}; {advice}" if number else ""
+
+    @property
+    def _waiting(self) -> tuple[State[Any], ...]:
+        return self.only or (self.step.pending, self.step.failed)
 
     def _matching(self, tasks: Iterable[Task]) -> Iterator[Task]:
         like = (self.error_like or "").casefold()

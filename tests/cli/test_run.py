@@ -143,6 +143,22 @@ def test_nothing_to_run_is_reported_with_the_reason(store: StoppedClock) -> None
     )
 
 
+@pytest.mark.parametrize(("options", "such"), [((), ""), (("--error-like", "BANK"), " with 'BANK' in the error")])
+def test_a_retry_reports_what_it_skipped_because_it_is_not_due_yet(
+    store: StoppedClock, options: tuple[str, ...], such: str
+) -> None:
+    Order.create_many(["bad-1", "bad-2", "bad-3"])
+    Order.pay.run_all(waver)
+    store.advance(timedelta(seconds=1))
+    for task_id in ("bad-1", "bad-2"):
+        with pytest.raises(RetryLater), Order.pay.start(task_id):
+            raise RetryLater(timedelta(hours=2, seconds=1), "the bank is closed")
+    store.advance(timedelta(seconds=1))
+    ended = run("retry", "pay", WAVER, *options)  # this one fails again, and so is not due yet, either
+    skipped = f"2 tasks{such} not due yet (the first one in 2h); reopen makes failed tasks due at once"
+    assert (ended.lines[0], ended.lines[-1]) == ("pay: 1 failed", skipped)
+
+
 @pytest.mark.usefixtures("store")
 def test_json_has_the_report() -> None:
     Order.create_many(["good", "bad"])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -135,8 +135,8 @@ def _print_due(selection: Selection, *, as_json: bool) -> None:
 def _run(verb: str, batch: WatchedBatch, *, as_json: bool) -> None:
     """Run a batch, print what became of it, and exit."""
     selection, ended = batch.selection, None
-    expected = selection.count() if selection.has_total else None
-    with safe_stderr(batch.stop.event.set), terminal.progress(f"{verb} {selection.step.name}", expected) as shown:
+    batch.expected = selection.count() if selection.has_total else None
+    with safe_stderr(batch.stop.event.set), terminal.progress(f"{verb} {selection.step.name}", batch.expected) as shown:
         batch.progress = shown
         try:
             run_stoppable(batch)
@@ -170,6 +170,9 @@ class WatchedBatch:
     threads: int = 4
     rate: float | None = None
     heartbeat: bool = False
+    expected: int | None = None
+    """How many tasks there were at most, before it began; None if that is unknown."""
+    began: datetime = field(default_factory=clock.now)
     progress: terminal.Progress = field(default_factory=terminal.Progress)
     report: Report = field(default_factory=Report)
     groups: ErrorGroups[str] = field(default_factory=ErrorGroups)
@@ -305,6 +308,8 @@ class WatchedBatch:
         if self.released:
             are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
             say(f"{count(self.released)} released; {are} pending now: run takes {them}")
+        if not stopped and (skipped := self.selection.skipped(self.began, self.expected, self.done)):
+            say(skipped)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
