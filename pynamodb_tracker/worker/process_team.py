@@ -35,6 +35,9 @@ _GLANCE = 0.5
 _LONGEST_PAUSE = timedelta(minutes=1)
 """Between two processes that die; one that lived longer is replaced after a short pause."""
 
+_KILLED_AT_ONCE = 3
+"""A process that a signal has ended before it began to work is replaced, unless that happens so often in a row."""
+
 READY = "ready"
 """What a process sends when it has begun to work."""
 
@@ -132,6 +135,8 @@ class ProcessSupervisor:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._was_ready = False
+        self._killed = 0
+        """How many processes were ended by a signal."""
         self._last_message: Ended | None = None
 
     def start(self) -> None:
@@ -225,12 +230,17 @@ class ProcessSupervisor:
                 self.errors.append(message.error)
 
     def _check_end(self, process: SpawnProcess) -> None:
-        """Log that a process ended by itself; RuntimeError if none has begun to work: another one would not either."""
+        """Log that a process ended by itself; RuntimeError if none has begun to work: another one would not either.
+
+        One that was killed says nothing about others, unless all of them are.
+        """
         last = self._last_message
         if self._stopped.is_set() or (last is not None and (last.error is not None or self._settings.until_idle)):
             return
         what = f"process {process.pid} of the worker ended by itself, with exit code {process.exitcode}"
-        if not self._was_ready:
+        was_killed = (process.exitcode or 0) < 0
+        self._killed += was_killed
+        if not self._was_ready and not (was_killed and self._killed < _KILLED_AT_ONCE):
             raise RuntimeError(f"{what}, before it began to work: see what it printed")
         log.error("%s: another one is started, and takes its tasks over when their locks expire", what)
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from datetime import datetime, timedelta
 from io import StringIO
+from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,9 @@ from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
 from pynamodb_tracker.worker.attempt import WorkerAttempt
-from pynamodb_tracker.worker.process_team import parent_pipe
-from pynamodb_tracker.worker.shutdown import Message, print_to_stderr
+from pynamodb_tracker.worker.poller import Backoff
+from pynamodb_tracker.worker.process_team import ProcessSupervisor, parent_pipe
+from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
 from pynamodb_tracker.worker.thread_team import ThreadTeam
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
@@ -200,3 +202,43 @@ def test_stop_of_another_worker_sends_nothing_to_the_parent() -> None:
         assert sent == [Message.STOP]
     finally:
         parent_pipe.__init__()  # type: ignore[misc]  # as it was
+
+
+class Dead:
+    """A process that is gone, with the pipe that it has left."""
+
+    pid = 4711
+
+    def __init__(self, exitcode: int) -> None:
+        self.exitcode = exitcode
+        self.pipe, theirs = Pipe()
+        theirs.close()
+
+    def join(self) -> None:
+        """Be gone already."""
+
+    close = join
+
+
+@pytest.mark.parametrize(("ends", "started"), [([1], 1), ([-9, 1], 2), ([-9, -9, -9, -9], 3)])
+def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
+    ends: list[int], started: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    processes = [Dead(end) for end in ends]
+
+    def start_one(_: ProcessSupervisor) -> tuple[Dead, Any]:
+        process = processes.pop(0)
+        return process, process.pipe
+
+    monkeypatch.setattr(ProcessSupervisor, "_start_one", start_one)
+    monkeypatch.setattr(Backoff, "draw", lambda _: AT_ONCE)
+    worker = Worker({Order.confirm: print})
+    supervisor = ProcessSupervisor(worker._settings, 0, Messages())
+    supervisor.start()
+    supervisor.join(WAIT)
+    assert (supervisor.has_ended, len(ends) - len(processes)) == (True, started)
+    [error] = supervisor.errors
+    assert "before it began to work" in str(error)
+    assert caplog.text.count("with exit code -9: another one is started") == started - 1
+    for process in processes:
+        process.pipe.close()
