@@ -37,6 +37,8 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
         super().__init__(poller.step._definition.codes, task_id, feed=poller.feed, stopped=stopped, batcher=batcher)
         self._poller = poller
         self._heartbeat = heartbeat
+        self.on_loss: Callable[[], object] | None = None
+        """What is called once the lock is known to be lost."""
         self._has_ended = threading.Event()
 
     def run(self, function: Function) -> None:
@@ -65,6 +67,17 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def on_refuse(self, run: RunDetails) -> None:  # noqa: ARG002 - as above
         """Count a task that was not started."""
         self._count()
+
+    def on_lock_lost(self, run: RunDetails, error: Exception) -> None:  # noqa: ARG002 - as above
+        """Pass on that the lock is lost."""
+        if self.on_loss is not None:
+            self.on_loss()
+
+    @property
+    def has_lost_lock(self) -> bool:
+        """Whether the lock is known to be lost while the block still runs: nothing of it can be recorded."""
+        lock = self._run.lock if self._run is not None else None
+        return lock is not None and lock.lost is not None
 
     def give_back(self, seconds: float) -> None:
         """Release the task while its function still runs; log it if that is done, or not possible within this time.

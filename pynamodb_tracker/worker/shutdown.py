@@ -26,7 +26,7 @@ class Message(Enum):
     PRINT_STATUS = auto()
     """Print what is being done."""
     ENDED = auto()
-    """A thread or a process has ended: check whether all have."""
+    """A thread or a process has ended, or is not waited for any more: check whether all have."""
 
 
 Messages = MessageQueue[Message]

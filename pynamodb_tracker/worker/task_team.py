@@ -70,7 +70,7 @@ class TaskTeam:
         """A thread looks for a task only when there is room for one more."""
         self._finding = min(len(settings.functions), settings.concurrency, _FINDERS)
         """The threads that still look for tasks."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], AsyncWorkerAttempt] = {}
         self._has_ended = asyncio.Event()
         self._is_stopping = False
         self._is_cut_short = False
@@ -121,7 +121,14 @@ class TaskTeam:
         self._is_stopping = True
         log.info("the worker stops: it starts no further task, and waits for those that run")
         self._stop_finding()
+        self._cancel_lost()
         self._deadline = self._loop.call_later(self._settings.grace.total_seconds(), self._cut_short)
+
+    def _cancel_lost(self) -> None:
+        """If the worker stops, cancel what has lost its lock: nothing of it can be recorded, so nobody waits for it."""
+        for task, attempt in self._tasks.items():
+            if self._is_stopping and attempt.has_lost_lock and not task.cancelling():
+                task.cancel()
 
     def _stop_finding(self) -> None:
         """Let each thread that looks for tasks, or waits for a slot, end."""
@@ -174,7 +181,8 @@ class TaskTeam:
         attempt = self._work.begin(AsyncWorkerAttempt, poller, task_id)
         running = attempt.run_async(self._functions[poller.step])
         task = self._loop.create_task(self._kept(running), name=f"pynamodb_tracker {attempt}")
-        self._tasks.add(task)
+        self._tasks[task] = attempt
+        attempt.on_loss = partial(self._call, self._cancel_lost)
         task.add_done_callback(partial(self._end, attempt))
 
     async def _kept(self, running: Awaitable[None]) -> None:
@@ -187,7 +195,7 @@ class TaskTeam:
 
     def _end(self, attempt: AsyncWorkerAttempt, task: asyncio.Task[None]) -> None:
         """Give the slot of a task to the next one."""
-        self._tasks.discard(task)
+        del self._tasks[task]
         attempt.skip()  # if the task was cancelled before it began
         self._work.end(attempt)
         self._slots.release()

@@ -33,8 +33,9 @@ class ThreadTeam:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all threads have ended."""
-        return len(self._ended) == len(self._threads)
+        """Whether all threads have ended, apart from those that are to stop, and whose runs have lost their locks."""
+        left = len(self._threads) - len(self._ended)
+        return not left or (self._work.dispatcher.stopped.is_set() and left == self._work.lost)
 
     @property
     def tallies(self) -> list[Tally]:
@@ -72,6 +73,7 @@ class ThreadTeam:
 
     def _try(self, poller: StepPoller, task_id: str) -> None:
         attempt = self._work.begin(WorkerAttempt, poller, task_id)
+        attempt.on_loss = lambda: self._messages.put(Message.ENDED)
         try:
             attempt.run(self._functions[poller.step])
         finally:

@@ -50,6 +50,11 @@ class Work:
         del self._running[attempt]
         self.dispatcher.note_end()
 
+    @property
+    def lost(self) -> int:
+        """How many attempts still run although their locks are lost."""
+        return sum(attempt.has_lost_lock for attempt in list(self._running))
+
     def give_back(self) -> None:
         """Release what still runs; each on a thread of its own, because without a network that takes long."""
         helpers = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import AsyncContext, AsyncWorker, Tally
+from pynamodb_tracker import AsyncContext, AsyncWorker, LockLostError, Tally
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.worker import task_team
 from pynamodb_tracker.worker.dispatcher import Dispatcher
@@ -183,6 +183,36 @@ def test_what_still_runs_after_the_grace_time_is_cancelled_and_released(caplog: 
     assert (task.state, task.attempt) == (Order.confirm.pending, 0)
     assert task.to_dict().get("note") is None
     assert "Order.confirm of 'o-1' (attempt 1) was cancelled, and its task was released" in caplog.text
+
+
+@pytest.mark.parametrize("stopped_first", [False, True])
+def test_a_run_that_a_person_has_cancelled_is_cancelled_when_it_stops(*, stopped_first: bool) -> None:
+    worker: Any = None
+
+    async def lose(ctx: Ctx) -> None:
+        await Order.confirm.aignore("o-1", reason="cancelled", even_running=True)
+        if stopped_first:
+            worker.stop()
+            await asyncio.sleep(0)
+        with pytest.raises(LockLostError):
+            await ctx.extend_lock()
+        worker.stop()
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        nonlocal worker
+        worker = AsyncWorker({Order.confirm: lose}, grace=LONG)
+        running = asyncio.create_task(worker.run())
+        done, _ = await asyncio.wait([running], timeout=WAIT / 2)
+        for _ in range(2):  # ends the grace time
+            running.cancel()
+            await asyncio.sleep(0)
+        assert done
+        assert running.result() == {Order.confirm: Tally(refused=1)}
+
+    Order.create("o-1")
+    asyncio.run(main())
+    assert Order.get_task("o-1").state == Order.confirm.ignored
 
 
 def test_a_cancellation_stops_it_gracefully_and_leaves_once_everything_has_ended() -> None:

@@ -162,6 +162,31 @@ def test_what_still_runs_after_the_grace_time_is_given_back(caplog: pytest.LogCa
     assert "Order.confirm of 'o-1' (attempt 1) still ran at the end of the grace time: it was released" in caplog.text
 
 
+@pytest.mark.parametrize("stopped_first", [False, True])
+def test_a_run_that_a_person_has_cancelled_is_not_waited_for(stopping: threading.Event, *, stopped_first: bool) -> None:
+    Order.create("o-1")
+    function = Hanging()
+    worker = Worker({Order.confirm: function}, grace=timedelta(hours=1))
+    run = threading.Thread(target=worker.run)
+    run.start()
+    try:
+        assert function.inside.wait(WAIT)
+        if stopped_first:
+            worker.stop()
+            assert stopping.wait(WAIT)
+        Order.confirm.ignore("o-1", reason="cancelled", even_running=True)
+        assert function.ctx is not None
+        with pytest.raises(LockLostError):
+            function.ctx.extend_lock()
+        worker.stop()
+        run.join(WAIT / 2)
+        assert not run.is_alive()
+    finally:
+        function.go.set()
+        assert function.has_ended.wait(WAIT)
+    assert Order.get_task("o-1").state == Order.confirm.ignored
+
+
 def test_a_task_that_was_given_back_can_be_taken_at_once_and_its_first_run_records_nothing() -> None:
     Order.create("o-1")
     function = Hanging(lambda ctx: setattr(ctx.task, "note", "by the one that hung"))
