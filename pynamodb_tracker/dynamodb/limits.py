@@ -115,7 +115,7 @@ def number_problems(content: object) -> Iterator[str]:
 
 def without_zeros(number: Decimal) -> Decimal:
     """Return an equal number without trailing zeros, whatever the context of the thread is; zero is 0."""
-    return number.normalize(_EXACT)
+    return number.normalize(_EXACT) if number else Decimal()
 
 
 def item_size(item: Mapping[str, Mapping[str, Any]]) -> int:

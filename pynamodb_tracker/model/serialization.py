@@ -232,8 +232,8 @@ class DecimalAttribute(Attribute[Decimal]):
             raise TypeError(f"it takes a decimal.Decimal, not a {type(value).__name__}{exact}")
         for problem in number_problems(value):
             raise ValueError(problem)
-        number = Decimal(value)
-        return str(without_zeros(number) if not number or len(number.as_tuple().digits) > MAX_DIGITS else number)
+        number = without_zeros(Decimal(value))  # as DynamoDB returns it, so that it is the same in memory, too
+        return f"{number:f}" if -MAX_DIGITS < number.adjusted() < MAX_DIGITS else str(number)
 
     def deserialize(self, value: str) -> Decimal:
         """Return the number."""

@@ -53,6 +53,15 @@ def test_a_decimal_reads_back_equal(text: str) -> None:
     assert isinstance(found.amount, Decimal)
 
 
+@pytest.mark.parametrize(
+    ("text", "digits"), [("3.10", "3.1"), ("1.50E+3", "1500"), ("-0.00", "0"), ("1E-7", "0.0000001")]
+)
+def test_a_decimal_is_stored_with_the_same_digits_on_every_engine(text: str, digits: str) -> None:
+    created = Invoice.create("i-1", amount=Decimal(text))
+    assert stored(Invoice, "i-1")["amount"] == {"N": digits}
+    assert repr(created.amount) == repr(Invoice.get_task("i-1").amount) == repr(Decimal(digits))
+
+
 def test_a_whole_number_is_read_and_held_as_a_decimal() -> None:
     Invoice.create("i-1", amount=4200)
     with Invoice.send.start("i-1") as ctx:
