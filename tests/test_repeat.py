@@ -314,12 +314,12 @@ def test_a_cron_expression_that_cannot_be_meant_is_refused_with_the_reason(expre
 def test_a_recurrence_rule_that_cannot_be_meant_or_would_hang_is_refused_with_the_reason(
     text: str, problem: str
 ) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
 
     with pytest.raises(ValueError, match=problem):
         Repeat.rrule(text)
 
-    assert time.monotonic() - began < 5, "no search until the year 9999"
+    assert time.thread_time() - began < 5, "no search until the year 9999"
 
 
 @pytest.mark.parametrize("make", [Repeat.cron, Repeat.rrule])

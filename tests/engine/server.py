@@ -52,19 +52,20 @@ def answers(endpoint: str, timeout: float = 5.0) -> bool:
         connection.close()
 
 
-def free_port() -> int:
-    """Return a port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def reserved() -> socket.socket:
+    """Return a socket with a port that nobody else gets while it is open, except a server that reuses addresses."""
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # so do Java and Docker
+    found.bind(("127.0.0.1", 0))
+    return found
 
 
 class Server:
     """A server process that ends with this process at the latest."""
 
     def __init__(self, recipe: Recipe) -> None:
-        port = free_port()
+        self._reserved = reserved()
+        port: int = self._reserved.getsockname()[1]
         self.endpoint = f"http://127.0.0.1:{port}"
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
         # A session of its own: Ctrl-C in the terminal must not end the server before the tests have cleaned up.
@@ -88,10 +89,11 @@ class Server:
     def wait_until_it_answers(self) -> bool:
         """Return True once it answers, False if it ended or did not answer in time."""
         deadline = time.monotonic() + START_TIMEOUT
-        while self.running and time.monotonic() < deadline:
-            if answers(self.endpoint):
-                return self.running
-            time.sleep(0.02)
+        with self._reserved:
+            while self.running and time.monotonic() < deadline:
+                if answers(self.endpoint):
+                    return self.running
+                time.sleep(0.02)
         return False
 
     def last_words(self) -> str:
@@ -103,6 +105,7 @@ class Server:
         """End the process; harmless when done twice."""
         atexit.unregister(self.stop)
         self._let_go()
+        self._reserved.close()
         try:
             self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -54,7 +55,7 @@ def test_any_sequence_of_operations_agrees_with_the_model_on_moto() -> None:
 def test_any_sequence_of_operations_agrees_with_the_model_on_dynamodb_local(dynamodb_local: Engine) -> None:
     class EngineTask(Task):
         class Meta:
-            table_name = "machine"
+            table_name = f"machine-{uuid.uuid4().hex}"  # an earlier run that was killed has left its own
             region = "us-east-1"
             host = dynamodb_local.endpoint
 

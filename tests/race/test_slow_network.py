@@ -30,7 +30,7 @@ SILENT = Delay(60)
 """Longer than all timeouts: the client hangs up first."""
 
 SHORT = timedelta(seconds=2)
-PATIENCE = 8.0
+PATIENCE = 30.0
 """Seconds; it would take 10, two tries of 5 seconds each, if timeouts did not end with the lock."""
 
 Worker = Callable[..., Any]
@@ -81,7 +81,7 @@ def times(action: Action, *, target: str = "UpdateItem", number: int) -> Rule:
 
 
 def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(worker: Worker, proxy: Proxy) -> None:
-    order = worker(lock_for=SHORT)
+    order = worker(lock_for=SHORT, read=60)
     order.create("o")
     proxy.rule = silent("UpdateItem", "GetItem")
 
@@ -95,7 +95,7 @@ def test_a_start_that_gets_no_answer_ends_soon_after_the_lock_would_have(worker:
 def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
     worker: Worker, proxy: Proxy, error: Boom | None
 ) -> None:
-    order = worker(lock_for=SHORT)
+    order = worker(lock_for=SHORT, read=60)
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     proxy.rule = silent("UpdateItem")
@@ -107,7 +107,7 @@ def test_a_finish_without_an_answer_fails_soon_after_the_lock_has_expired(
 
 
 def test_the_read_after_a_refused_finish_fails_as_soon_as_the_finish_itself(worker: Worker, proxy: Proxy) -> None:
-    order = worker(lock_for=SHORT)
+    order = worker(lock_for=SHORT, read=60)
     order.create("o")
     run = Frozen(order.confirm.start("o"))
     refused = in_turn("UpdateItem", DropAnswer())  # it was applied, and the SDK sends it once more

@@ -44,15 +44,17 @@ def serving(app: Any) -> Iterator[str]:
     """Serve an app from a thread, and yield its address."""
     config = uvicorn.Config(app, port=0, lifespan="off", log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        thread.join(0.01)
-    [listening] = server.servers[0].sockets
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            thread.join(0.01)
+        [listening] = server.servers[0].sockets
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:  # or a test that fails would leave it running
+        server.should_exit = True
+        thread.join(10)
 
 
 _REPORTS = "addEventListener('securitypolicyviolation', (event) => console.error('policy', event.violatedDirective))"
