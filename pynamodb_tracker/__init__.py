@@ -1,4 +1,4 @@
-"""Guarantees that each task runs on at most one worker at a time, and records its state in one DynamoDB table."""
+"""Tracks tasks in one DynamoDB table: one worker at a time holds a task, and only the holder can record a result."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -154,7 +154,7 @@ WAITING = Picture(
         Box(_P, 40, 170, "due, now or later"),
         Box(_I, 360, 170, "a worker holds the lock"),
         Box(_S, 680, 170, "the end"),
-        Box(_P, 360, 320, "parked: waits for others"),
+        Box(_P, 360, 320, "blocked: waits for others"),
     ],
     [
         Move(None, _P, "M135 112 V166", (147, 128), "create, create_or_merge"),

@@ -88,10 +88,10 @@ class BlockContext(Generic[T_co]):
     def idempotency_key(self) -> str:
         """36 characters for a call to another system that must have its effect once: the same in every attempt.
 
-        It stays the same after a takeover, a `reopen`, a renaming of the step and a fail-over, and for a request that
-        was merged into a waiting task. It is another one for each occurrence of a task that repeats, for each run that
-        `create_or_merge` asks for once the task has begun or ended, for a start from the end by `also_from`, and for a
-        task that was deleted and created again. For several calls in one step, see `key`.
+        It stays the same after a takeover, a `reopen`, a renaming of the step and a fail-over, and if `create_or_merge`
+        merges another request into the task. It is another one for each occurrence of a task that repeats, for a run
+        that `create_or_merge` asks for while the task runs or once it has ended, for a start from the end by
+        `also_from`, and for a task that was deleted and created again. For several calls in one step, see `key`.
         """
         return self._key("")
 

@@ -30,10 +30,18 @@ from pynamodb_tracker.task.task import Task
 UNKNOWN = "unknown"
 """The step in the name of a state that no step declares."""
 
+NEEDS_PERSON = " (needs a person)"
+"""What people read behind `ignored`."""
+
 
 def name_of(state: State[Any]) -> str:
     """Return the name of a state as commands take it, `ship.failed`; `unknown.77` is a code of no step."""
     return f"{state.step}.{state.status}" if state.status else f"{UNKNOWN}.{state.code}"
+
+
+def in_words(state: State[Any]) -> str:
+    """Return the name of a state for people: to ignore a task is not to discard it."""
+    return f"{name_of(state)}{NEEDS_PERSON if state.status is Status.IGNORED else ''}"
 
 
 def read_task(model: type[Task], task_id: str) -> Task:

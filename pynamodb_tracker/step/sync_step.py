@@ -334,7 +334,7 @@ class SyncStep(Generic[T]):
         even_running: bool = False,
         even_in_group: bool = False,
     ) -> T:
-        """Make a waiting or abandoned task ignored, with the reason in its `errors`, and return it.
+        """Make a pending, failed or abandoned task ignored, with the reason in its `errors`, and return it.
 
         `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
         An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or

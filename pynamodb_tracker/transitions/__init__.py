@@ -3,11 +3,11 @@
 | transition | from → to | guarded by |
 | --- | --- | --- |
 | create | nothing → pending, or another given state | there is no row |
-| merge | waiting → itself; running → itself, to run again; succeeded → pending | the row as read, nobody asked since |
+| merge | runnable → itself; running → itself, to run again; succeeded → pending | the row as read, nobody asked since |
 | create claimed | nothing → in_progress | there is no row |
 | claim | pending, failed (due), in_progress (expired) → in_progress | status, due or expired, attempt, later token |
 | claim from | exactly one further state → in_progress | status, due_time, a later token |
-| spend | waiting or abandoned without an attempt left → ignored | the row as read |
+| spend | runnable or abandoned without an attempt left → ignored | the row as read |
 | succeed | in_progress → pending of the next step, or the end | the row has this run's token, and is in_progress |
 | fail | in_progress → failed, or ignored | the same |
 | release | in_progress → pending | the same |

@@ -37,7 +37,7 @@ def known_format() -> Condition:
     return version.does_not_exist() | (version <= FORMAT)
 
 
-def waiting(codes: Codes) -> Condition:
+def runnable(codes: Codes) -> Condition:
     """Require that no worker holds the task, and that it is due."""
     return at(codes.pending, codes.failed) & due()
 

@@ -173,7 +173,7 @@ def ignore(
     even_in_group: bool = False,
     found: T | None = None,
 ) -> T:
-    """Ignore a waiting or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed.
+    """Ignore a runnable or abandoned task, with the reason in `errors`, and return it; an ignored one is not changed.
 
     With `even_running`, also one that a worker holds: nothing more of its run is recorded. In a group, that needs
     `even_in_group`, too, because the next task gets the turn while the block may still run. If the caller has `found`

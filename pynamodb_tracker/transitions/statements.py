@@ -126,7 +126,7 @@ class StepStatements(StepWrites[T]):
 
     @rendered_once
     def spend(self, *, expires: bool = True) -> PreparedWrite:
-        """Ignore a waiting task that has no attempt left."""
+        """Ignore a runnable task that has no attempt left."""
         return self._set_aside(when.as_read(), expires=expires)
 
     @rendered_once
@@ -282,7 +282,7 @@ class StepStatements(StepWrites[T]):
         ]
 
     def _startable(self) -> Condition:
-        startable = when.waiting(self.codes) | when.abandoned(self.codes)
+        startable = when.runnable(self.codes) | when.abandoned(self.codes)
         condition: Condition = startable & when.under_limit() & when.later_token() & when.known_format()
         return condition
 

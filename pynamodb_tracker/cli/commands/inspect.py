@@ -17,6 +17,8 @@ from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.task_facts import (
+    NEEDS_PERSON,
+    in_words,
     is_abandoned,
     name_of,
     read_task,
@@ -159,6 +161,8 @@ def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell
     state = group.state if with_step else group.state.rpartition(".")[2]
     if state.endswith("pending"):
         state += ", gave up"
+    elif state.endswith(Status.IGNORED):
+        state += NEEDS_PERSON
     newest = age(clock.now() - group.newest)
     return [f"{group.tasks:,}", styled(state, style), newest, styled(group.example, "bold"), group.error]
 
@@ -279,7 +283,7 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
     yield Text.assemble(
         (f"{type(task).__name__} {escaped(task.task_id)}", "bold"),
         ": ",
-        (escaped(name_of(state)), terminal.COLOURS[state.status]),
+        (escaped(in_words(state)), terminal.COLOURS[state.status]),
     )
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):

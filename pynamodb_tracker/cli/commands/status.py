@@ -14,9 +14,10 @@ from rich.text import Text
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
-from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.task_facts import NEEDS_PERSON, name_of
 from pynamodb_tracker.presentation.text import count
-from pynamodb_tracker.step.state import counted
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
 
 _WIDEST, _WIDEST_IN_PIPE = 60, 40
@@ -98,7 +99,7 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
-    names = [(state.step, str(state.status) if state.status else name_of(state)) for state in counts]
+    names = [(state.step, _word(state, found.tasks)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
     waiting = max(len(_waiting(found.waiting)) for found in counts.values())
@@ -115,6 +116,13 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
         line.rstrip()
         yield line
         before = step
+
+
+def _word(state: State[Any], number: int) -> str:
+    """Return the status of a state, and what its tasks need if there are any."""
+    if state.status is None:
+        return name_of(state)
+    return f"{state.status}{NEEDS_PERSON if number and state.status is Status.IGNORED else ''}"
 
 
 def _waiting(number: int) -> str:
