@@ -171,7 +171,7 @@ class Delivery:
     def _check_order(self, records: list[Record]) -> None:
         """Refuse replies by which a message of a FIFO queue would be acknowledged before its task has ended."""
         if self._trigger.keeps_groups and any(record.group for record in records):
-            for name in ("locked", "not_ready", "failed"):
+            for name in ("locked", "not_ready", "failed", "released", "unavailable"):
                 if getattr(self._replies, name) == "done":
                     raise ValueError(
                         f'Replies({name}="done") breaks the order of a FIFO queue: the next message of the group would '
@@ -216,7 +216,7 @@ class Delivery:
             with self._guard:
                 self._log.unreadable(unreadable, record)
         else:
-            error = attempt.unsent or self._error_of(attempt)
+            error = self._error_of(attempt)
             with self._guard:
                 self._attempts.append(attempt)
                 self._log.attempt_ended(attempt, record)
@@ -226,6 +226,6 @@ class Delivery:
 
     def _error_of(self, attempt: InvocationAttempt) -> BaseException | None:
         """Return what the caller is to get as an error; None if it gets an answer."""
-        if self._replies.to(attempt.outcome, attempt.reason) == "done":
+        if self._replies.to(attempt.reason) == "done":
             return None
-        return attempt.error or TrackerError(f"it is not known how {attempt} ended")
+        return attempt.unsent or attempt.error or TrackerError(f"it is not known how {attempt} ended")

@@ -26,6 +26,8 @@ _CODES: Mapping[ResultStatus, int] = {
     "ignored": 422,
     "mismatch": 422,
     "failed": 500,
+    "released": 503,
+    "unavailable": 503,
 }
 """The status code of each result; the answer may have another one, as `statusCode`."""
 

@@ -32,7 +32,7 @@ _TIME_TO_ANSWER = timedelta(seconds=0.5)
 """What is left of the invocation when its requests end, so that the handler can still log and answer."""
 
 _LOOK_AGAIN = timedelta(seconds=5)
-"""When a caller is advised to try again, at the latest, if another worker has the task."""
+"""When a caller is advised to try again, at the latest, if another worker has the task, or the table no answer."""
 
 
 class LambdaContext(Protocol):
@@ -209,13 +209,18 @@ class InvocationAttempt(TaskAttempt[Any]):
 
     @property
     def reason(self) -> Reason | None:
-        """Why the task did not succeed in this invocation, which decides the reply."""
+        """Why the task did not succeed in this invocation, which decides the reply; None if it did."""
+        if self.unsent is not None:
+            return "unavailable"
         if self.was_claimed:
-            return self.outcome if self.outcome in ("failed", "ignored") else None
+            outcome = self.outcome
+            if outcome == "succeeded":
+                return None
+            return "unavailable" if outcome == "refused" else outcome
         for kind, reason in exceptions.REASONS.items():
             if isinstance(self.error, kind):
                 return self._why_not_ready if reason == "not_ready" else reason
-        return None
+        return "unavailable"
 
     @property
     def _why_not_ready(self) -> Reason:
@@ -230,15 +235,16 @@ class InvocationAttempt(TaskAttempt[Any]):
     @property
     def result(self) -> Result[Any]:
         """What became of the task for its caller, with nothing that an attempt assigned which did not succeed."""
-        repeated, status, task, value = self.reason == "succeeded", self.reason, self.task, None
-        if self.outcome == "succeeded":
-            status, value = "succeeded", self.value
+        reason, task, value = self.reason, self.task, None
+        repeated = reason == "succeeded"
+        if reason is None:
+            value = self.value
         elif repeated:
             value = self.step.answer(task)
         elif self.was_claimed:
             task = as_stored(task)
         return Result(
-            status=status or "failed",
+            status=reason or "succeeded",
             repeated=repeated,
             task_id=self.task_id,
             task=task,
@@ -249,7 +255,9 @@ class InvocationAttempt(TaskAttempt[Any]):
 
     def _retry_after(self, task: Any) -> timedelta | None:
         """Return when another try makes sense: a locked task may be done long before its lock expires."""
-        if task is None or self.reason not in ("locked", "not_ready", "waits", "failed"):
+        if self.reason == "unavailable":
+            return _LOOK_AGAIN
+        if task is None or self.reason not in ("locked", "not_ready", "waits", "failed", "released"):
             return None
         if task.due_time == clock.NEVER:
             return None

@@ -139,8 +139,8 @@ def _level_and_message(attempt: InvocationAttempt) -> tuple[int, str]:
         return _LEVELS.get(attempt.reason, logging.ERROR), f"was not started: {error}"
     if attempt.outcome == "succeeded":
         return logging.INFO, "succeeded"
-    if attempt.outcome == "failed":
-        return logging.WARNING, f"failed: {task.last_error}"
+    if attempt.outcome in ("failed", "released"):
+        return logging.WARNING, f"failed: {task.last_error}" if attempt.outcome == "failed" else "was released"
     # The message of any other error is the function's own, and may contain a secret.
     reason = error if isinstance(error, TrackerError) else type(error).__name__
     return logging.WARNING, f"ended, but that was not recorded: {reason}"

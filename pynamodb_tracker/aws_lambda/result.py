@@ -9,7 +9,17 @@ from pynamodb_tracker.model.row import TaskRow
 T = TypeVar("T", bound=TaskRow)
 
 ResultStatus = Literal[
-    "succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed", "unreadable"
+    "succeeded",
+    "locked",
+    "not_ready",
+    "waits",
+    "not_found",
+    "mismatch",
+    "ignored",
+    "failed",
+    "released",
+    "unavailable",
+    "unreadable",
 ]
 """What became of the task, now or before: the names of the fields of Replies. unreadable: an HTTP request has no task
 id, or no JSON in its body; there is no task then."""

@@ -59,6 +59,7 @@ class RetrySummary(TypedDict):
     succeeded: int
     failed: int
     ignored: int
+    released: int
     refused: int
     sent: int
     out_of_time: bool
@@ -99,8 +100,9 @@ def retry_handler(
     `handles` the step; in a FIFO queue each task is a group of its own. `since` selects tasks that came to their state
     within that time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content does not
     matter.
-    Returns how many `succeeded`, `failed`, were `ignored`, `refused` or `sent`, and whether it was `out_of_time`. An
-    error of the table is raised if no task could be tried; TrackerError if the queue did not accept all messages.
+    Returns how many `succeeded`, `failed`, were `ignored`, `released`, `refused` or `sent`, and whether it was
+    `out_of_time`. An error of the table is raised if no task could be tried; TrackerError if the queue did not accept
+    all messages.
     """
     steps = _steps_to_run(step, function) if queue_url is None else [_step_to_send(step, function)]
     check_limit("limit", limit)
@@ -204,6 +206,7 @@ class _Sweep:
             "succeeded": counts["succeeded"],
             "failed": counts["failed"],
             "ignored": counts["ignored"],
+            "released": counts["released"],
             "refused": counts["refused"],
             "sent": counts["sent"],
             "out_of_time": self.out_of_time,

@@ -10,7 +10,6 @@ from urllib.parse import unquote_plus
 
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.aws_lambda.http import is_request, read_request
-from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import SEPARATOR
 
@@ -139,7 +138,9 @@ BatchReply = Literal["report", "raise"]
 """report: a batch is answered with the records that failed, and only these are redelivered, which needs
 ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
 
-Reason = Literal["succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed"]
+Reason = Literal[
+    "succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed", "released", "unavailable"
+]
 """Why a task did not succeed in this invocation; the names of the fields of Replies."""
 
 
@@ -163,6 +164,10 @@ class Replies:
     """The task is ignored, at this step or an earlier one: it was before, or this attempt was its last one."""
     failed: Reply | None = None
     """This attempt failed, and there will be another one."""
+    released: Reply | None = None
+    """The attempt was released, because the function was stopped from outside: it does not count."""
+    unavailable: Reply | None = None
+    """The table, or the queue of the next step, could not be used, or the lock was lost."""
     batch: BatchReply | None = None
     """How a batch is answered of which records failed. The default is "report"; for kafka it is "raise", because Lambda
     ignores a report, and so loses the records, unless the event source mapping is in provisioned mode:
@@ -181,11 +186,9 @@ class Replies:
             **{field.name: getattr(self, field.name) or getattr(defaults, field.name) for field in fields(self)}
         )
 
-    def to(self, outcome: Outcome, reason: Reason | None) -> Reply:
-        """Return the reply to an outcome; one without a reason, such as a lost lock, is an error."""
-        if outcome == "succeeded":
-            return "done"
-        return (reason and getattr(self, reason)) or "error"
+    def to(self, reason: Reason | None) -> Reply:
+        """Return the reply to a task that did not succeed for that reason; None if it did."""
+        return "done" if reason is None else getattr(self, reason) or "error"
 
 
 _TO_CALLERS = Replies(
@@ -197,6 +200,8 @@ _TO_CALLERS = Replies(
     mismatch="error",
     ignored="error",
     failed="error",
+    released="error",
+    unavailable="error",
     batch="report",
 )
 """For a caller that sees the error and decides what to do."""
@@ -209,6 +214,8 @@ _TO_CLIENTS = Replies(
     mismatch="done",
     ignored="done",
     failed="done",
+    released="done",
+    unavailable="done",
 ).over(_TO_CALLERS)
 """For a client that gets each of them as a status code; an error of the function is a server error without a body."""
 _TO_RETRIES = Replies(waits="done", ignored="done").over(_TO_CALLERS)

@@ -8,10 +8,40 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker.exceptions import TrackerError
 
+_STOPS = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGBREAK")
+"""What terminals, containers, service managers and deployments stop a program with; not each system has all of them."""
+
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether an exception came from elsewhere: a signal, a timeout, another thread."""
     return not issubclass(type(error), (PynamoDBException, TrackerError))
+
+
+def is_stop(error: BaseException) -> bool:
+    """Return whether the program is being stopped: KeyboardInterrupt, or SystemExit raised by a signal handler.
+
+    Any other SystemExit is the block's own: released each time, it would be run again and again.
+    """
+    kind = type(error)
+    if not issubclass(kind, SystemExit):
+        return issubclass(kind, KeyboardInterrupt)
+    handlers = _handlers_of_stops()
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _handlers_of_stops() -> list[object]:
+    """Return the code of the Python functions that are installed for signals that stop a program."""
+    signal = sys.modules.get("signal")  # unless it was imported, no function is installed
+    if signal is None:
+        return []
+    numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
+    codes = [getattr(signal.getsignal(number), "__code__", None) for number in numbers]
+    return [code for code in codes if code is not None]
 
 
 def is_cancellation(error: BaseException, *, earlier: int = 0) -> bool:

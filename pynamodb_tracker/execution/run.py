@@ -25,7 +25,7 @@ from pynamodb_tracker.exceptions import (
 )
 from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
-from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt
+from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
 from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
 from pynamodb_tracker.execution.unrecorded import (
     check_after_success,
@@ -380,7 +380,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def _was_stopped(self, error: BaseException | None) -> bool:
         """Return whether somebody stopped the block from outside, rather than that it has failed."""
-        return self.is_cancelled or issubclass(type(error), KeyboardInterrupt)
+        return self.is_cancelled or (error is not None and is_stop(error))
 
     def _fail(self, lock: Lock[T], error: BaseException) -> bool:
         """Record the failure; return whether it is on record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -20,6 +21,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import ExecutionContext, GiveUp, clock
 from pynamodb_tracker.aws_lambda import Replies, Result, UnreadableEventError, handles
+from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, function_url, http_api, load_balancer, rest_api
 from tests.aws_lambda.shop import Broken, Context, Order, no_access
@@ -327,14 +329,73 @@ def test_replies_decide_what_is_an_error_of_the_function(context: Context) -> No
         alarming(http_api(order(broken=True)), context)
 
 
-def test_a_dead_table_is_an_error_of_the_function(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+UNAVAILABLE = {"task_id": "o-1", "error": "unavailable"}
+
+
+@every
+def test_a_table_that_cannot_be_used_has_a_status_code(
+    request_of: Callable[..., Event], context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Order.ship, "start", no_access)
+
+    response = handler(request_of(order()), context)
+
+    assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "5")
+    assert body_of(response) == UNAVAILABLE
+
+
+def test_answer_chooses_the_body_where_the_table_cannot_be_used(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[Result[Order]] = []
+    noting = handles(Order.ship, task_id="body.order_id", answer=results.append)(print_label)
+    monkeypatch.setattr(Order.ship, "start", no_access)
+
+    assert noting(http_api(order()), context)["statusCode"] == 503
+    assert (results[0].status, results[0].task, type(results[0].error)) == ("unavailable", None, UpdateError)
+
+
+def test_a_success_whose_message_was_not_sent_has_a_status_code(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready()
+    handing_on = handles(Order.ship, task_id="body.order_id", then="https://sqs.eu-west-1.amazonaws.com/1/next")
+    monkeypatch.setattr(Queue, "send", lambda *_, **__: 1 / 0)
+
+    response = handing_on(print_label)(http_api(order()), context)
+
+    assert (response["statusCode"], body_of(response)) == (503, UNAVAILABLE)
+
+
+def test_unless_the_replies_say_so_a_table_that_cannot_be_used_is_no_error_of_the_function(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raising = handles(Order.ship, task_id="body.order_id", replies=Replies(unavailable="error"))(print_label)
     monkeypatch.setattr(Order.ship, "start", no_access)
 
     with pytest.raises(UpdateError):
-        handler(http_api(order()), context)
+        raising(http_api(order()), context)
 
 
-def test_a_lost_lock_is_an_error_of_the_function(stopped_clock: StoppedClock, context: Context) -> None:
+def test_a_function_that_is_stopped_from_outside_has_a_status_code(context: Context) -> None:
+    ready()
+
+    def end(*_: object) -> None:
+        raise SystemExit
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        stopped = handles(Order.ship, task_id="body.order_id")(lambda *_: signal.raise_signal(signal.SIGTERM))
+        response = stopped(http_api(order()), context)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "1")
+    assert body_of(response)["error"] == "released"
+    assert (Order.get_task("o-1").state, Order.get_task("o-1").attempt) == (Order.ship.pending, 0)
+
+
+def test_a_lost_lock_has_a_status_code(stopped_clock: StoppedClock, context: Context) -> None:
     ready()
 
     @handles(Order.ship, task_id="body.order_id")
@@ -342,8 +403,7 @@ def test_a_lost_lock_is_an_error_of_the_function(stopped_clock: StoppedClock, co
         stopped_clock.advance(timedelta(minutes=2))
         Order.ship.run("o-1", lambda _: None)
 
-    with pytest.raises(Exception, match="the lock of this run was lost"):
-        freeze(http_api(order()), context)
+    assert freeze(http_api(order()), context)["statusCode"] == 503
 
 
 def test_a_handler_of_http_requests_refuses_other_events(context: Context) -> None:

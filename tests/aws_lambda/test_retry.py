@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 from datetime import timedelta
@@ -20,7 +21,7 @@ from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.shop import REQUEST, Broken, Context, Order, no_access
 from tests.aws_lambda.test_batches import ready, states
 
-NOTHING = {"succeeded": 0, "failed": 0, "ignored": 0, "refused": 0, "sent": 0, "out_of_time": False}
+NOTHING = {"succeeded": 0, "failed": 0, "ignored": 0, "released": 0, "refused": 0, "sent": 0, "out_of_time": False}
 SCHEDULE = {"version": "0", "detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
 
 
@@ -210,6 +211,21 @@ def test_a_task_that_another_worker_has_is_refused(clock: StoppedClock, monkeypa
         assert retry_handler(Order.ship, label)(SCHEDULE, Context(clock)) == {**NOTHING, "succeeded": 1, "refused": 1}
 
 
+def test_it_counts_a_task_that_was_released_because_the_program_is_stopped(clock: StoppedClock) -> None:
+    ready("o-1")
+
+    def end(*_: object) -> None:
+        raise SystemExit
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        done = retry_handler(Order.ship, lambda _: signal.raise_signal(signal.SIGTERM))(SCHEDULE, Context(clock))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert done == {**NOTHING, "released": 1}
+
+
 def test_it_logs_each_task_and_a_summary(
     clock: StoppedClock, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,7 +240,7 @@ def test_it_logs_each_task_and_a_summary(
         "ship of Order 'broken-1' (attempt 1) failed: Broken: no paper",
         "ship of Order 'o-1' (attempt 1) succeeded",
     ]
-    assert last.getMessage() == "1 succeeded, 1 failed, 0 ignored, 0 refused, 0 sent, False out_of_time"
+    assert last.getMessage() == "1 succeeded, 1 failed, 0 ignored, 0 released, 0 refused, 0 sent, False out_of_time"
     assert (last.succeeded, last.failed) == (1, 1)  # type: ignore[attr-defined]  # the handler sets it
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted((line["Started"], line["Succeeded"], line["Failed"]) for line in lines) == [(1, 0, 1), (1, 1, 0)]

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,53 @@ def test_ctrl_c_makes_the_task_pending_again_at_once(clock: StoppedClock) -> Non
     fail(Order.confirm_payment, "o-1", KeyboardInterrupt())
     task = Order.get_task("o-1")
     assert (task.state, task.due_time) == (Order.confirm_payment.pending, clock.now())
+
+
+def exit_now(*_: object) -> None:
+    sys.exit(0)
+
+
+class Service:
+    """A program that ends on SIGTERM."""
+
+    def end(self, *_: object) -> None:
+        exit_now()
+
+
+@pytest.fixture
+def handle() -> Iterator[Callable[[int, Any], None]]:
+    """Return signal.signal, whose effects end with the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    yield signal.signal
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@only_blocking  # on an event loop, asyncio itself handles signals
+@pytest.mark.parametrize("handler", [exit_now, Service().end], ids=["function", "method"])
+def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
+    handle: Callable[[int, Any], None], handler: Any
+) -> None:
+    Order.create("o-1")
+    handle(signal.SIGTERM, handler)
+
+    with pytest.raises(SystemExit), Order.confirm_payment.start("o-1"):
+        signal.raise_signal(signal.SIGTERM)
+
+    task = Order.get_task("o-1")
+    assert (task.state, task.attempt, task.errors) == (Order.confirm_payment.pending, 0, [])
+
+
+@only_blocking
+def test_an_exit_by_a_handler_of_another_signal_is_a_failure(handle: Callable[[int, Any], None]) -> None:
+    Order.create("o-1")
+    handle(signal.SIGTERM, lambda *_: None)
+    handle(signal.SIGALRM, exit_now)
+
+    with pytest.raises(SystemExit), Order.confirm_payment.start("o-1"):
+        signal.raise_signal(signal.SIGALRM)
+
+    assert Order.get_task("o-1").state == Order.confirm_payment.failed
 
 
 def test_ctrl_c_releases_the_attempt_and_records_no_error() -> None:
