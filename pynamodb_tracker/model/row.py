@@ -295,6 +295,8 @@ _REQUIRED_WITH = {
 _REQUIRED_IN_PROGRESS = ("lock", "lock_expire_time")
 """The attributes that a row has while a claim holds its task."""
 
+_IN_CLAIMED_ROW = _IN_EVERY_ROW.union(_REQUIRED_IN_PROGRESS, ("status_key",))
+
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -360,6 +362,9 @@ def check_tracker_attributes(row: T) -> T:
 
     No transition is decided by a row that lacks one of them. It is a TaskFormatError if a later version wrote the row.
     """
+    names = row.attribute_values.keys()
+    if type(row.attribute_values) is dict and names >= _IN_CLAIMED_ROW and names.isdisjoint(_REQUIRED_WITH):
+        return row  # as almost every row that was claimed: all can be read, and nothing is missing
     found = damages_of(row)
     if damaged := {name: error for name, error in found.items() if name in row.tracker_attributes}:
         if has_later_format(row):

@@ -72,7 +72,13 @@ class IntegerAttribute(Attribute[int]):
 
     def deserialize(self, value: str) -> int:
         """Return the integer; a ValueError for one that the tracker never stores."""
-        return _whole(value)
+        number = int(value)
+        if 0 <= number <= _MOST:
+            return number
+        raise ValueError(f"{shown(value)} is not from 0 to {_MOST:,}")
+
+
+_FENCE = IntegerAttribute()
 
 
 class TokenAttribute(UnicodeAttribute):
@@ -112,15 +118,7 @@ class FencesAttribute(Attribute[list[int]]):
 
     def deserialize(self, value: list[dict[str, str]]) -> list[int]:
         """Return the numbers."""
-        return [_whole(fence) for fence in _entries(value, NUMBER, "numbers")]
-
-
-def _whole(digits: str) -> int:
-    """Return a whole number of the tracker; a ValueError for one that it never stores."""
-    number = int(digits)
-    if not 0 <= number <= _MOST:
-        raise ValueError(f"{shown(digits)} is not from 0 to {_MOST:,}")
-    return number
+        return [_FENCE.deserialize(fence) for fence in _entries(value, NUMBER, "numbers")] if value else []
 
 
 def _entries(value: list[dict[str, str]], kind: str, expected: str) -> Iterator[str]:
