@@ -158,8 +158,12 @@ class GuardedRow(TaskRow):
         )
 
     def get_save_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Raise a TypeError, as `save` does."""
-        self.save()
+        """Raise a TypeError: a transaction of the caller's own neither creates a task nor overwrites one."""
+        name = type(self).__name__
+        raise TypeError(
+            f"a transaction does not save tasks: use {name}.create(...) before it, or ctx.create({name}, ...) and "
+            "ctx.transaction(succeed=True) in a run"
+        )
 
     def get_delete_kwargs_from_instance(self, *_args: Any, **_options: Any) -> NoReturn:
         """Raise a TypeError: a delete in a transaction could not say why it was refused."""

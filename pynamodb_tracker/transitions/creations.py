@@ -44,7 +44,10 @@ T = TypeVar("T", bound=TaskRow)
 
 _TRIES = 4
 
-ONE_OF_BOTH = "a task of a group does not repeat: create one for each time, or repeat without a group"
+ONE_OF_BOTH = (
+    "a task of a group does not repeat: let one that repeats, without a group, create a task of the group at each "
+    "occurrence, by ctx.create(..., group=...)"
+)
 """Why a task has either a group or a rule: it would hand on its turn at the end of each round."""
 
 

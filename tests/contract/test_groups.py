@@ -12,6 +12,7 @@ from pynamodb_tracker import (
     GiveUp,
     Group,
     LockLostError,
+    Repeat,
     Step,
     Task,
     TaskAlreadyExistsError,
@@ -21,7 +22,7 @@ from pynamodb_tracker import (
     ValueNotStorableError,
 )
 from tests.support.engines import only_dynamodb_local
-from tests.support.network import Answer, Network, Request, error
+from tests.support.network import Answer, Network, Request, error, unreached
 from tests.support.rows import change, client, keys, stored
 from tests.support.workers import die, succeed
 
@@ -161,6 +162,11 @@ def test_every_end_hands_on_the_turn(end: Callable[[StoppedClock], None], clock:
     create("o-1", "o-2", "o-3")
     end(clock)
     assert (due(), group().turn, group().waiting()) == (["o-2"], "o-2", ["o-3"])
+
+
+def test_a_task_of_a_group_that_repeats_is_refused_with_what_to_use_instead() -> None:
+    with unreached(), pytest.raises(ValueError, match=r"create a task of the group at each occurrence, by ctx\.create"):
+        Order.create("o-1", group="customer-7", repeat=Repeat.every(timedelta(hours=1)))
 
 
 @only_dynamodb_local
