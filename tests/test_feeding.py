@@ -25,7 +25,7 @@ class Ended(NamedTuple):
 
     made: tuple[tuple[str, Codes, str], ...] = ()
     """Ids, with the step that each is due at, and the token of its creation."""
-    was_claimed: bool = True
+    was_refused: bool = False
 
     @property
     def made_due(self) -> Iterator[MadeDue]:
@@ -106,7 +106,7 @@ def test_a_limit_counts_starts_and_waits_to_know_whether_one_was_refused(pool: T
     tasks = iter(feeding)
     assert [task_id for _, task_id in (next(tasks), next(tasks))] == ["a", "b"]
     third = coming(pool, tasks)
-    feeding.note_end(Ended(was_claimed=False))
+    feeding.note_end(Ended(was_refused=True))
     assert third.result(SOON) == (PAY, "c")
     feeding.note_end(after("b"))
     feeding.note_end(after("c"))

@@ -84,6 +84,7 @@ class AsyncBatch(Generic[T]):
         try:
             await in_tasks(partial(self._begin, feeding), tasks.next, concurrency)
         finally:
+            feeding.stop()
             tasks.end()
             log_failed_requests(self.codes, self.report)
         return self.report
@@ -119,15 +120,18 @@ class PacedTasks(Generic[Item]):
         self._pace = None if rate is None else Pace(rate)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pynamodb_tracker feed")
         self._ahead: Future[Item | None] | None = None
-        """The choice of the next task, which begins when one is taken: tasks that start together share requests."""
+        """The choice of the task after this one, so that tasks that start together share requests."""
 
     async def next(self) -> Item | None:
         """Return the next task, or None; if this is cancelled, it does not wait: choosing changes nothing."""
         choice = self._ahead or self._begin_to_choose()
         task = await asyncio.shield(asyncio.wrap_future(choice))
-        self._ahead = None if task is None else self._begin_to_choose()
-        if task is not None and self._pace is not None and (wait := self._pace.take_turn()) > 0:
+        self._ahead = None
+        if task is None:
+            return None
+        if self._pace is not None and (wait := self._pace.take_turn()) > 0:
             await clock.sleep_async(wait)
+        self._ahead = self._begin_to_choose()
         return task
 
     def _begin_to_choose(self) -> Future[Item | None]:

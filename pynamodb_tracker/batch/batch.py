@@ -193,6 +193,11 @@ class TaskAttempt(Generic[T]):
         return not self.was_claimed and was_taken(self.error)
 
     @property
+    def was_refused(self) -> bool:
+        """Whether the state of the task did not allow it to start."""
+        return not self.was_claimed and isinstance(self.error, TaskNotStartableError)
+
+    @property
     def made_due(self) -> Iterator[MadeDue]:
         """What the end of the run has made due, or will have at a known time."""
         lock = self._run.lock if self._run is not None else None

@@ -40,8 +40,8 @@ class Attempt(Protocol):
     """An attempt at a task that was given."""
 
     @property
-    def was_claimed(self) -> bool:
-        """Whether the task was started."""
+    def was_refused(self) -> bool:
+        """Whether the state of the task did not allow it to start."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Feeding:
         """What runs of this call have made due, by the step that it is due at."""
         self._changed = threading.Condition()
         self._started = 0
-        """Tasks that were given, without those that could not be started."""
+        """Tasks that were given, without those that were refused; `limit` bounds requests that fail, too."""
         self._running = 0
         self._stopped = False
 
@@ -100,23 +100,23 @@ class Feeding:
         """Take note of what an attempt has made due by the end of this block; an exception stops the feeding."""
         try:
             yield
+            self.note_end(attempt)
         except BaseException:
             self.stop()
             raise
-        self.note_end(attempt)
 
     def note_end(self, attempt: Attempt) -> None:
-        """Take note of what an attempt has made due, and of whether it was started."""
+        """Take note of what an attempt has made due, and of whether it was refused."""
         now = clock.now()
         with self._changed:
             self._running -= 1
-            if not attempt.was_claimed:
+            if attempt.was_refused:
                 self._started -= 1
+            self._changed.notify()
             for task in attempt.made_due:
                 codes = next((codes for codes in task.model.tracker.steps if codes.pending == task.status), None)
                 if codes in self._behind and task.creation < self._began and task.due_time <= now:
                     self._behind[codes].append(task.task_id)
-            self._changed.notify()
 
     def stop(self) -> None:
         """Give no more tasks."""

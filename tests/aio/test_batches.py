@@ -134,12 +134,13 @@ def test_a_task_that_is_cancelled_before_its_first_line_lets_the_feed_go_on() ->
     assert answers == [False]
 
 
-def test_a_cancel_at_any_moment_leaves_no_thread_that_waits() -> None:
+@pytest.mark.parametrize("rate", [None, 100.0])
+def test_a_cancel_at_any_moment_leaves_no_thread_that_waits(rate: float | None) -> None:
     create(6)
 
     async def main() -> None:
         for turns in range(12):
-            batch = asyncio.create_task(Order.confirm_payment.arun_all(nothing, concurrency=3))
+            batch = asyncio.create_task(Order.confirm_payment.arun_all(nothing, concurrency=3, rate=rate))
             for _ in range(turns):
                 await asyncio.sleep(0.001)
             batch.cancel()

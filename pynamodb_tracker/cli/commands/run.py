@@ -197,7 +197,7 @@ class WatchedBatch:
 
     def _run(self, tasks: Pass) -> None:
         codes = self.selection.step._definition.codes
-        feeding = Feeding({codes: tasks.source}, limit=self.selection.remaining(self.done))
+        feeding = Feeding({codes: tasks.source}, limit=self.selection.remaining(self.done - self.number("refused")))
 
         def run_one(task: tuple[Codes, str]) -> None:
             attempt: TaskAttempt[Any] = TaskAttempt(
