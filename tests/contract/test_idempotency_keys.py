@@ -11,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from pynamodb_tracker import GiveUp, Repeat, Step, UseCase
+from pynamodb_tracker.aws_lambda import handles
 from tests.cli.command import run as command
 from tests.support.rows import change, client, put, stored
 from tests.support.shop import AppTask
@@ -205,6 +206,21 @@ def test_a_row_without_a_creation_is_known_by_its_creation_time(clock: StoppedCl
     keys += [fail(), run()]
     assert (keys[0], keys[2]) == (keys[1], keys[3])
     assert keys[0] != keys[2]
+
+
+def test_a_task_that_an_event_creates_keeps_the_key_of_its_first_attempt() -> None:
+    keys: list[str] = []
+
+    @handles(Charge.charge, task_id="id", create_if_missing=lambda _: {})
+    def charge(ctx: ExecutionContext[Charge], _event: Any) -> None:
+        keys.append(ctx.idempotency_key)
+        if len(keys) == 1:
+            raise Broken
+
+    with pytest.raises(Broken):
+        charge({"id": "c-1"}, None)
+    charge({"id": "c-1"}, None)
+    assert keys == [keys[0]] * 2
 
 
 def test_the_name_of_the_step_is_not_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,8 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     assert_type(ctx.attempt, int)
     assert_type(ctx.fence, int)
     assert_type(ctx.fencing_token, str)
+    assert_type(ctx.idempotency_key, str)
+    assert_type(ctx.key("charge"), str)
     assert_type(ctx.lock_expire_time, datetime)
     assert_type(ctx.lock_lost, bool)
     ctx.task.data["label"] = "printed"
