@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cfnlint.api import lint
+from cfnlint.decode import cfn_yaml
 
 from pynamodb_tracker.model.row import StatusIndex
 from tests.infra.declared import ALL, comparable, declared
@@ -71,6 +72,16 @@ def test_deletion_protection_can_be_turned_off() -> None:
 def test_a_value_that_cannot_be_meant_is_refused(name: str, value: str) -> None:
     with pytest.raises(AssertionError, match="cannot be"):
         Template("table.yaml", **{name: value})
+
+
+@pytest.mark.parametrize("name", ["table.yaml", "history/template.yaml", "order_pipeline/template.yaml"])
+def test_tables_can_be_restored_and_queues_are_encrypted(name: str) -> None:
+    resources = [each for each in cfn_yaml.load(str(INFRA / name))["Resources"].values() if "Properties" in each]
+    tables = [each["Properties"] for each in resources if each["Type"] == "AWS::DynamoDB::Table"]
+    queues = [each["Properties"] for each in resources if each["Type"] == "AWS::SQS::Queue"]
+    assert tables or queues
+    assert all(each["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for each in tables)
+    assert all(each["SqsManagedSseEnabled"] for each in queues)
 
 
 def test_a_table_outlives_its_stack() -> None:
