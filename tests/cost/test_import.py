@@ -22,7 +22,7 @@ import json, sys, time
 began = time.perf_counter()
 import pynamodb.models
 between = time.perf_counter()
-import pynamodb_tracker
+from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
 ended = time.perf_counter()
 import pynamodb_tracker.aws_lambda
 handled = time.perf_counter()
@@ -32,9 +32,12 @@ print(json.dumps({name: 1000 * seconds for name, seconds in times.items()}))
 
 LOADED = """
 import json, sys
-import pynamodb_tracker
+from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase
 print(json.dumps(sorted(sys.modules)))
 """
+
+
+PLUGIN = "import pynamodb_tracker.pytest_plugin"
 
 
 def told(script: str) -> Any:
@@ -83,3 +86,12 @@ def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
     assert not {"pynamodb_tracker.batch", "pynamodb_tracker.worker"} & {*loaded}
     assert "multiprocessing" not in top_level
     assert [name for name in loaded if name.startswith("pynamodb_tracker.aio.")] == ["pynamodb_tracker.aio.lazy"]
+
+
+def test_the_plugin_of_pytest_loads_nothing_of_it_before_a_test_asks_for_a_fixture() -> None:
+    loaded = told(LOADED.replace("from pynamodb_tracker import ExecutionContext, GiveUp, Step, Task, UseCase", PLUGIN))
+
+    assert [name for name in loaded if name.startswith(("pynamodb", "boto"))] == [
+        "pynamodb_tracker",
+        "pynamodb_tracker.pytest_plugin",
+    ]
