@@ -11,6 +11,7 @@ from pynamodb.constants import MAP, NULL, STRING
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.model.serialization import TraceAttribute
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
@@ -44,6 +45,8 @@ class Again(NamedTuple):
                 raise ValueError(f"{stored['due_time'][STRING]!r} is no time")
             repeat = Repeat.from_json(stored["repeat"][STRING]) if "repeat" in stored else None
             trace = stored["trace"][STRING] if "trace" in stored else None
+            if trace is not None:
+                TraceAttribute().deserialize(trace)  # a ValueError for anything but a trace
             return cls(due_time, stored["attributes"][MAP], repeat, trace)
         except KeyError as missing:
             raise ValueError(f"it has no {missing}, or it is of another type") from missing

@@ -496,8 +496,13 @@ def asked(attributes: dict[str, Any], due_time: str = "2026-01-31T12:00:00.00000
 
 @pytest.mark.parametrize(
     "again",
-    [{"M": {}}, asked({}, "2026-01-31T12:00"), {"M": {**asked({})["M"], "repeat": {"S": '{"often":1}'}}}],
-    ids=["nothing", "no zone", "no rule"],
+    [
+        {"M": {}},
+        asked({}, "2026-01-31T12:00"),
+        {"M": {**asked({})["M"], "repeat": {"S": '{"often":1}'}}},
+        {"M": {**asked({})["M"], "trace": {"S": "[]"}}},
+    ],
+    ids=["nothing", "no zone", "no rule", "no trace"],
 )
 def test_a_success_that_cannot_read_what_was_asked_for_is_recorded_as_a_failure(again: dict[str, Any]) -> None:
     Cursor.create("c")
