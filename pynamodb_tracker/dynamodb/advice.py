@@ -44,7 +44,7 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
 
 def _advise_on_answer(error: ClientError, where: str) -> bool:
     answer = error.response.get("Error", {})
-    if not any(part in answer.get("Message", "") for part in _OF_ANOTHER_SCHEMA):
+    if not any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA):
         return False
     text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
     answer["Message"] = f"{answer['Message']}; {text}"

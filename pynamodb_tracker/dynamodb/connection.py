@@ -292,7 +292,7 @@ class SharedConnection(Connection):
         except NoRegionError:  # there is no client
             raise
         except ClientError as error:
-            if "TableName" in operation_kwargs:  # a transaction may be about other tables as well
+            if "TransactItems" not in operation_kwargs:  # these may be about other tables as well
                 advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}")
             raise
         except BotoCoreError as error:

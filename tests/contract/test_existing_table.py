@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import PynamoDBException, TableError
 
 from pynamodb_tracker import Step, Task, UseCase, Worker
+from pynamodb_tracker.testing import StoppedClock
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import quick_sessions
 from tests.support.rows import client
@@ -67,6 +70,18 @@ def test_a_table_is_created_once_and_a_second_call_changes_nothing(shop: Any) ->
     assert described(shop) == before
 
 
+def test_a_table_that_somebody_else_is_creating_is_waited_for(
+    shop: Any, stopped_clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.create_table(wait=True)
+    table, before = described(shop), stopped_clock.now()
+    answers = [table, {**table, "TableStatus": "CREATING"}]
+    monkeypatch.setattr(TableConnection, "describe_table", lambda _: answers.pop())
+    shop.create_table(wait=True)
+    monkeypatch.undo()
+    assert (answers, stopped_clock.now() - before) == ([], timedelta(seconds=2))
+
+
 def test_the_index_gets_as_many_provisioned_units_as_the_table(shop: Any) -> None:
     shop.create_table(wait=True)
     table = described(shop)
@@ -107,6 +122,12 @@ def test_without_the_index_every_search_says_so_and_how_to_find_out_more(shop: A
 
 def test_on_other_keys_every_request_says_so(shop: Any) -> None:
     create_by_hand(shop, "id", "sort")
-    for operation in (shop.create, shop.get_task, lambda task_id: shop.ship.run(task_id, lambda _: None)):
+    operations: list[Callable[[str], object]] = [
+        shop.create,
+        shop.get_task,
+        lambda task_id: shop.get_many([task_id]),
+        lambda task_id: shop.ship.run(task_id, lambda _: None),
+    ]
+    for operation in operations:
         with pytest.raises(PynamoDBException, match=DOCTOR):
             operation("o-1")

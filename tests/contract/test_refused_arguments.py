@@ -271,6 +271,11 @@ def test_a_state_that_is_given_as_text_is_refused_with_what_to_write(state: Any)
     refuses(lambda: Order.create("o-1", state=state), f"'{state}' is no state of Order: write state=Order.ship.pending")
 
 
+def test_a_time_in_data_is_refused_with_what_to_write() -> None:
+    times = {"paid": [datetime.now(UTC)]}
+    refuses(lambda: Order.create("o-1", data=times), r"as JSON: data\['paid'\]\[0\] is a datetime: .*isoformat\(\)")
+
+
 def test_a_decorator_with_parentheses_is_refused_with_what_to_write() -> None:
     refuses(cast("Any", Order.ship).does, "write @Order.ship.does above the function, without parentheses")
 
