@@ -143,7 +143,7 @@ def test_an_order_survives_a_function_that_dies_at_any_moment(account: Account, 
 
 def test_the_schedule_alone_brings_orders_to_their_end(account: Account) -> None:
     account.announce(ORDER)
-    account.dies = dying("ConfirmPayment", 6)  # it is registered and claimed by then
+    account.dies = dying("ConfirmPayment", 4)  # it is registered and claimed by then
     account.poll("confirm_payment")
     account.clock.advance(2 * MINUTE)
     for step in STEPS.values():
