@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from pynamodb_tracker.aio.context import AsyncContext
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.execution.call import answer_of, expect_answer
-from pynamodb_tracker.execution.call import call as call_sync
+from pynamodb_tracker.execution.call import answer_of, check_done, expect_answer
 from pynamodb_tracker.model.row import TaskRow
 
 R = TypeVar("R")
@@ -19,13 +18,14 @@ async def call(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncCo
     """Call a function and await what it returns; TypeError if that cannot be awaited, or the work is not done then."""
     result: object = function(ctx)
     if not isinstance(result, Awaitable):
-        call_sync(lambda: result)  # raises for a generator
+        check_done(result)  # raises for a generator
         raise TypeError(
             f"the function returned {shown(result)}, which cannot be awaited: write async def, or call run() or "
             "run_all() with a function that is not async"
         )
     awaited: R = await result
-    return call_sync(lambda: awaited)
+    check_done(awaited)
+    return awaited
 
 
 async def call_for_answer(function: Callable[[AsyncContext[T]], Awaitable[R]], ctx: AsyncContext[T]) -> R:

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from typing import ParamSpec, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions import Lock
 
-P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T", bound=TaskRow)
 
 
-def call(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:
     """Call a function and return its result; TypeError if the work is still to be done when it returns.
+
+    If Ctrl-C, or another exception of a signal handler, comes as it returns, its run succeeds nevertheless.
+    """
+    # A defaultdict keeps what its factory returns without a line of Python, before which a signal could be handled.
+    returned: defaultdict[str, R] = defaultdict(partial(function, ctx))
+    ctx._lock.returned = returned  # noqa: SLF001 - no name for it among what users see
+    try:
+        result = returned["result"]
+    finally:
+        returned.default_factory = None  # it refers to the lock, and only the garbage collector could free both
+    check_done(result)
+    return result
+
+
+def check_done(result: object) -> None:
+    """Raise a TypeError if a function has returned something that is still to be awaited or iterated over.
 
     The function itself does not show that: a lambda, a decorator or a partial may hide a coroutine function.
     """
-    result = function(*args, **kwargs)
-    if result is not None and (
-        issubclass(type(result), (Awaitable, AsyncGenerator, Generator)) or hasattr(type(result), "add_done_callback")
-    ):
+    if _is_to_be_done(result):
         _refuse(result)
-    return result
+
+
+def has_returned(lock: Lock[Any]) -> bool:
+    """Return whether the function of a run has done all its work: an exception comes from elsewhere after that."""
+    return not lock.expects_answer and any(not _is_to_be_done(result) for result in lock.returned.values())
+
+
+def _is_to_be_done(result: object) -> bool:
+    return result is not None and (
+        issubclass(type(result), (Awaitable, AsyncGenerator, Generator)) or hasattr(type(result), "add_done_callback")
+    )
 
 
 def call_for_answer(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T]) -> R:

@@ -23,6 +23,7 @@ from pynamodb_tracker.exceptions import (
     TaskNotFoundError,
     TrackerError,
 )
+from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
@@ -313,8 +314,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self._stop_block(lock)
         if lock.pending_success is not None and lock.pending_success.of_block:
             return self._end_with_pending_success(lock, lock.pending_success, error)
-        if error is not None:
+        if error is None:
+            self._succeed(lock)
+        elif not has_returned(lock):
             return self._end_without_success(lock, error)
+        else:
+            try:
+                self._succeed(lock)
+            except (PynamoDBException, TrackerError) as unrecorded:
+                add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
+        return False
+
+    def _succeed(self, lock: Lock[T]) -> None:
+        """Record the success; if it is impossible, record a failure with the reason, and raise that."""
         try:
             self._record(lock, transitions.succeed)
         except TaskError as impossible:
@@ -326,7 +338,6 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
                 raise
         if lock.interrupt is not None:
             raise lock.interrupt
-        return False
 
     def _end_once_more(
         self, lock: Lock[T], error: BaseException | None, call: object, interrupt: BaseException

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP
@@ -117,6 +118,8 @@ class Lock(Generic[T]):
     """The group of the task, once the block has asked for it."""
     ended_with: Sequence[Companion] = ()
     """What was written together with the end, once that is on record."""
+    returned: Mapping[str, object] = MappingProxyType({})
+    """What the function has returned, from that moment on; nothing in a block that the library does not call."""
     unstarted: Exception | None = None
     """Why an async function does not begin although its thread is in the block; the attempt is released then."""
     answer: str | None = None

@@ -156,6 +156,33 @@ def test_an_error_at_any_line_leaves_no_lock_of_the_process_or_of_the_table_lock
     assert number > 40
 
 
+def after_return(number: int) -> Callable[[Any], None]:
+    """Return a block after which the Tracer in use raises its error at the line of this number."""
+
+    def block(_ctx: Any) -> None:
+        tracer: Any = sys.gettrace()
+        tracer.__self__.left = number
+
+    return block
+
+
+@pytest.mark.parametrize("scenario", ["run", "batch"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Interrupted])
+def test_an_error_after_a_function_has_returned_is_raised_after_its_success_is_recorded(
+    order: Any, monkeypatch: pytest.MonkeyPatch, scenario: str, error: type[BaseException]
+) -> None:
+    for number in range(1, 13):
+        monkeypatch.setitem(SCENARIOS, scenario, after_return(number))
+        assert struck(order, scenario, 10_000 + number, error) == (True, [])
+
+
+def test_an_interrupt_before_the_answer_of_a_function_is_stored_releases_its_run(order: Any) -> None:
+    order.create("answered")
+    with pytest.raises(KeyboardInterrupt), Tracer(10_000, KeyboardInterrupt):
+        order.confirm.run("answered", after_return(1), store_answer=True)
+    assert order.get_task("answered").state == order.confirm.pending
+
+
 def main() -> int:
     """Try one line of so many, for every scenario."""
     declared = orders("", "interrupted")
