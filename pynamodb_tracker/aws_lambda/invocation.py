@@ -145,6 +145,8 @@ class InvocationAttempt(TaskAttempt[Any]):
         start = partial(self.step.start, lock_for=self._invocation.lock_for, same=self._same)
         with suppress(SystemExit):
             self.execute(start, partial(call_for_answer, work) if self._stores_answer else work)
+        if self._run is not None:
+            self._run.create = None  # otherwise the two would keep each other, and the event, until they are collected
         self.duration = clock.now() - self._begun
         if self.was_claimed or self.is_broken:  # a table that does not answer takes as long the next time
             self._invocation.note_duration(self.duration)
