@@ -101,13 +101,14 @@ def locks_of_nobody_are_announced(history: History, final: Final) -> Iterator[st
     """Expect that a claim that nobody had is one of those whose error said so, or whose worker died meanwhile.
 
     A claim that was refused may be applied later, if a copy of it is still on its way, and one that was taken and lost
-    before its block began is nobody's.
+    before its block began is nobody's. One that a person released may have been taken again by the same call.
     """
     by_task = history.of_tasks()
     possible = Counter(run.task for run in history.runs if run.outcome in {"refused", "lost"})
     possible += Counter(run.task for run in history.runs if run.outcome == "unknown" and run.announced)
     for task, row in final.rows.items():
         nobodys = set(row.unfinished) - {run.fence for run in by_task.get(task, [])}
+        nobodys -= {fence for released, fence in history.releases if released == task}
         if len(nobodys) > possible[task]:
             yield f"the fences {sorted(nobodys)} of {task} are of nobody, and {possible[task]} claims may have left one"
 

@@ -55,6 +55,15 @@ def test_a_worker_that_was_frozen_before_the_first_line_of_its_block_may_be_late
     assert [each.promise for each in violations(story.history, story.final)] == ["no block begins after its lock"]
 
 
+def test_a_claim_that_a_person_released_before_its_answer_arrived_may_be_taken_again_by_the_same_call() -> None:
+    story = sound()
+    story.history.releases["parcel-0", 5] = story.run(5).claimed - 0.5
+    story.run(5).fence = 6
+    story.book(deliver=[(6, 0)], progress=[(fence, 1) for fence in (1, 2, 3, 4, 6)])
+    story.change(fence=6, unfinished=[1, 5], records=[*story.row.records[:-1], (6, 1)])
+    assert violations(story.history, story.final) == []
+
+
 def test_every_check_is_tried_on_a_history_that_it_refuses() -> None:
     assert {check.__name__.replace("_", " ") for check in CHECKS} == {promise for promise, _ in BREAKS}
 
