@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from pynamodb_tracker import ExecutionContext, Step, Task, TaskNotReadyError, UseCase, ValueNotStorableError
+from pynamodb_tracker import (
+    ExecutionContext,
+    Step,
+    Task,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    UseCase,
+    ValueNotStorableError,
+)
 from tests.support.network import Network, before, passing
 from tests.support.rows import client
 
@@ -74,24 +82,32 @@ def delete_and_create(task_id: str) -> None:
 
 
 @pytest.mark.parametrize("end", [ignore, Order.delete_task])
-@pytest.mark.parametrize("meanwhile", [ignore_and_reopen, delete_and_create])
 def test_one_that_has_left_and_entered_meanwhile_leaves_the_turn_with_nobody(
-    end: Callable[[str], object], meanwhile: Callable[[str], object], network: Network
+    end: Callable[[str], object], network: Network
 ) -> None:
     create("o-1")
-    before(network, "TransactWriteItems", lambda: meanwhile("o-1"))
+    before(network, "TransactWriteItems", lambda: ignore_and_reopen("o-1"))
     end("o-1")
     assert standing() == (None, [], [])
 
 
-@pytest.mark.parametrize(("operation", "end"), [("UpdateItem", ignore), ("DeleteItem", Order.delete_task)])
-def test_one_that_was_in_no_group_and_is_in_one_by_now_leaves_the_turn_with_nobody(
-    operation: str, end: Callable[[str], object], network: Network
+@pytest.mark.parametrize(
+    ("group", "operation", "end"),
+    [
+        ("g", "TransactWriteItems", ignore),
+        ("g", "TransactWriteItems", Order.delete_task),
+        (None, "UpdateItem", ignore),
+        (None, "DeleteItem", Order.delete_task),
+    ],
+)
+def test_a_new_task_with_the_same_id_is_not_meant_and_keeps_its_turn(
+    group: str | None, operation: str, end: Callable[[str], object], network: Network
 ) -> None:
-    Order.create("o-1")
+    Order.create("o-1", group=group)
     before(network, operation, lambda: delete_and_create("o-1"))
-    end("o-1")
-    assert standing() == (None, [], [])
+    with pytest.raises(TaskNotFoundError, match="created again"):
+        end("o-1")
+    assert standing() == ("o-1", [], ["o-1"])
 
 
 @pytest.mark.parametrize("end", [ignore, Order.delete_task])
