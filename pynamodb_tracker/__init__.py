@@ -115,6 +115,12 @@ _MODULES = {
     "Worker": "pynamodb_tracker.worker.worker",
 }
 
+_SUBMODULES = {
+    *("aio", "arguments", "clock", "dynamodb", "exceptions", "execution", "instrumentation"),
+    *("model", "query", "status", "step", "task", "transitions"),
+}
+"""Those that need no extra: `pynamodb_tracker.exceptions` works after `import pynamodb_tracker` alone."""
+
 
 def __getattr__(name: str) -> object:
     """Import a name on first access: cold starts pay for each import, and with our plugin every run of pytest does."""
@@ -122,6 +128,8 @@ def __getattr__(name: str) -> object:
         value: object = getattr(import_module(_MODULES[name]), name)
         globals()[name] = value
         return value
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 

@@ -8,6 +8,8 @@ import tomllib
 from importlib import metadata, resources
 from itertools import chain
 
+import pytest
+
 import pynamodb_tracker
 from pynamodb_tracker import apscheduler, aws_lambda, exceptions, instrumentation, opentelemetry, web
 from tests.support.pages import ROOT
@@ -98,6 +100,14 @@ def test_the_public_names_for_apscheduler_are_exactly_these() -> None:
 
 def test_every_public_name_is_there_and_explains_itself() -> None:
     assert [name for name in NAMES if not inspect.getdoc(getattr(pynamodb_tracker, name))] == []
+
+
+def test_modules_are_reached_by_the_package_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("exceptions", "instrumentation"):
+        module = getattr(pynamodb_tracker, name)
+        monkeypatch.delattr(pynamodb_tracker, name)  # as where only the package was imported
+        assert getattr(pynamodb_tracker, name) is module
+    assert not hasattr(pynamodb_tracker, "exception")
 
 
 def test_every_public_method_explains_itself() -> None:
