@@ -27,6 +27,7 @@ from pynamodb.exceptions import (
     PynamoDBConnectionError,
     PynamoDBException,
     TableDoesNotExist,
+    TableError,
     UpdateError,
 )
 
@@ -301,12 +302,29 @@ class SharedConnection(Connection):
             raise
 
     def create_table(self, table_name: str, *args: Any, **options: Any) -> dict[str, Any]:
-        """Create a table; a global index that declares no provisioned units gets as many as the table has."""
+        """Create a table; a global index that declares no provisioned units gets as many as the table has.
+
+        If it exists, another program, or an earlier copy of the request, has created it meanwhile: nothing is changed.
+        """
         names = {"ReadCapacityUnits": "read_capacity_units", "WriteCapacityUnits": "write_capacity_units"}
         units = {name: options.get(option) for name, option in names.items()}
         for index in options.get("global_secondary_indexes") or ():
             index["provisioned_throughput"] = units | index["provisioned_throughput"]
-        return super().create_table(table_name, *args, **options)
+        try:
+            return super().create_table(table_name, *args, **options)
+        except TableError as error:
+            if error.cause_response_code != "ResourceInUseException":
+                raise
+            return {}
+
+    def update_time_to_live(self, table_name: str, ttl_attribute_name: str) -> dict[str, Any]:
+        """Switch time to live on, unless that was done meanwhile, as `create_table` does."""
+        try:
+            return super().update_time_to_live(table_name, ttl_attribute_name)
+        except TableError as error:
+            if "already enabled" not in str(error):
+                raise
+            return {}
 
     def prepare(self) -> None:
         """Build the client, what requests with a deadline need, and what the first request and refusal would build."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pynamodb.attributes import MapAttribute
-from pynamodb.exceptions import TableDoesNotExist, TableError
+from pynamodb.exceptions import TableError
 from pynamodb.expressions.condition import And, Condition
 from pynamodb.expressions.operand import Path, _Operand
 from pynamodb.expressions.update import Action
@@ -41,12 +41,10 @@ class GuardedRow(TaskRow):
 
         TableError if that has other keys or lacks an index. With `wait`, it returns once the table is active.
         """
-        table = cls.tracker.connection()
-        try:
-            described = table.describe_table()
-        except TableDoesNotExist:
+        if not cls.exists():
             super().create_table(wait, *args, **options)
-            return
+        table = cls.tracker.connection()
+        described = table.describe_table()
         differences = ", ".join(key_differences(cls._get_schema(), described))
         if differences:
             raise TableError(

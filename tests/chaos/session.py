@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pynamodb.exceptions import TableError
-
 from pynamodb_tracker import TaskAlreadyExistsError
 from tests.chaos.checker import Violation, violations
 from tests.chaos.crew import Crew, crew
@@ -91,11 +89,7 @@ def run(endpoint: str, settings: Settings) -> Outcome:
 @contextmanager
 def _table(endpoint: str, settings: Settings) -> Iterator[None]:
     order = parcels(endpoint, settings)
-    try:
-        order.create_table(wait=True)
-    except TableError:  # on a busy machine the answer may be late, and the SDK has sent the request again
-        if not order.exists():
-            raise
+    order.create_table(wait=True)
     try:
         yield
     finally:

@@ -75,11 +75,23 @@ def test_a_table_that_somebody_else_is_creating_is_waited_for(
 ) -> None:
     shop.create_table(wait=True)
     table, before = described(shop), stopped_clock.now()
-    answers = [table, {**table, "TableStatus": "CREATING"}]
+    answers = [table, *[{**table, "TableStatus": "CREATING"}] * 2]
     monkeypatch.setattr(TableConnection, "describe_table", lambda _: answers.pop())
     shop.create_table(wait=True)
     monkeypatch.undo()
     assert (answers, stopped_clock.now() - before) == ([], timedelta(seconds=2))
+
+
+def test_a_table_that_was_created_a_moment_ago_gets_its_time_to_live_and_no_error(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shop, "update_ttl", lambda _: None)
+    shop.create_table(wait=True)  # it, or an earlier copy of the same request
+    monkeypatch.undo()
+    monkeypatch.setattr(shop, "exists", lambda: False)
+    for _ in range(2):
+        shop.create_table(wait=True)
+        assert has_time_to_live(shop)
 
 
 def test_the_index_gets_as_many_provisioned_units_as_the_table(shop: Any) -> None:
