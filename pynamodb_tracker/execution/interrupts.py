@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
+from traceback import walk_tb
+from types import FrameType
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -25,23 +28,24 @@ def is_stop(error: BaseException) -> bool:
     kind = type(error)
     if not issubclass(kind, SystemExit):
         return issubclass(kind, KeyboardInterrupt)
-    handlers = _handlers_of_stops()
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code in handlers:
-            return True
-        trace = trace.tb_next
-    return False
-
-
-def _handlers_of_stops() -> list[object]:
-    """Return the code of the Python functions that are installed for signals that stop a program."""
     signal = sys.modules.get("signal")  # unless it was imported, no function is installed
     if signal is None:
-        return []
+        return False
     numbers = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
-    codes = [getattr(signal.getsignal(number), "__code__", None) for number in numbers]
-    return [code for code in codes if code is not None]
+    handlers = [getattr(signal.getsignal(number), "__code__", None) for number in numbers]
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return any(frame.f_code in handlers for frame in frames) or any(
+        _got_signal(frame, interrupted, numbers) for interrupted, frame in pairwise(frames)
+    )
+
+
+def _got_signal(frame: FrameType, interrupted: FrameType, numbers: list[int]) -> bool:
+    """Return whether a frame has what a signal handler gets, the number and the interrupted frame, one after the other.
+
+    It may be installed no longer, or within a partial or a callable object, which have no code.
+    """
+    pairs = pairwise(frame.f_locals.values())
+    return any(type(number) is int and number in numbers and got is interrupted for number, got in pairs)
 
 
 def is_cancellation(error: BaseException, *, earlier: int = 0) -> bool:

@@ -39,10 +39,18 @@ def exit_now(*_: object) -> None:
     sys.exit(0)
 
 
+def exit_once(signum: int, _frame: object) -> None:
+    signal.signal(signum, signal.SIG_IGN)
+    exit_now()
+
+
 class Service:
     """A program that ends on SIGTERM."""
 
     def end(self, *_: object) -> None:
+        exit_now()
+
+    def __call__(self, _signum: int, _frame: object) -> None:
         exit_now()
 
 
@@ -56,7 +64,9 @@ def handle() -> Iterator[Callable[[int, Any], None]]:
 
 
 @only_blocking  # on an event loop, asyncio itself handles signals
-@pytest.mark.parametrize("handler", [exit_now, Service().end], ids=["function", "method"])
+@pytest.mark.parametrize(
+    "handler", [exit_now, exit_once, Service().end, Service()], ids=["function", "once", "method", "object"]
+)
 def test_an_exit_by_the_programs_own_handler_of_sigterm_releases_the_task(
     handle: Callable[[int, Any], None], handler: Any
 ) -> None:
