@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
@@ -252,18 +253,19 @@ def test_hooks_see_one_run(context: Context) -> None:
 
 
 def test_the_row_is_checked_together_with_its_lock(context: Context) -> None:
-    size = 409_600 - 3_000
-    while True:
+    def is_too_large(size: int) -> bool:
         try:
-            Order.create("o-1", label="x" * size)
+            Order.create(f"o-{size}", label="x" * size)
         except ValueNotStorableError:
-            size -= 16
-        else:
-            break
+            return True
+        return False
+
+    sizes = range(400_000, 409_600)
+    size = sizes[bisect_left(sizes, True, key=is_too_large) - 1]  # noqa: FBT003 - the first one that is too large
     handler = handles(Order.confirm, task_id="order_id", create_if_missing=lambda _: {"label": "x" * size})(ship)
 
     with pytest.raises(UnreadableEventError, match="ValueNotStorableError for 'label'"):
-        handler(bare("o-2"), context)
+        handler(bare("o-000000"), context)
 
 
 def test_a_task_that_is_deleted_between_two_claims_is_not_created_again(
