@@ -82,38 +82,24 @@ _MODULES = {
     "AsyncWorker": "pynamodb_tracker.worker.async_worker",
     "BoundStep": "pynamodb_tracker.step",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
-    "DefinitionError": "pynamodb_tracker.exceptions",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",
-    "GiveUp": "pynamodb_tracker.exceptions",
     "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",
     "IndexEntry": "pynamodb_tracker.step.glance",
-    "LockLostError": "pynamodb_tracker.exceptions",
     "Merged": "pynamodb_tracker.transitions.merges",
     "Page": "pynamodb_tracker.step",
-    "PayloadMismatchError": "pynamodb_tracker.exceptions",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",
-    "RetryLater": "pynamodb_tracker.exceptions",
     "State": "pynamodb_tracker.step",
     "Status": "pynamodb_tracker.status",
     "Step": "pynamodb_tracker.step",
     "Tally": "pynamodb_tracker.worker.poller",
     "Task": "pynamodb_tracker.task.task",
-    "TaskAlreadyExistsError": "pynamodb_tracker.exceptions",
-    "TaskAlreadySucceededError": "pynamodb_tracker.exceptions",
-    "TaskFormatError": "pynamodb_tracker.exceptions",
-    "TaskIgnoredError": "pynamodb_tracker.exceptions",
-    "TaskLockedError": "pynamodb_tracker.exceptions",
-    "TaskNotFoundError": "pynamodb_tracker.exceptions",
-    "TaskNotReadyError": "pynamodb_tracker.exceptions",
-    "TaskNotStartableError": "pynamodb_tracker.exceptions",
-    "TrackerError": "pynamodb_tracker.exceptions",
     "UseCase": "pynamodb_tracker.model.schema",
-    "ValueNotStorableError": "pynamodb_tracker.exceptions",
     "Worker": "pynamodb_tracker.worker.worker",
 }
+"""Where the public names are that are no exceptions."""
 
 _SUBMODULES = {
     *("aio", "arguments", "clock", "dynamodb", "exceptions", "execution", "instrumentation"),
@@ -124,8 +110,8 @@ _SUBMODULES = {
 
 def __getattr__(name: str) -> object:
     """Import a name on first access: cold starts pay for each import, and with our plugin every run of pytest does."""
-    if name in _MODULES:
-        value: object = getattr(import_module(_MODULES[name]), name)
+    if name in __all__:
+        value: object = getattr(import_module(_MODULES.get(name, "pynamodb_tracker.exceptions")), name)
         globals()[name] = value
         return value
     if name in _SUBMODULES:

@@ -46,8 +46,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
             """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
             if name.startswith("_") or not hasattr(AsyncContext, name):
                 raise AttributeError(f"a run has no attribute {name!r}")
-            statements, task_id = self.run.statements, self.run.task_id
-            start = f"{statements.model.__name__}.{statements.codes.step}.astart({task_id!r})"
+            start = self.run.call_of("astart")
             raise AttributeError(
                 f"{start} is used in an async with statement: write `async with {start} as ctx:`, and in its block "
                 f"ctx.{name}"

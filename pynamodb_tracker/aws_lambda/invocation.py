@@ -12,8 +12,8 @@ from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, exceptions
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.result import Result
-from pynamodb_tracker.aws_lambda.trigger import Reason, UnreadableEventError, shape_of
+from pynamodb_tracker.aws_lambda.result import Reason, Result
+from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, shape_of
 from pynamodb_tracker.batch.batch import TaskAttempt
 from pynamodb_tracker.batch.feeding import Source
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher

@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
-from pynamodb_tracker.aws_lambda.trigger import Reason, Record, UnreadableEventError
+from pynamodb_tracker.aws_lambda.result import Reason
+from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.step.bound import BoundStep

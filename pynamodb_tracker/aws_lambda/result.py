@@ -8,21 +8,14 @@ from pynamodb_tracker.model.row import TaskRow
 
 T = TypeVar("T", bound=TaskRow)
 
-ResultStatus = Literal[
-    "succeeded",
-    "locked",
-    "not_ready",
-    "waits",
-    "not_found",
-    "mismatch",
-    "ignored",
-    "failed",
-    "released",
-    "unavailable",
-    "unreadable",
+Reason = Literal[
+    "succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed", "released", "unavailable"
 ]
-"""What became of the task, now or before: the names of the fields of Replies. unreadable: an HTTP request has no task
-id, or no JSON in its body; there is no task then."""
+"""Why a task did not succeed in this invocation; the names of the fields of Replies."""
+
+ResultStatus = Literal[Reason, "unreadable"]
+"""What became of the task, now or before: a field of Replies. unreadable: an HTTP request has no task id, or no JSON in
+its body; there is no task then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from urllib.parse import unquote_plus
 
 from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.aws_lambda.http import is_request, read_request
+from pynamodb_tracker.aws_lambda.result import Reason
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import SEPARATOR
 
@@ -137,11 +138,6 @@ redelivered."""
 BatchReply = Literal["report", "raise"]
 """report: a batch is answered with the records that failed, and only these are redelivered, which needs
 ReportBatchItemFailures. raise: an error is raised if any record failed, and the whole batch is redelivered."""
-
-Reason = Literal[
-    "succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed", "released", "unavailable"
-]
-"""Why a task did not succeed in this invocation; the names of the fields of Replies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class _Queue(Generic[A]):
 
     __slots__ = ("group", "items", "turn")
 
-    def __init__(self, group: str | None) -> None:
+    def __init__(self, group: object) -> None:
         self.group = group
         self.items: deque[A] = deque()
         self.turn = threading.Lock()
@@ -101,16 +101,16 @@ class _InOrder(Generic[A]):
     def __init__(self, change: Callable[[A], None], group_of: Callable[[A], object]) -> None:
         self._change = change
         self._group_of = group_of
-        self._queues: dict[str, _Queue[A]] = {}
+        self._queues: dict[object, _Queue[A]] = {}
         self._guard = threading.Lock()
 
     def queue_with(self, item: A) -> _Queue[A]:
         """Return the queue of the item's group, at whose end it is."""
         group = self._group_of(item)
         if not isinstance(group, str):
-            group = None
+            group = object()  # it waits for nothing
         with self._guard:
-            queue = _Queue[A](group) if group is None else self._queues.setdefault(group, _Queue(group))
+            queue = self._queues.setdefault(group, _Queue(group))
             queue.items.append(item)
         return queue
 
@@ -121,8 +121,8 @@ class _InOrder(Generic[A]):
                 self._change(queue.items.popleft())
             finally:
                 with self._guard:
-                    if not queue.items and queue.group is not None:
-                        self._queues.pop(queue.group, None)
+                    if not queue.items:
+                        del self._queues[queue.group]
 
 
 class _Senders:

@@ -16,13 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, instrumentation, transitions
-from pynamodb_tracker.exceptions import (
-    GiveUp,
-    LockLostError,
-    TaskError,
-    TaskNotFoundError,
-    TrackerError,
-)
+from pynamodb_tracker.exceptions import GiveUp, LockLostError, TaskError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
@@ -34,6 +28,7 @@ from pynamodb_tracker.execution.unrecorded import (
     given_back,
     has_pending_success,
     leave_fork,
+    log_unended,
     not_committed,
     stays_locked,
 )
@@ -126,13 +121,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             """Raise an AttributeError; if a member of the context was meant, it says how to get there."""
             if name.startswith("_") or not hasattr(ExecutionContext, name):
                 raise AttributeError(f"a run has no attribute {name!r}")
-            start = self._start()
+            start = self.call_of("start")
             raise AttributeError(
                 f"{start} is used in a with statement: write `with {start} as ctx:`, and in its block ctx.{name}"
             )
 
-    def _start(self) -> str:
-        return f"{self.statements.model.__name__}.{self.statements.codes.step}.start({self.task_id!r})"
+    def call_of(self, method: str) -> str:
+        """Return the call that has returned this run, as a user writes it."""
+        return f"{self.statements.model.__name__}.{self.statements.codes.step}.{method}({self.task_id!r})"
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it was refused."""
@@ -242,18 +238,14 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
         Python may raise an exception of a signal handler as `__exit__` is called, before its first line.
         """
-        if not (getattr(self, "is_used", True) or sys.is_finalizing()):  # an exception may be raised in `__init__`, too
+        if sys.is_finalizing():
+            return
+        if not getattr(self, "is_used", True):  # an exception may be raised in `__init__`, too
             why = "was never entered, so nothing was claimed: write `with` before start, `async with` before astart"
-            warnings.warn(f"{self._start()} {why}", ResourceWarning, source=self, stacklevel=2)
+            warnings.warn(f"{self.call_of('start')} {why}", ResourceWarning, source=self, stacklevel=2)
         lock = getattr(self, "lock", None)
-        if lock is not None and not (self.concluded or lock.is_foreign or sys.is_finalizing()):
-            log.error(
-                "%s was left without its end, by an exception that arrived there, or because its context manager was "
-                "not used in a with statement: nothing is recorded, and it stays locked until %s",
-                lock,
-                lock.expire_time,
-                extra=lock.log_fields,
-            )
+        if lock is not None and not self.concluded:
+            log_unended(lock)
 
     def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
         from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it

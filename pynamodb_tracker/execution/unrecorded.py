@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
 from pynamodb_tracker.model.changes import changes_of
@@ -29,6 +29,18 @@ def leave_fork(lock: Lock[T], error: BaseException | None) -> bool:
     if error is None:
         log.warning("%s: its end is not recorded here", lock.describe_foreign(), extra=lock.log_fields)
     return False
+
+
+def log_unended(lock: Lock[Any]) -> None:
+    """Log that nothing was recorded; a forked process leaves that to its parent."""
+    if not lock.is_foreign:
+        log.error(
+            "%s was left without its end, by an exception that arrived there, or because its context manager was not "
+            "used in a with statement: nothing is recorded, and it stays locked until %s",
+            lock,
+            lock.expire_time,
+            extra=lock.log_fields,
+        )
 
 
 def has_pending_success(lock: Lock[T]) -> bool:
