@@ -44,7 +44,8 @@ def advise(error: BotoCoreError | ClientError, where: str) -> bool:
 
 def _advise_on_answer(error: ClientError, where: str) -> bool:
     answer = error.response.get("Error", {})
-    if not any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA):
+    is_about_tables = answer.get("Code") in ("ValidationException", "ResourceNotFoundException")  # the latter by moto
+    if not (is_about_tables and any(part in str(answer.get("Message")) for part in _OF_ANOTHER_SCHEMA)):
         return False
     text = f"{where} is not as its class declares it: pynamodb-tracker doctor says what differs, and what to do"
     answer["Message"] = f"{answer['Message']}; {text}"

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import botocore.client
 import botocore.session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.connection.base import Connection
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import (
@@ -283,20 +283,22 @@ class SharedConnection(Connection):
         """Return the one botocore client of this connection."""
         try:
             with self.building: return super().client  # fmt: skip  # noqa: E701 - see the class
-        except NoRegionError as error:
-            advise(error, f"table {next(iter(self._tables))}")
+        except BotoCoreError as error:
+            where = f"table {next(iter(self._tables))}"
+            if not advise(error, where):
+                error.args = (f"{where}: {error}",)
             raise error.with_traceback(None) from None
 
     def _make_api_call(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:
         try:
             return super()._make_api_call(operation_name, operation_kwargs)
-        except NoRegionError:  # there is no client
-            raise
         except ClientError as error:
             if "TransactItems" not in operation_kwargs:  # these may be about other tables as well
                 advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}")
             raise
         except BotoCoreError as error:
+            if self._client is None:  # it cannot be built
+                raise
             if advise(error, f"table {next(iter(self._tables))} at {self.client.meta.endpoint_url}"):
                 raise error.with_traceback(None) from None  # its message says it all: 60 lines of the SDK less
             raise

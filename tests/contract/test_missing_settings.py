@@ -10,9 +10,11 @@ from typing import Any
 import botocore.session
 import pynamodb.connection.base
 import pytest
+from botocore.exceptions import ClientError
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, QueryError, UpdateError
 
 from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker.dynamodb.advice import advise
 
 
 class FarTask(Task):
@@ -57,6 +59,19 @@ def check(message: str) -> None:
 
 def test_without_a_region_errors_say_where_to_set_it() -> None:
     check("table far: no region: set it in the Meta of the table's class, or set AWS_DEFAULT_REGION")
+
+
+def test_an_error_of_other_settings_names_the_table(settings: pytest.MonkeyPatch) -> None:
+    settings.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    settings.setenv("AWS_PROFILE", "other")
+    check("table far: The config profile (other) could not be found")
+
+
+@pytest.mark.parametrize(("code", "text"), [("AccessDeniedException", "not allowed"), ("ThrottlingException", "slow")])
+def test_an_answer_about_rights_or_load_is_not_taken_for_one_about_keys(code: str, text: str) -> None:
+    message = f"{text}: table/backfilling-orders"
+    error = ClientError({"Error": {"Code": code, "Message": message}}, "Query")
+    assert (advise(error, "table backfilling-orders"), error.response["Error"]["Message"]) == (False, message)
 
 
 def test_without_credentials_errors_say_how_to_give_them(settings: pytest.MonkeyPatch) -> None:
