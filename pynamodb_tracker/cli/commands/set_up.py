@@ -56,9 +56,9 @@ def doctor(
     It reads the table's settings with three requests, and changes nothing. It uses the endpoint and the credentials
     that your program would use.
 
-    With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds tasks that wait
-    for others that are gone, tasks that have ended without what was asked for while they ran, and groups that stand
-    still.
+    With --rows, it also scans the whole table, strongly consistent, at one read unit per 4 KB. It finds damaged
+    tasks, tasks that wait for others that are gone or have ended without what was asked for while they ran, and groups
+    that stand still.
 
     Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
     cannot read the settings.

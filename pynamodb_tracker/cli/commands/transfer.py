@@ -64,8 +64,8 @@ def load(
     repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
     value.
 
-    A task that was exported in progress is created as pending. Tasks of one group are created in the order of the lines
-    only with --threads 1.
+    A task that was exported in progress is created as pending. Tasks of one group are created in the order of the
+    lines.
 
     Exits with 1 if a line was bad. If a load was interrupted, run it again with --skip-existing.
     """

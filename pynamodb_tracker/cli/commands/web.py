@@ -30,7 +30,7 @@ def web(
         typer.Option(metavar="NAME", help="A name under which browsers reach the page; repeatable."),
     ] = None,
 ) -> None:
-    """Serve a page about the tasks for a browser: what waits, what fails and why, and what looking costs.
+    """Serve a page about the tasks for a browser: what is left to do, what fails and why, and what looking costs.
 
     It prints an address with a token, which is new at each start: anyone who has it can see the page. Nothing can be
     changed there without --actions. What people do is logged on stderr, one line of JSON for each task.
