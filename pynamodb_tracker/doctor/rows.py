@@ -66,7 +66,7 @@ def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:
         except TaskError as error:
             damaged["data"] = error.__cause__
     try:
-        parse(readable_value(row, "parent") or reference_to(row))
+        parse(readable_values(row).get("parent", reference_to(row)))
     except ValueError as error:
         damaged["parent"] = error
     for name, why in damaged.items():

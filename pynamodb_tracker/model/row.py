@@ -235,7 +235,7 @@ class TaskRow(Model):
             name, attribute, plain = plan[stored_name]
             stored = attribute_values.get(stored_name)
             try:
-                if stored is not None and "NULL" not in stored:
+                if stored is not None and ("NULL" not in stored or name in self.tracker_attributes):
                     value = attribute.deserialize(attribute.get_value(stored))
                     if plain:
                         values[name] = value

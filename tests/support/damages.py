@@ -87,6 +87,9 @@ _OF_THE_USER = {"data", "weight"}
 
 _MISSING = ("status", "due_time", "create_time", "attempt", "fence", "unfinished")
 
+_NULL = ("again", "lock", "parent", "v")
+"""Attributes that a row may lack: NULL in one is neither that nor a value."""
+
 _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "status": ({"N": "1.5"}, {"N": "-1"}, {"N": "9" * 30}),
     "due_time": ({"S": "tomorrow"}, {"S": "9999-99-99T00:00:00.000000+0000"}),
@@ -104,7 +107,7 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "asked": ({"N": "-1"},),
     "asked_by": ({"L": [{"N": "1"}]},),
     "creator": (),
-    "parent": ({"S": "nobody"},),
+    "parent": ({"S": "nobody"}, {"S": ""}),
     "waits": ({"N": "-1"},),
     "wait_until": ({"S": "soon"},),
     "group_number": ({"N": "-1"},),
@@ -135,6 +138,8 @@ def _damages() -> Iterator[Damage]:
             yield Damage(name, f"hostile {number}", {name: value}, **of)
     for name in _MISSING:
         yield Damage(name, "missing", {name: None}, is_hidden=name == "due_time")
+    for name in _NULL:
+        yield Damage(name, "NULL", {name: {"NULL": True}})
     yield Damage("status_key", "missing", {"status_key": None}, runs=True, is_hidden=True)
     yield Damage("status_key", "of another state", {"status_key": {"S": "parcel#12#0"}}, runs=True)
     yield Damage("group_number", "missing", {"group": {"S": "ada"}})
