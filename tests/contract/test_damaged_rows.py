@@ -148,10 +148,12 @@ def merge(task_id: str) -> None:
 def test_a_command_about_a_damaged_task_does_what_it_does_or_names_the_attribute(
     command: Callable[[str], object],
 ) -> None:
-    for damage in DAMAGES:
+    def problem(damage: Damage) -> str | None:
         error = error_of(command, damage.task_id)
         is_clear = isinstance(error, TrackerError) and damage.task_id in str(error) and damage.is_named_in(error)
-        check([None if error is None or is_clear else f"{damage.task_id}: {error!r}"])
+        return None if error is None or is_clear else f"{damage.task_id}: {error!r}"
+
+    check(map(problem, DAMAGES))
     assert [error_of(command, task_id) for task_id in HEALTHY] == [None] * len(HEALTHY)
 
 
@@ -179,11 +181,12 @@ def test_the_command_line_lists_the_healthy_tasks(command: str) -> None:
 
 
 def test_the_command_line_shows_every_task_and_what_cannot_be_read() -> None:
-    for damage in DAMAGES:
-        if damage.is_unreadable and not damage.how.startswith("hostile"):  # as each command takes 20 ms
-            ended = run("show", damage.task_id, "--json", of=CLASS)
-            unread = json.loads(ended.out).get("unread", {})
-            check([None if damage.named in unread else f"{damage.task_id}: {ended}"])
+    def problem(damage: Damage) -> str | None:
+        ended = run("show", damage.task_id, "--json", of=CLASS)
+        return None if damage.named in json.loads(ended.out).get("unread", {}) else f"{damage.task_id}: {ended}"
+
+    shown = [each for each in DAMAGES if each.is_unreadable and not each.how.startswith("hostile")]  # each takes 20 ms
+    check(map(problem, shown))
     exported = run("export", of=CLASS)
     lines = [json.loads(line)["task_id"] for line in exported.lines]
     assert set(HEALTHY) <= set(lines)
