@@ -205,11 +205,6 @@ class InvocationAttempt(TaskAttempt[Any]):
         )
 
     @property
-    def task(self) -> Any:
-        """The row as last seen; None if it was not."""
-        return self.details.task if self.was_claimed else getattr(self.error, "task", None)
-
-    @property
     def reason(self) -> Reason | None:
         """Why the task did not succeed in this invocation, which decides the reply; None if it did."""
         if self.unsent is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -30,6 +30,7 @@ from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import RunDetails, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
+from pynamodb_tracker.transitions import Lock
 from pynamodb_tracker.transitions.company import MadeDue
 
 T = TypeVar("T", bound=TaskRow)
@@ -198,10 +199,19 @@ class TaskAttempt(Generic[T]):
         return not self.was_claimed and isinstance(self.error, TaskNotStartableError)
 
     @property
+    def task(self) -> Any:
+        """The row as last seen; None if it was not."""
+        return self.details.task if self.was_claimed else getattr(self.error, "task", None)
+
+    @property
+    def lock(self) -> Lock[T] | None:
+        """The lock of the run, once it has one."""
+        return None if self._run is None else self._run.lock
+
+    @property
     def made_due(self) -> Iterator[MadeDue]:
         """What the end of the run has made due, or will have at a known time."""
-        lock = self._run.lock if self._run is not None else None
-        return iter(()) if lock is None else lock.made_due()
+        return iter(()) if self.lock is None else self.lock.made_due()
 
     @property
     def unexpected_error(self) -> BaseException | None:

@@ -76,8 +76,7 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     @property
     def has_lost_lock(self) -> bool:
         """Whether the lock is known to be lost while the block still runs: nothing of it can be recorded."""
-        lock = self._run.lock if self._run is not None else None
-        return lock is not None and lock.lost is not None
+        return self.lock is not None and self.lock.lost is not None
 
     def give_back(self, seconds: float) -> None:
         """Release the task while its function still runs; log it if that is done, or not possible within this time.
@@ -95,9 +94,8 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
             log.error(text, self, extra=fields)
 
     def _count(self) -> None:
-        error = self.error
+        error = self.error if isinstance(self.error, Exception) else None
         gave_up = self.details.gave_up_occurrence
-        error = error if isinstance(error, Exception) else None
         self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up)
 
     def _note_end(self) -> None:
@@ -110,9 +108,8 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     def _log_end(self) -> None:
         details, error = self.details, self.error
         if details.gave_up_occurrence:
-            task: Any = details.task or getattr(error, "task", None)
             text = "%s gave up its occurrence, and waits for the next one: %s"
-            log.warning(text, self, task.last_error, extra=details.log_fields)
+            log.warning(text, self, self.task.last_error, extra=details.log_fields)
         elif not self.was_claimed:
             if isinstance(self.unexpected_error, Exception):
                 log.error("%s could not be started; it is tried again", self, exc_info=error, extra=details.log_fields)
