@@ -20,9 +20,9 @@ class Step:
     `number` is stored: a whole number from 1 to 990, at least 5 away from the others. Number steps 100, 200, 300, which
     leaves room for later ones: never renumber a step that tasks are stored with. `max_attempts` also counts attempts
     whose worker died; after the last one the task is ignored. `lock_for` is how long a worker may hold a task, and so
-    how long a dead worker blocks it. `retry_delay`, a timedelta or a function of the attempt's number, is the pause
-    after a failure; a pause below the clock margin (2 seconds) has no effect. `give_up_on` lists exceptions that make
-    the task ignored at once. `also_from` lists further states from which the step may start.
+    how long it stays locked if that worker dies. `retry_delay`, a timedelta or a function of the attempt's number, is
+    the pause after a failure; a pause below the clock margin (2 seconds) has no effect. `give_up_on` lists exceptions
+    that make the task ignored at once. `also_from` lists further states from which the step may start.
 
     `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
     a claimer that finds no attempt left, or by a person. What it creates by `create(Alert, task_id, ...)`, which takes
