@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import Generic, TypeVar, cast
 
 from pynamodb_tracker import clock
@@ -113,14 +115,19 @@ class AsyncBatch(Generic[T]):
 
 
 class PacedTasks(Generic[Item]):
-    """The tasks to try, at a limited rate; choosing one may wait for answers and ends, so it has its own thread."""
+    """The tasks to try, at a limited rate; choosing one may wait for answers and ends, so it has its own thread.
+
+    The thread is a daemon: if the program leaves the event loop before the running tasks have ended, they never do.
+    """
 
     def __init__(self, tasks: Iterator[Item], rate: float | None = None) -> None:
         self._tasks = tasks
         self._pace = None if rate is None else Pace(rate)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pynamodb_tracker feed")
         self._ahead: Future[Item | None] | None = None
         """The choice of the task after this one, so that tasks that start together share requests."""
+        self._choices = SimpleQueue[Future[Item | None] | None]()
+        in_context = copy_context().run
+        Thread(target=in_context, args=(self._choose,), name="pynamodb_tracker feed", daemon=True).start()
 
     async def next(self) -> Item | None:
         """Return the next task, or None; if this is cancelled, it does not wait: choosing changes nothing."""
@@ -135,11 +142,20 @@ class PacedTasks(Generic[Item]):
         return task
 
     def _begin_to_choose(self) -> Future[Item | None]:
-        return self._thread.submit(copy_context().run, lambda: next(self._tasks, None))
+        choice = Future[Item | None]()
+        self._choices.put(choice)
+        return choice
+
+    def _choose(self) -> None:
+        while (choice := self._choices.get()) is not None:
+            try:
+                choice.set_result(next(self._tasks, None))
+            except BaseException as error:  # noqa: BLE001 - raised where the choice is awaited
+                choice.set_exception(error)
 
     def end(self) -> None:
         """Let the thread end, once it has done what it was given."""
-        self._thread.shutdown(wait=False)
+        self._choices.put(None)
 
 
 async def in_tasks(

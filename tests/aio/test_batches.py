@@ -98,6 +98,8 @@ def test_a_cancel_releases_the_running_tasks_and_starts_no_further_one() -> None
         batch = asyncio.create_task(Order.confirm_payment.arun_all(run, concurrency=3))
         for _ in range(3):
             await begun.acquire()
+        feeds = {thread.daemon for thread in threading.enumerate() if "feed" in thread.name}
+        assert feeds == {True}  # a loop that is left here does not keep the process from ending
         batch.cancel()
         with pytest.raises(asyncio.CancelledError):
             await batch
