@@ -67,7 +67,8 @@ def run(
     The function is the one that is bound to the step with @Order.ship.does; name it if none is bound. If the first id
     looks like MODULE:FUNCTION, pass the ids on stdin, as in echo order:17 | pynamodb-tracker run ship -.
 
-    Each task is run once. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
+    Each task is run once, also one that these runs make due, such as the next of a group, unless tasks are named or
+    selected. Ctrl-C starts no more tasks and waits for running ones; a second Ctrl-C does not wait.
 
     Exits with 1 if a task failed, was ignored or was refused.
     """
