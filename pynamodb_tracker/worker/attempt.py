@@ -76,7 +76,8 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     @property
     def has_lost_lock(self) -> bool:
         """Whether the lock is known to be lost while the block still runs: nothing of it can be recorded."""
-        return self.lock is not None and self.lock.lost is not None
+        lock = self.lock
+        return lock is not None and lock.lost is not None and not lock.ended  # an end that is refused comes at once
 
     def give_back(self, seconds: float) -> None:
         """Release the task while its function still runs; log it if that is done, or not possible within this time.
