@@ -246,7 +246,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             task_id=self.task_id,
             task=task,
             value=value,
-            error=self.error,
+            error=self.unsent or self.error,
             retry_after=self._retry_after(task),
         )
 

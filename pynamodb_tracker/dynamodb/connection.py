@@ -118,9 +118,8 @@ def send(
     TransactionConflict, which means that the write met a transaction on the same item and says nothing about the
     condition (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
     """
-    retries, repeated, deadline = 0, False, _deadline.get()
+    retries, repeated, until = 0, False, latest_answer(until)
     batcher = None if operation == "GetItem" else _shared.get()
-    until = deadline if until is None else min(until, deadline or until)
     while True:
         try:
             connection = table.connection if until is None else connection_until(table, until)
@@ -152,6 +151,12 @@ def ending_by(time: datetime | None) -> Iterator[None]:
         yield
     finally:
         _deadline.reset(before)
+
+
+def latest_answer(until: datetime | None) -> datetime | None:
+    """Return after when an answer is worthless: at that time, or at the earlier one of `ending_by`."""
+    deadline = _deadline.get()
+    return deadline if until is None else min(until, deadline or until)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import TransactWriteError
 
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
-from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, slept_before
+from pynamodb_tracker.dynamodb.connection import TRIES, connection_until, latest_answer, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_in_progress, is_temporary, is_unheard, was_repeated
 
 REFUSED = "ConditionalCheckFailed"
@@ -46,18 +46,24 @@ class Unapplied:
 
 
 def transact_write(
-    table: TableConnection, writes: Sequence[Mapping[str, Any]], *, lock: Deadline | None = None
+    table: TableConnection,
+    writes: Sequence[Mapping[str, Any]],
+    *,
+    lock: Deadline | None = None,
+    until: datetime | None = None,
 ) -> Unapplied | None:
     """Send a transaction; retry it while its failure is temporary. Return None once it is applied.
 
-    With a `lock` it is retried until that expires, otherwise six times. All tries carry the same token, so that one
-    whose answer got lost is not applied twice within ten minutes:
+    With a `lock` it is retried until that expires, otherwise six times or until `until`, and not after the time of
+    `ending_by`. All tries carry the same token, so that one whose answer got lost is not applied twice within ten
+    minutes:
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
     """
     request = {"TransactItems": list(writes), "ClientRequestToken": os.urandom(16).hex()}
     unheard, retries = False, 0
     while True:
-        connection = table.connection if lock is None else connection_until(table, lock.expire_time)
+        end = latest_answer(until if lock is None else lock.expire_time)
+        connection = table.connection if end is None else connection_until(table, end)
         try:
             connection.dispatch("TransactWriteItems", request)
         except (BotoCoreError, ClientError) as cause:
@@ -70,7 +76,7 @@ def transact_write(
             refused = reasons[:1] == [REFUSED]
             temporary = is_temporary(error) or (_TEMPORARY.intersection(reasons) and REFUSED not in reasons)
             may_retry = not refused and temporary and (lock is not None or retries < TRIES - 1)
-            if not (may_retry and slept_before(None if lock is None else lock.expire_time, jittered_pause(retries))):
+            if not (may_retry and slept_before(end, jittered_pause(retries))):
                 return Unapplied(error, refused=refused, unheard=unheard)
             retries += 1
         else:

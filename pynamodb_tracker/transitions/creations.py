@@ -256,7 +256,7 @@ def _put(task: NewTask[T], until: datetime | None) -> None:
         send(table, "PutItem", puts[0]["Put"], until=until)
         return
     else:
-        unapplied = transact_write(table, puts)
+        unapplied = transact_write(table, puts, until=until)
     if unapplied is not None:
         reasons = unapplied.error.cancellation_reasons
         met = reasons[0].raw_item if reasons and reasons[0] else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from pynamodb.exceptions import UpdateError
+from pynamodb.exceptions import TransactWriteError, UpdateError
 
 from pynamodb_tracker.aws_lambda import handles, retry_handler
 from pynamodb_tracker.dynamodb.connection import SharedConnection
@@ -83,6 +83,26 @@ def test_a_throttled_claim_is_not_repeated_beyond_the_invocation(
 
     with pytest.raises(UpdateError, match="slow down"):
         handler(bare("o-1"), Context(clock, 1.5))
+    assert clock.now() - begun == timedelta(seconds=0.8)
+
+
+def test_a_create_with_large_data_is_not_repeated_beyond_the_invocation(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatch = SharedConnection.dispatch
+
+    def throttle(connection: SharedConnection, operation: str, *given: Any, **named: Any) -> Any:
+        if operation == "TransactWriteItems":
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "slow down"}}, operation)
+        return dispatch(connection, operation, *given, **named)
+
+    monkeypatch.setattr(SharedConnection, "dispatch", throttle)
+    monkeypatch.setattr("pynamodb_tracker.dynamodb.transact_write.jittered_pause", lambda _: 0.4)
+    large = handles(Order.ship, task_id="order_id", create_if_missing=lambda _: {"data": {"scan": "x" * 700_000}})(ship)
+    begun = clock.now()
+
+    with pytest.raises(TransactWriteError, match="slow down"):
+        large(bare("o-1"), Context(clock, 1.5))
     assert clock.now() - begun == timedelta(seconds=0.8)
 
 

@@ -359,12 +359,15 @@ def test_a_success_whose_message_was_not_sent_has_a_status_code(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ready()
-    handing_on = handles(Order.ship, task_id="body.order_id", then="https://sqs.eu-west-1.amazonaws.com/1/next")
+    then = "https://sqs.eu-west-1.amazonaws.com/1/next"
+    handing_on = handles(Order.ship, task_id="body.order_id", then=then)
+    saying = handles(Order.ship, task_id="body.order_id", then=then, answer=lambda result: type(result.error).__name__)
     monkeypatch.setattr(Queue, "send", lambda *_, **__: 1 / 0)
 
     response = handing_on(print_label)(http_api(order()), context)
 
     assert (response["statusCode"], body_of(response)) == (503, UNAVAILABLE)
+    assert body_of(saying(print_label)(http_api(order()), context)) == "ZeroDivisionError"
 
 
 def test_unless_the_replies_say_so_a_table_that_cannot_be_used_is_no_error_of_the_function(
