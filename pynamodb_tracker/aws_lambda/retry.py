@@ -63,7 +63,8 @@ class RetrySummary(TypedDict):
     refused: int
     sent: int
     out_of_time: bool
-    """Whether tasks were left, of those that were due or were made due, because the invocation was about to end."""
+    """Whether tasks were left, of those that were due or were made due, because the invocation was about to end; also
+    True if that is not known, because a step was not read to its end."""
 
 
 class RetryHandler(Protocol):
