@@ -3,7 +3,6 @@
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.declared import Step
 from pynamodb_tracker.step.definition import States
-from pynamodb_tracker.step.state import State
-from pynamodb_tracker.step.sync_state import Page
+from pynamodb_tracker.step.state import Page, State
 
 __all__ = ["BoundStep", "Page", "State", "States", "Step"]

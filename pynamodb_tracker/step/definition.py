@@ -11,8 +11,7 @@ from pynamodb_tracker import arguments, clock, query, transitions
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
-from pynamodb_tracker.step.state import State
-from pynamodb_tracker.step.sync_state import window
+from pynamodb_tracker.step.state import State, window
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed

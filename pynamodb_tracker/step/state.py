@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterator
+import base64
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pynamodb_tracker import clock
 from pynamodb_tracker import query as index
-from pynamodb_tracker.aio.lazy import in_thread, read_ahead
+from pynamodb_tracker.aio.lazy import ahead, awaited
+from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, check_time, shown
 from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.query import Count
-from pynamodb_tracker.step.sync_state import Page, SyncState, window
+from pynamodb_tracker.status import Status
 
 if TYPE_CHECKING:
     from pynamodb_tracker.step.glance import Glance
 
 T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
-class State(SyncState[T]):
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T_co]):
+    """Some tasks of a state, and the cursor of the next page."""
+
+    tasks: list[T_co]
+    """Up to `limit` tasks, whole, in the order of the query."""
+    cursor: str | None
+    """Text to pass to the next `page`; None if this is the last page."""
+
+
+class State(Generic[T]):
     """A status of a step of a use case; equal to another by use case and code, so `ship pending` is one state.
 
     Tasks are found by the index, which is updated a moment after the table: a task that has just changed may be
@@ -30,9 +45,23 @@ class State(SyncState[T]):
     as those without it, and send their requests in threads.
     """
 
-    __slots__ = ()
+    __slots__ = ("code", "model", "status", "step", "use_case_id")
 
-    def aquery(
+    def __init__(
+        self, model: type[T], step: str, status: Status | None, code: int, use_case_id: str | None = None
+    ) -> None:
+        self.model = model
+        """The class of the use case."""
+        self.step = step
+        """The name of the step."""
+        self.status = status
+        """The status; None for a code that no step declares."""
+        self.code = code
+        """The integer that is stored."""
+        self.use_case_id = model.tracker.use_case.name if use_case_id is None else use_case_id
+        """The stored name of the use case."""
+
+    def query(
         self,
         *,
         since: datetime | None = None,
@@ -40,13 +69,18 @@ class State(SyncState[T]):
         latest_first: bool = False,
         limit: int | None = None,
         with_data: bool = True,
-    ) -> AsyncIterator[T]:
-        """Return the tasks of `query`, for `async for`; about 100 of them are read at a time."""
-        return read_ahead(
-            self.query(since=since, until=until, latest_first=latest_first, limit=limit, with_data=with_data)
-        )
+    ) -> Iterator[T]:
+        """Return the tasks in this state, each once and whole, in the order in which they need attention (`due_time`).
 
-    async def apage(
+        The window `since <= t < until` applies to `update_time`: when a task came into the state. Read lazily, a page
+        at a time; `latest_first` reverses the order. `with_data=False` leaves `data` out, which saves reading it if it
+        is large: accessing it then raises an AttributeError.
+        """
+        check_limit("limit", limit)
+        check_flags(latest_first=latest_first, with_data=with_data)
+        return self._scan(since, until, latest_first=latest_first, with_data=with_data).rows(limit)
+
+    def page(
         self,
         *,
         limit: int = 50,
@@ -56,11 +90,19 @@ class State(SyncState[T]):
         latest_first: bool = False,
         with_data: bool = True,
     ) -> Page[T]:
-        """Return what `page` returns."""
-        page = partial(self.page, limit=limit, cursor=cursor, since=since, until=until)
-        return await in_thread(partial(page, latest_first=latest_first, with_data=with_data))
+        """Return up to `limit` tasks and a cursor for the next page, which another process can use.
 
-    async def aglance(
+        A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
+        returns to it between two pages can be on both.
+        """
+        check_limit("limit", limit)
+        check_flags(latest_first=latest_first, with_data=with_data)
+        scan = self._scan(since, until, cursor, latest_first=latest_first, with_data=with_data)
+        tasks = list(scan.rows(limit))
+        more = len(tasks) == limit and scan.has_more()
+        return Page(tasks, self._cursor(scan) if more else None)
+
+    def glance(
         self,
         *,
         limit: int = 50,
@@ -69,15 +111,117 @@ class State(SyncState[T]):
         until: datetime | None = None,
         latest_first: bool = False,
     ) -> Glance:
-        """Return what `glance` returns."""
-        glance = partial(self.glance, limit=limit, cursor=cursor, since=since, until=until)
-        return await in_thread(partial(glance, latest_first=latest_first))
+        """Return what the index has of up to `limit` tasks, without reading their rows, and a cursor for the next ones.
 
-    async def acount(
-        self, *, since: datetime | None = None, until: datetime | None = None, most: int | None = None
-    ) -> int:
-        """Return what `count` returns."""
-        return await in_thread(partial(self.count, since=since, until=until, most=most))
+        For lists that people look at: 50 tasks are one request, or one to each shard, and about 2 read units, where
+        `page` needs more than 50. A task may have changed since, or be gone; an expired one is included until the table
+        deletes it. `page` and `glance` understand each other's cursors.
+        """
+        from pynamodb_tracker.step.glance import Glance, IndexEntry  # noqa: PLC0415 - for cold starts
+
+        check_limit("limit", limit)
+        check_flags(latest_first=latest_first)
+        scan = self._scan(since, until, cursor, latest_first=latest_first)
+        found: dict[str, Item] = {}  # a task that moves in the meantime may be met twice
+        more = False
+        for entry in scan.entries(limit and limit + 1):
+            if more := len(found) == limit:
+                break
+            scan.positions[entry["status_key"]["S"]] = index.position(entry)
+            found[entry["task_id"]["S"]] = entry
+        return Glance([IndexEntry.of(entry) for entry in found.values()], self._cursor(scan) if more else None)
+
+    def count(self, *, since: datetime | None = None, until: datetime | None = None, most: int | None = None) -> int:
+        """Return how many tasks the index has in this state; it costs as much as reading their index entries.
+
+        That is about 23 read units for 1,000 tasks. `most` ends the count there: with `most=1000`, 1000 means 1,000 or
+        more. The shards are read at the same time.
+        """
+        check_limit("most", most)
+        return self._scan(since, until).count(most)
+
+    aquery = ahead(query)
+    """For `async for`; about 100 tasks are read at a time."""
+    apage = awaited(page)
+    aglance = awaited(glance)
+    acount = awaited(count)
+
+    def _scan(
+        self,
+        since: datetime | None,
+        until: datetime | None,
+        cursor: str | None = None,
+        *,
+        latest_first: bool = False,
+        with_data: bool = True,
+    ) -> index.StateScan[T]:
+        """Return a scan of this state, from the place of the cursor on."""
+        scan = index.StateScan(
+            self.model, self.code, window(since, until), latest_first=latest_first, with_data=with_data
+        )
+        if cursor is not None:
+            scan.positions = self._positions(scan, cursor)
+        return scan
+
+    def _scan_id(self, scan: index.StateScan[T]) -> list[Any]:
+        times = [time and time.isoformat() for time in (scan.window.since, scan.window.until)]
+        return [self.use_case_id, self.code, scan.latest_first, *times]
+
+    def _cursor(self, scan: index.StateScan[T]) -> str:
+        content = [self._scan_id(scan), scan.positions]
+        return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode()
+
+    def _positions(self, scan: index.StateScan[T], cursor: str) -> dict[str, index.Position]:
+        try:
+            scan_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
+            positions = {key: _checked_position(at) for key, at in positions.items()}
+        except (AttributeError, RecursionError, TypeError, ValueError):
+            raise ValueError(
+                f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page"
+            ) from None
+        if scan_id != self._scan_id(scan):
+            raise ValueError(
+                f"the cursor belongs to another query than {self} with these arguments: use those of the first page"
+            )
+        if not all(map(scan.has_position, positions.values())):
+            raise ValueError(
+                f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
+            )
+        return positions
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by use case and code."""
+        if not isinstance(other, State):
+            return NotImplemented
+        return (self.use_case_id, self.code) == (other.use_case_id, other.code)
+
+    def __hash__(self) -> int:
+        return hash((self.use_case_id, self.code))
+
+    def __str__(self) -> str:
+        return f"{self.step} {self.status}" if self.status else f"unknown {self.code}"
+
+    def __repr__(self) -> str:
+        return f"<State {self.model.__name__} {self} ({self.code})>"
+
+
+def _checked_position(at: object) -> index.Position:
+    """Return a position in the index; ValueError or TypeError for one that no entry can have.
+
+    The due time is any text, because another program may have written what is no time.
+    """
+    if not isinstance(at, list):
+        raise TypeError(at)
+    due_time, task_id = at
+    return check_key("due time", due_time), check_task_id(task_id)
+
+
+def window(since: datetime | None, until: datetime | None) -> index.Window:
+    """Return the checked window of a query."""
+    since, until = check_time("since", since), check_time("until", until)
+    if since is not None and until is not None and since >= until:
+        raise ValueError(f"the window is empty: since={since} is not before until={until}")
+    return index.Window(since, until)
 
 
 def due_until(state: State[T], latest: datetime) -> Iterator[T]:

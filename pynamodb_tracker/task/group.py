@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, overload
 
-from pynamodb_tracker.aio.lazy import in_thread
+from pynamodb_tracker.aio.lazy import awaited, in_thread
 from pynamodb_tracker.arguments import check_limit
 from pynamodb_tracker.model.group_records import data_in
 from pynamodb_tracker.model.row import TaskRow
@@ -57,13 +56,8 @@ class Group(Generic[T]):
         """Return `data`, on an event loop."""
         return await in_thread(lambda: self.data)
 
-    async def awaiting(self, limit: int | None = None) -> list[str]:
-        """Return what `waiting` returns, on an event loop."""
-        return await in_thread(partial(self.waiting, limit))
-
-    async def arepair(self) -> str | None:
-        """Hand on the turn as `repair` does, on an event loop."""
-        return await in_thread(self.repair)
+    awaiting = awaited(waiting)
+    arepair = awaited(repair)
 
     def __repr__(self) -> str:
         return f"<Group {self.name!r} of {self._model.__name__}>"
