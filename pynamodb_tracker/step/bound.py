@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
-from pynamodb_tracker import arguments
-from pynamodb_tracker.aio.lazy import in_thread, in_thread_until_cancelled, read_ahead
+from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker.aio.lazy import ahead, awaited, in_thread
+from pynamodb_tracker.exceptions import TaskNotFoundError
+from pynamodb_tracker.execution.call import call, call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.model.answers import answer_in, fingerprint
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.step.functions import async_function_of, bind
-from pynamodb_tracker.step.sync_step import SyncStep
+from pynamodb_tracker.step.commands import StepCommands
+from pynamodb_tracker.step.definition import States, StepDefinition
+from pynamodb_tracker.step.functions import async_function_of, bind, function_of
+from pynamodb_tracker.step.state import State
 
 if TYPE_CHECKING:
     from typing_extensions import deprecated  # type checkers have it; nothing imports it
 
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
-    from pynamodb_tracker.step.definition import DueOptions, RunOptions, StartOptions, States
-    from pynamodb_tracker.step.state import State
+    from pynamodb_tracker.step.definition import BatchOptions, RunOptions, StartOptions
+    from pynamodb_tracker.step.functions import StepFunction
 
 T = TypeVar("T", bound=TaskRow)
 R = TypeVar("R")
 F = TypeVar("F")
 
 
-class BoundStep(SyncStep[T]):
+class BoundStep(StepCommands[T]):
     """A step of a class of tasks: its states, and what can be done with its tasks.
 
     Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
     """
+
+    def __init__(self, definition: StepDefinition[T]) -> None:
+        super().__init__(definition)
+        self.name = definition.declared.name
+        """The name that the class body gives it; not stored."""
+        self.number = definition.declared.number
+        """The number that is stored."""
+        self.max_attempts = definition.declared.max_attempts
+        """How many attempts a task has, before it is ignored."""
+        self.lock_for = definition.declared.lock_for
+        """How long a claim locks a task, unless it asks for another time."""
+        self.function: StepFunction[T] | None = None
+        """What `does` has bound; a test may replace it by a stub of its own."""
+
+    @property
+    def pending(self) -> State[T]:
+        """Waits for an attempt."""
+        return self._definition.states[self._definition.codes.pending]
+
+    @property
+    def in_progress(self) -> State[T]:
+        """A worker holds the lock, or died while it did."""
+        return self._definition.states[self._definition.codes.in_progress]
+
+    @property
+    def failed(self) -> State[T]:
+        """The last attempt failed, and another one is allowed."""
+        return self._definition.states[self._definition.codes.failed]
+
+    @property
+    def ignored(self) -> State[T]:
+        """Not tried any more; waits for a person."""
+        return self._definition.states[self._definition.codes.ignored]
+
+    @property
+    def succeeded(self) -> State[T]:
+        """Done: pending of the next step, or the end."""
+        return self._definition.states[self._definition.codes.succeeded]
 
     if TYPE_CHECKING:
 
@@ -61,6 +105,113 @@ class BoundStep(SyncStep[T]):
         """
         bind(self, function)
         return function
+
+    @overload
+    def start(
+        self,
+        task_id: str,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        skip_error: Literal[True],
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
+    ) -> AbstractContextManager[ExecutionContext[T], bool]: ...
+
+    @overload
+    def start(
+        self,
+        task_id: str,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        skip_error: bool = False,
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
+    ) -> AbstractContextManager[ExecutionContext[T], bool | None]: ...
+
+    def start(
+        self,
+        task_id: str,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        skip_error: bool = False,
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
+    ) -> AbstractContextManager[ExecutionContext[T], bool | None]:
+        """Return a context manager that locks the task, runs the block, records how it ended, and unlocks.
+
+        Exceptions of the block propagate unchanged, unless `skip_error` suppresses them once they are recorded.
+        A task that cannot start raises TaskNotFoundError, TaskNotReadyError, TaskLockedError, TaskAlreadySucceededError
+        or TaskIgnoredError; it takes one more request to find out which. With `detailed_error=False` it is a plain
+        TaskNotStartableError, without that request. The same error is raised, and the attempt released, if answers take
+        longer than `lock_for`, so that the lock keeps expiring before the block begins. LockLostError is raised when
+        the row shows that another worker has taken over; ValueNotStorableError fails the attempt. With `heartbeat`, a
+        thread extends the lock while the block runs, whenever a third of it has passed; each extension is one request,
+        and 1 write unit per started KB of the row. `same`, a JSON value such as the payload, tells a repeated call from
+        another one with the same id: the first claim stores its fingerprint, and a start with a different one raises
+        PayloadMismatchError, whatever the state of the task. After a `reopen`, the next start may have a new one.
+        """
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
+        of = self._definition
+        duration = of.declared.lock_for if lock_for is None else arguments.check_duration("lock_for", lock_for)
+        also = of.also_from
+        if also_from != ():
+            also |= of.codes_to_start_from(also_from)
+        return Run(
+            of.statements,
+            of.declared,
+            task_id,
+            duration,
+            also,
+            detailed_error=detailed_error,
+            skip_error=skip_error,
+            heartbeat=heartbeat,
+            payload=None if same is None else fingerprint(same),
+        )
+
+    @overload
+    def run(self, task_id: str, function: Callable[[ExecutionContext[T]], R], **options: Unpack[RunOptions]) -> R: ...
+
+    @overload
+    def run(self, task_id: str, function: None = None, **options: Unpack[RunOptions]) -> object: ...
+
+    def run(
+        self,
+        task_id: str,
+        function: Callable[[ExecutionContext[T]], R] | None = None,
+        *,
+        lock_for: timedelta | None = None,
+        detailed_error: bool = True,
+        also_from: States = (),
+        heartbeat: bool = False,
+        same: object = None,
+        store_answer: bool = False,
+    ) -> R | object:
+        """Start the task, call the function with the context, and return its result; options as in `start`.
+
+        The attempt fails with a TypeError if the result is an awaitable or a generator: its work is not done then.
+        Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
+        ValueError. With `store_answer`, the result is stored with the success, as `ctx.store_answer` does: a repeated
+        call raises TaskAlreadySucceededError, and `answer` returns the result for the `task` of that error.
+        """
+        arguments.check_flags(store_answer=store_answer)
+        chosen = function_of(self, function)
+        with self.start(
+            task_id,
+            lock_for=lock_for,
+            detailed_error=detailed_error,
+            also_from=also_from,
+            heartbeat=heartbeat,
+            same=same,
+        ) as ctx:
+            result = call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx)
+        return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
     if TYPE_CHECKING:
 
@@ -129,6 +280,115 @@ class BoundStep(SyncStep[T]):
             result = await (call_for_answer(chosen, ctx) if store_answer else call(chosen, ctx))
         return result  # noqa: RET504 - type checkers would take a return in the block for one that may be swallowed
 
+    def todo(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        only: States = (),
+        error_like: str | None = None,
+        with_data: bool = True,
+    ) -> Iterator[T]:
+        """Return what there is to do now, oldest first: pending and failed tasks that are due, and abandoned ones.
+
+        All shards are read, and merged: this is for people and reports, `run_all` for work.
+        `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
+        contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
+        """
+        arguments.check_limit("limit", limit)
+        arguments.check_flags(with_data=with_data)
+        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
+        return due.rows(limit, with_data=with_data)
+
+    def next_due(self) -> dict[State[T], datetime]:
+        """Return when the first task of each state can start: of pending, failed and in_progress, if they have tasks.
+
+        That time may have passed. Tasks that only the end of others makes due are left out. A task in progress can be
+        taken over once its lock, as it was claimed, has expired; if the lock was extended since, that is later. Read
+        from the index, with one request per state and shard; the shards are asked at the same time.
+        """
+        of = self._definition
+        return {of.states[code]: time for code, time in of.due().first().items()}
+
+    def due_ids(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        only: States = (),
+        error_like: str | None = None,
+    ) -> Iterator[str]:
+        """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
+        arguments.check_limit("limit", limit)
+        due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
+        return islice(due.ids(limit), limit)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def run_all(
+            self, function: Callable[[ExecutionContext[T]], None] | None = None, **options: Unpack[BatchOptions]
+        ) -> Report: ...
+
+        @overload
+        @deprecated("run_all refuses an async function: await arun_all(...)")  # what checkers report
+        def run_all(
+            self, function: Callable[[ExecutionContext[T]], Coroutine[Any, Any, Any]], **options: Unpack[BatchOptions]
+        ) -> Report: ...
+
+        @overload
+        def run_all(
+            self,
+            function: Callable[[ExecutionContext[T]], object] | None = None,
+            **options: Unpack[BatchOptions],
+        ) -> Report: ...
+
+    def run_all(
+        self,
+        function: Callable[[ExecutionContext[T]], object] | None = None,
+        *,
+        threads: int = 1,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+        only: States = (),
+        error_like: str | None = None,
+        rate: float | None = None,
+        dry_run: bool = False,
+        progress: Callable[[Report], object] | None = None,
+        heartbeat: bool = False,
+    ) -> Report:
+        """Run the function on each task of `todo`, once, on that many threads, and return what became of them.
+
+        Tasks that its runs make due at this step, such as the next one of a group, are run by the same call, unless
+        `since`, `until`, `only` or `error_like` selects tasks, or they were created after it began. The oldest task is
+        first; with several shards, these take turns, from any of them on, and it is the oldest of a shard. Workers that
+        compete for tasks spread over the shards and the oldest tasks in them.
+
+        The function is that of `run`, and may be left out if one is bound.
+        Exceptions of the function are recorded with their task and do not propagate. After Ctrl-C no further task
+        starts, and KeyboardInterrupt propagates when the running ones have ended. `limit` is how many tasks start at
+        most, `rate` how many per second.
+        `dry_run` runs nothing, and reports what is due. `progress` is called with the report after each task, one call
+        at a time. `heartbeat` is that of `start`: one thread for each running task.
+        """
+        from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
+        from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
+
+        if function is not None or not dry_run:
+            function = function_of(self, function)
+        arguments.check_threads(threads)
+        rate = self._check_batch(limit=limit, rate=rate, dry_run=dry_run, progress=progress, heartbeat=heartbeat)
+        which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
+        if dry_run or function is None:
+            return Report(due=list(self.due_ids(**which)))
+        feed = self._definition.feed(threads=threads, **which)
+        start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
+        batch = Batch(self._definition.codes, start, function, feed, progress, batcher_for(threads))
+        return batch.run(limit=limit, threads=threads, rate=rate)
+
     async def arun_all(
         self,
         function: Callable[[AsyncContext[T]], Awaitable[object]] | None = None,
@@ -166,75 +426,43 @@ class BoundStep(SyncStep[T]):
         batch = AsyncBatch(of.codes, start, chosen, feed, progress, batcher)
         return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
 
-    def atodo(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        only: States = (),
-        error_like: str | None = None,
-        with_data: bool = True,
-    ) -> AsyncIterator[T]:
-        """Return the tasks of `todo`, for `async for`; about 100 of them are read at a time."""
-        which: DueOptions = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
-        return read_ahead(self.todo(**which, with_data=with_data))
+    @staticmethod
+    def _check_batch(*, limit: object, rate: float | None, progress: object, **flags: object) -> float | None:
+        """Check the options of a batch, and return the rate."""
+        arguments.check_limit("limit", limit)
+        arguments.check_flags(**flags)
+        if not (progress is None or callable(progress)) or arguments.is_async(progress):
+            raise TypeError(f"progress must be a function of the report that is not async, not {progress!r}")
+        return arguments.check_rate("rate", rate)
 
-    def adue_ids(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        only: States = (),
-        error_like: str | None = None,
-    ) -> AsyncIterator[str]:
-        """Return the ids of `due_ids`, for `async for`; about 100 of them are read at a time."""
-        return read_ahead(self.due_ids(since=since, until=until, limit=limit, only=only, error_like=error_like))
+    def answer(self, task: T | str) -> Any:
+        """Return the answer that the step's last success has stored, of a task or of a task id; None if it has none.
 
-    async def anext_due(self) -> dict[State[T], datetime]:
-        """Return what `next_due` returns."""
-        return await in_thread(self.next_due)
-
-    async def aanswer(self, task: T | str) -> Any:
-        """Return what `answer` returns; an id costs a read, a task none."""
-        return await in_thread(partial(self.answer, task))
-
-    async def areopen(self, task_id: str, *, by: str | None = None) -> T:
-        """Give a failed or ignored task a fresh set of attempts, as `reopen` does, and return it."""
-        return await in_thread(partial(self.reopen, task_id, by=by))
-
-    async def aignore(
-        self,
-        task_id: str,
-        *,
-        reason: str,
-        by: str | None = None,
-        even_running: bool = False,
-        even_in_group: bool = False,
-    ) -> T:
-        """Make a task ignored, as `ignore` does, and return it."""
-        flags = {"even_running": even_running, "even_in_group": even_in_group}
-        return await in_thread(partial(self.ignore, task_id, reason=reason, by=by, **flags))
-
-    async def arelease(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
-        """Release a task whose worker is known to be dead, as `release` does, and return it."""
-        return await in_thread(partial(self.release, task_id, reason=reason, worker=worker, by=by))
-
-    async def areopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
-        """Reopen these tasks, as `reopen_many` does; `task_ids` is iterated over in a thread.
-
-        If this is cancelled, no further task is changed, and CancelledError is raised once the requests have ended.
+        It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
+        TaskNotFoundError if there is no such task. TaskError if another program has damaged the answer.
         """
-        return await in_thread_until_cancelled(partial(self.reopen_many, task_ids, by=by, threads=threads))
+        given: object = task
+        if not isinstance(given, str | self.model):
+            raise TypeError(f"answer takes a task id or a task of {self.model.__name__}, not {arguments.shown(given)}")
+        row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
+        if row is None:
+            raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
+        return answer_in(row, self.number) if row.status >= self._definition.codes.succeeded else None
 
-    async def aignore_many(
-        self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25
-    ) -> Report:
-        """Ignore these tasks, as `ignore_many` does; iteration and cancellation are as with `areopen_many`."""
-        return await in_thread_until_cancelled(
-            partial(self.ignore_many, task_ids, reason=reason, by=by, threads=threads)
-        )
+    aanswer = awaited(answer)
+    atodo = ahead(todo)
+    adue_ids = ahead(due_ids)
+    anext_due = awaited(next_due)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Pickle as a reference: another process finds its own by the class and the name."""
+        return getattr, (self.model, self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<Step {self.model.__name__}.{self.name} ({self.number})>"
 
 
 def bound_functions(given: Sequence[object], choose: Callable[[BoundStep[Any], None], F]) -> dict[BoundStep[Any], F]:

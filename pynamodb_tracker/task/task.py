@@ -2,28 +2,316 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from pynamodb_tracker import query, transitions
 from pynamodb_tracker.aio.lazy import in_thread, in_thread_until_cancelled
-from pynamodb_tracker.step import State
+from pynamodb_tracker.arguments import (
+    check_due_time,
+    check_flags,
+    check_group,
+    check_parameters,
+    check_repeat,
+    check_task_id,
+    check_task_ids,
+    check_threads,
+    shown,
+)
+from pynamodb_tracker.exceptions import TaskNotFoundError
+from pynamodb_tracker.model import hydration
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step import BoundStep, State
+from pynamodb_tracker.step.state import counted
+from pynamodb_tracker.task.guarded import GuardedRow
 from pynamodb_tracker.task.metaclass import TaskMeta
-from pynamodb_tracker.task.sync_task import SyncTask
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
 
 
-class Task(SyncTask, metaclass=TaskMeta):
+class Task(GuardedRow, metaclass=TaskMeta):
     """The model of all tasks: derive a class with a Meta from it, which is the table, and the use cases from that.
 
     An instance holds what was read; only a run that holds the lock, and the methods of this class, change the row.
     Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
     """
+
+    if TYPE_CHECKING:
+        Meta: Any  # a user's own Meta is no subclass of PynamoDB's protocol
+
+        _bound_steps: ClassVar[Mapping[str, BoundStep[Any]]]
+        _states: ClassVar[Mapping[int, State[Any]]]
+
+    def __repr__(self) -> str:
+        task_id, status, attempt = (readable_value(self, name) for name in ("task_id", "status", "attempt"))
+        damaged = ", ".join(unreadable_in(self))
+        note = f", unreadable: {damaged}" if damaged else ""
+        if status is None:  # damaged, or not read from a table, or only a part of it
+            return f"<{type(self).__name__} {task_id!r}{note}>"
+        state = self._states.get(status, f"unknown {status}")
+        return f"<{type(self).__name__} {task_id!r} {state}, attempt {attempt}{note}>"
+
+    if TYPE_CHECKING:
+        group: GroupOf  # the attribute of the row, which is also called on the class
+
+    @property
+    def state(self) -> State[Self]:
+        """The state of the task; its `status` is None if no step declares the code."""
+        known = self._states.get(self.status)
+        return State(type(self), "", None, self.status, self.use_case_id) if known is None else known
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the task as JSON has it, for the answer of a web service: id, state, times, and your own attributes.
+
+        Times are text in ISO 8601, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
+        Who works on the task, its lock and its errors are left out.
+        """
+        from pynamodb_tracker.model.plain_values import plain_task  # noqa: PLC0415 - for cold starts
+
+        return plain_task(self)
+
+    def to_json(self) -> str:
+        """Return the text of `to_dict` as JSON."""
+        import json  # noqa: PLC0415 - only here
+
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def connect(cls) -> None:
+        """Create the client of the table now, and not at the first request: it takes most of a cold start.
+
+        It sends nothing. In AWS Lambda, `handles` and `retry_handler` call it at import, where the function's init
+        phase has a whole CPU: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
+        """
+        cls.tracker.table.connect()
+
+    @classmethod
+    def create(
+        cls,
+        task_id: str,
+        *,
+        due_time: datetime | timedelta | None = None,
+        state: State[Any] | None = None,
+        group: str | None = None,
+        repeat: Repeat | None = None,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
+    ) -> Self:
+        """Create a task, pending at its first step, and return it; one request, or two in a group.
+
+        `due_time` is the earliest time it may start, or how long from now that is. `state` is another state to begin
+        in, for tasks from elsewhere. Tasks of one `group`, a name of 1 to 1024 bytes, run one at a time, in the order
+        of their creation. With `repeat`, the task is due at the first occurrence of that rule from then on, and again
+        after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`; it takes
+        at most 512 bytes of JSON. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
+        ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
+        """
+        task_id = check_task_id(task_id)
+        due_time = check_due_time(due_time)
+        group = check_group(group)
+        check_repeat(repeat)
+        if repeat is not None and state is not None:
+            raise ValueError("a task that repeats begins at its first step: leave state out")
+        if repeat is not None and group is not None:
+            raise ValueError(transitions.ONE_OF_BOTH)
+        code = None if state is None else cls._code_to_begin_in(state, due_time)
+        if group is not None and state is not None and state.status is not Status.PENDING:
+            raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
+        return transitions.create(cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat)
+
+    @classmethod
+    def create_or_merge(
+        cls,
+        task_id: str,
+        *,
+        merge: Callable[[Self, Mapping[str, Any]], object] | None = None,
+        due_time: datetime | timedelta | None = None,
+        later: bool = False,
+        repeat: Repeat | None = None,
+        trace: Mapping[str, str] | None = None,
+        **attributes: object,
+    ) -> Merged[Self]:
+        """Create a task, or merge a request into the existing one; each request is followed by a run that starts later.
+
+        An ignored task keeps the request, but runs only after a reopen: `how` is "ignored" then.
+
+        A task that waits at its first step keeps its attributes, unless `merge(task, new)` changes them: it gets the
+        task and the given attributes, and may be called more than once; if it raises, nothing changes. The earlier due
+        time wins; with `later`, the given one. A failed task keeps the time of its retry. If the task runs, or is past
+        its first step, the request is kept, and its success makes the task pending again with it; further requests are
+        merged with that one. A task that has succeeded starts over, with the given attributes in place of the old ones.
+        `data` is only for a new task: an existing one keeps its own, and with `merge` it is a TypeError.
+
+        With `repeat` and no `due_time`, the call sets the rule and requests no run. The same rule changes nothing, so a
+        program may make the call whenever it starts.
+
+        One request to the table creates the task, or finds that nothing has to be changed; two change it. Raises
+        ValueNotStorableError, also if the row has no room for both, and TaskNotReadyError if others kept changing the
+        row. If one gets no answer, and the row cannot show whether it was applied, PynamoDB's error is raised.
+        """
+        from pynamodb_tracker.transitions.merges import Merge  # noqa: PLC0415 - few cold starts need it
+
+        task_id = check_task_id(task_id)
+        check_flags(later=later)
+        due_time = check_due_time(due_time)
+        check_repeat(repeat)
+        if later and due_time is None:
+            raise ValueError("later=True moves the due time: give a due_time")
+        if merge is not None:
+            check_parameters(merge, "task", "new")
+            if "data" in attributes:
+                raise TypeError("data cannot be merged: leave it out, or keep what is asked for in other attributes")
+        if "state" in attributes:
+            raise TypeError("create_or_merge takes no state: a new task is pending at its first step")
+        if "group" in attributes:
+            raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
+        cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
+        first = next(iter(cls._bound_steps.values()))._definition.statements
+        return Merge(
+            first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace, repeat=repeat
+        ).carry_out()
+
+    @classmethod
+    def _open_group(cls, name: object) -> Group[Self]:
+        """Return a group of the use case: what `Order.group(name)` returns."""
+        from pynamodb_tracker.task.group import Group  # noqa: PLC0415 - few cold starts need it
+
+        if (checked := check_group(name)) is None:
+            raise TypeError(f"{cls.__name__}.group takes the name of a group, and not None")
+        _ = cls.tracker.use_case  # a TypeError on a class that is not a use case
+        return Group(cls, checked)
+
+    @classmethod
+    def _code_to_begin_in(cls, state: State[Any], due_time: datetime | timedelta | None) -> int:
+        known: object = cls._states.get(getattr(state, "code", -1))
+        if known is None or known != state:
+            names = [str(each).replace(" ", ".") for each in cls._states.values()]
+            meant = next((name for name in names if name == str(state).replace(" ", ".")), names[0])
+            raise ValueError(f"{shown(state)} is no state of {cls.__name__}: write state={cls.__name__}.{meant}")
+        if state.status is Status.IN_PROGRESS:
+            raise ValueError(f"a task cannot be created as {state}: only a worker that holds its lock is in progress")
+        if due_time is not None and cls.tracker.ends_at(state.code):
+            raise ValueError(f"a task that is {state} is never due: leave due_time out")
+        return state.code
+
+    @classmethod
+    def create_many(cls, tasks: Iterable[str | Mapping[str, Any]], *, threads: int = 1) -> Report:
+        """Create many tasks, each an id or a mapping of `task_id` and what `create` takes.
+
+        The report lists new tasks as succeeded; tasks that exist, cannot be stored, or whose request failed are
+        refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. On one
+        thread each task is a request, sent before the next one is taken; several threads, 25 for example, share theirs.
+        Tasks of one group enter it in the order in which they are given, one after another.
+        """
+        check_threads(threads)
+        if isinstance(tasks, str | Mapping):
+            raise TypeError(f"create_many takes an iterable of ids or mappings, not one: write [{shown(tasks)}]")
+        given: object = tasks
+        if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
+            raise TypeError(f"create_many takes an iterable of ids or mappings, not {shown(given)}")
+
+        from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
+
+        def create(_task_id: str, arguments: dict[str, Any]) -> Literal["succeeded"]:
+            cls.create(**arguments)
+            return "succeeded"
+
+        each = map(_arguments, tasks)
+        tasks_by_id = ((arguments.get("task_id", ""), arguments) for arguments in each)
+        return report_of_each(tasks_by_id, create, threads, lambda arguments: arguments.get("group"))
+
+    @classmethod
+    def get_task(cls, task_id: str, *, with_data: bool = True) -> Self:
+        """Return the task, strongly consistent; TaskNotFoundError if there is none.
+
+        One request, and one more if its data or its failures are off-row; `with_data=False` leaves `data` out.
+        """
+        task_id = check_task_id(task_id)
+        check_flags(with_data=with_data)
+        row = transitions.get(cls, task_id)
+        if row is not None and with_data:
+            row = hydration.fill(cls, {task_id: row}).get(task_id)
+        if row is None:
+            raise TaskNotFoundError(f"there is no {cls.__name__} {task_id!r}", task_id=task_id)
+        if not with_data:
+            hydration.leave_out_data([row])
+        return row
+
+    @classmethod
+    def get_many(cls, task_ids: Iterable[str]) -> list[Self]:
+        """Return these tasks in the order of their ids, each strongly consistent; an id without a task is left out.
+
+        Each task is returned once. One request for 100 tasks, and more if they are large, or stored off-row in part:
+        https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
+        """
+        ids = dict.fromkeys(check_task_ids("get_many", task_ids))
+        found = hydration.fill(cls, hydration.rows(cls, ids))
+        return [found[task_id] for task_id in ids if task_id in found]
+
+    @classmethod
+    def get(
+        cls,
+        hash_key: Any,
+        range_key: Any = None,
+        consistent_read: bool = False,  # noqa: FBT001, FBT002 - PynamoDB's signature
+        attributes_to_get: Sequence[str] | None = None,
+    ) -> Self:
+        """Return the task as PynamoDB's `get` does, with the range key filled in; eventually consistent by default.
+
+        With `attributes_to_get` it is a part of a row: other attributes read as if they were not stored.
+        """
+        name = cls.tracker.use_case.name if range_key is None else range_key
+        return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
+
+    @classmethod
+    def counts(cls) -> dict[State[Self], int]:
+        """Return how many tasks there are in every state of the use case, and in codes that no step declares.
+
+        Reads the whole index, all use cases of the table included; eventually consistent. An index of up to 1 MB, about
+        5,000 tasks, is one request; a larger one is read in segments on a few threads.
+        """
+        return {state: count.tasks for state, count in counted(cls).items()}
+
+    @classmethod
+    def delete_task(cls, task_id: str) -> None:
+        """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none."""
+        transitions.delete(cls, check_task_id(task_id))
+
+    @classmethod
+    def delete_use_case(cls, *, threads: int = 1) -> Report:
+        """Delete every task of this use case that is not in progress, and its groups that are idle then.
+
+        Other use cases are not touched. The report lists deleted tasks as succeeded and those in progress as refused.
+        Reads the whole table, and sends a request for each task; several threads, 25 for example, share theirs.
+        """
+        check_threads(threads)
+
+        from pynamodb_tracker.batch.bulk import report_of_each  # noqa: PLC0415 - for cold starts, which run one task
+
+        delete_seen = transitions.SeenDeletes(cls).delete
+
+        def delete(task_id: str, seen: dict[str, Any] | None) -> Literal["succeeded"] | None:
+            try:
+                delete_seen(task_id, seen)
+            except TaskNotFoundError:  # someone else has deleted it since it was read
+                return None
+            return "succeeded"
+
+        groups: list[str] = []
+        report = report_of_each(query.to_delete(cls, groups), delete, threads)
+        if groups:
+            from pynamodb_tracker.transitions.group_repair import forget  # noqa: PLC0415 - few cold starts need it
+
+            for name in groups:
+                forget(cls, name)
+        return report
 
     @classmethod
     async def acreate(
@@ -95,3 +383,15 @@ class Task(SyncTask, metaclass=TaskMeta):
         If this is cancelled, no further task is deleted, and CancelledError is raised once the requests have ended.
         """
         return await in_thread_until_cancelled(partial(cls.delete_use_case, threads=threads))
+
+
+def _arguments(task: object) -> dict[str, Any]:
+    """Return the arguments of `create` for an entry of `create_many`."""
+    if isinstance(task, str):
+        return {"task_id": task}
+    if not isinstance(task, Mapping):
+        raise TypeError(f"create_many takes ids or mappings, not {shown(task)}: write {{'task_id': ...}}")
+    for name in task:
+        if not isinstance(name, str):
+            raise TypeError(f"create_many takes ids or mappings by name, not one with the key {shown(name)}")
+    return dict(task)

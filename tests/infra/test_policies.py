@@ -18,8 +18,7 @@ from pynamodb_tracker import ExecutionContext, State, Task, clock
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.dynamodb import write_batcher
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.sync_step import SyncStep
-from pynamodb_tracker.task.sync_task import SyncTask
+from pynamodb_tracker.step.commands import StepCommands
 from pynamodb_tracker.testing import local_table
 from tests.apscheduler.jobs import new_job, new_store
 from tests.engine.dynamodb_local import Engine
@@ -175,7 +174,7 @@ def test_the_items_of_a_store_are_what_the_policy_of_a_scheduler_names() -> None
 
 
 def test_every_method_and_every_command_that_asks_the_table_is_done_by_a_role() -> None:
-    kinds: list[type] = [BoundStep, SyncStep, ExecutionContext, State, Task, SyncTask]
+    kinds: list[type] = [BoundStep, StepCommands, ExecutionContext, State, Task]
     methods = {
         name
         for kind in kinds

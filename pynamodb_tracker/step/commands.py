@@ -1,0 +1,125 @@
+"""The commands of people on the tasks of a step: reopen, ignore, release, each on one task or on many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+
+from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker.aio.lazy import awaited
+from pynamodb_tracker.model.row import TaskRow
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.step.definition import StepDefinition
+
+T = TypeVar("T", bound=TaskRow)
+
+
+@arguments.named_as("BoundStep")
+class StepCommands(Generic[T]):
+    """What a person does with the tasks of a step: each a command that is refused while a worker holds the task."""
+
+    def __init__(self, definition: StepDefinition[T]) -> None:
+        self._definition = definition
+        self.model = definition.model
+        """The class of the use case."""
+
+    def reopen(self, task_id: str, *, by: str | None = None) -> T:
+        """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
+
+        Its next start may have another payload, if it was started with `same`.
+        With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
+        TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
+        """
+        return transitions.reopen(
+            self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
+        )
+
+    def ignore(
+        self,
+        task_id: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        even_running: bool = False,
+        even_in_group: bool = False,
+    ) -> T:
+        """Make a pending, failed or abandoned task ignored, with the reason in its `errors`, and return it.
+
+        `by`, such as a person's name, is kept with the reason; by default, that is `host:pid` of this process.
+        An ignored task stays as it is. A task in another state raises TaskLockedError, TaskAlreadySucceededError or
+        TaskNotReadyError, a missing one TaskNotFoundError. With `even_running`, a task that a worker holds is ignored
+        as well: its block is not stopped, but its `ctx.lock_lost` becomes true at the next heartbeat, and its writes
+        and its end raise LockLostError, with the reason. In a group, that takes `even_in_group` as well, because the
+        next task starts while the block may still run. Two requests, and 3 write units for a row of up to 1 KB.
+        """
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        task_id = arguments.check_task_id(task_id)
+        arguments.check_flags(even_running=even_running, even_in_group=even_in_group)
+        if even_in_group and not even_running:
+            raise ValueError("even_in_group=True is about running tasks: give even_running=True as well")
+        of = self._definition.statements
+        return transitions.ignore(of, task_id, reason, by, even_running=even_running, even_in_group=even_in_group)
+
+    def reopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
+        """Reopen these tasks, each once and on its own, and return what became of them.
+
+        The report lists tasks that are pending now, or were already, as succeeded. Those that `reopen` would refuse, or
+        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
+        is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
+        25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
+        have ended.
+        """
+        by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
+        arguments.check_threads(threads)
+        from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
+
+        def reopen(task_id: str, _given: None) -> Literal["succeeded"]:
+            transitions.reopen(self._definition.statements, task_id, by)
+            return "succeeded"
+
+        return report_of_each(((task_id, None) for task_id in each_once(ids)), reopen, threads)
+
+    def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
+        """Ignore these tasks, each once and on its own, and return what became of them.
+
+        The report lists tasks that are ignored now, or were already, as ignored. Those that `ignore` would refuse, or
+        whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
+        is read lazily, 100 at a time, whose rows are read together; the threads share requests, and Ctrl-C ends it, as
+        in `reopen_many`. The step's `when_ignored` is called on these threads.
+        """
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        ids = arguments.check_task_ids("ignore_many", task_ids)
+        arguments.check_threads(threads)
+        from pynamodb_tracker.batch.bulk import each_once, report_of_each, with_rows  # noqa: PLC0415 - for cold starts
+
+        def ignore(task_id: str, found: T | None) -> Literal["ignored"]:
+            transitions.ignore(self._definition.statements, task_id, reason, by, found=found)
+            return "ignored"
+
+        return report_of_each(with_rows(self.model, each_once(ids)), ignore, threads)
+
+    def release(self, task_id: str, *, reason: str, worker: str | None = None, by: str | None = None) -> T:
+        """Release a task whose worker is known to be dead, without waiting for its lock to expire, and return it.
+
+        It is pending at once. The attempt counts: after the last one, the next start makes the task ignored. `worker`,
+        as it stands in the row, makes sure that no other worker's task is released: TaskLockedError. If the worker
+        lives after all, its writes raise LockLostError from then on; effects outside of the table may happen twice. The
+        reason is kept in `errors`, and `by` as in `ignore`. A pending or failed task stays as it is; otherwise raises
+        TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError or TaskNotReadyError.
+        """
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        worker = arguments.check_name("worker", worker)
+        return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
+
+    areopen = awaited(reopen)
+    aignore = awaited(ignore)
+    arelease = awaited(release)
+    areopen_many = awaited(reopen_many, stops=True)
+    """`task_ids` is iterated over in a thread. Once this is cancelled, no further task is changed.
+
+    CancelledError is raised when the requests under way have ended.
+    """
+    aignore_many = awaited(ignore_many, stops=True)
+    """As `areopen_many`."""
