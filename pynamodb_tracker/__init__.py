@@ -76,6 +76,7 @@ __all__ = [
     "Worker",
 ]
 
+__version__ = "0.1.0"
 
 _MODULES = {
     "AsyncContext": "pynamodb_tracker.aio.context",

@@ -28,6 +28,20 @@ class Status(StrEnum):
     IGNORED = "ignored"
     """Not tried any more: by a person, GiveUp or the last attempt; left by a reopen, or a claim with `also_from`."""
 
+    def __eq__(self, other: object) -> bool:
+        """Compare with another status, or its text; TypeError for a number, because `task.status` is a code."""
+        if isinstance(other, int):
+            raise TypeError(
+                f"{other} is the code of a state, which is never equal to Status.{self.name}: compare "
+                f"task.state.status with Status.{self.name}, or task.state with a state such as Order.ship.{self}"
+            )
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
 
 class Codes:
     """The codes of a step: its number, and the three that follow; `succeeded` belongs to what comes next."""

@@ -13,6 +13,7 @@ import pytest
 import pynamodb_tracker
 from pynamodb_tracker import apscheduler, aws_lambda, exceptions, instrumentation, opentelemetry, web
 from tests.support.pages import ROOT
+from tests.support.shop import Order
 
 NAMES = [
     "AsyncContext",
@@ -133,6 +134,24 @@ def test_the_core_depends_on_pynamodb_and_boto3_and_on_what_these_bring() -> Non
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     core = [re.split(r"[^\w.-]", requirement)[0] for requirement in required]
     assert sorted(core) == ["boto3", "botocore", "pynamodb", "python-dateutil"]
+
+
+def test_the_package_says_its_version() -> None:
+    assert pynamodb_tracker.__version__ == metadata.version("pynamodb-tracker")
+
+
+def test_a_status_is_equal_to_its_text_and_never_silently_unequal_to_a_code() -> None:
+    status = pynamodb_tracker.Status.PENDING
+    assert status == "pending"
+    assert {status: 1}["pending"] == 1  # type: ignore[index]  # hashed as text
+    with pytest.raises(TypeError, match=r"100 is the code of a state.*task\.state\.status with Status\.PENDING"):
+        assert status != 100
+
+
+def test_completion_offers_no_method_that_refuses_tasks_and_nothing_private() -> None:
+    for offered in (dir(Order), dir(Order("o-1"))):
+        assert {"create", "get_task", "ship", "state", "update", "__class__"} <= set(offered)
+        assert not {"batch_write", "from_dynamodb_dict", "save", "_connection", "_states"} & set(offered)
 
 
 def test_the_package_is_typed() -> None:

@@ -5,7 +5,7 @@ Only transitions write a status.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pynamodb.attributes import MapAttribute
@@ -29,6 +29,26 @@ _PAUSE = 2.0
 
 _INDEX_NAME = 6
 """Its position among the further arguments of PynamoDB's `scan`."""
+
+_NOT_FOR_TASKS = frozenset(
+    {
+        "batch_write",
+        "from_dynamodb_dict",
+        "from_simple_dict",
+        "get_delete_kwargs_from_instance",
+        "get_operation_kwargs_from_class",
+        "get_save_kwargs_from_instance",
+        "save",
+        "update_local_version_attribute",
+        "update_ttl",
+    }
+)
+"""PynamoDB's public names that raise on a task, or only serve PynamoDB itself."""
+
+
+def offered(names: Iterable[str]) -> list[str]:
+    """Return those of the names of a class of tasks that `dir` lists, and so completion in shells and notebooks."""
+    return [name for name in names if name not in _NOT_FOR_TASKS and (name[0] != "_" or name.endswith("__"))]
 
 
 @named_as("Task")
@@ -181,6 +201,9 @@ class GuardedRow(TaskRow):
         raise TypeError(
             f"{cls.__name__}.batch_write has no conditions: use create_many, delete_task or delete_use_case"
         )
+
+    def __dir__(self) -> list[str]:
+        return offered(super().__dir__())
 
     if not TYPE_CHECKING:  # type checkers would take it as permission to assign any name
 

@@ -21,6 +21,7 @@ from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
 from pynamodb_tracker.step.definition import StepDefinition
+from pynamodb_tracker.task.guarded import offered
 
 _META_DEFAULTS = {"connect_timeout_seconds": 3, "read_timeout_seconds": 5, "max_pool_connections": 64}
 """PynamoDB's 15 and 30 seconds outlast most locks, and most Lambda functions; and with its 10 connections, further
@@ -64,6 +65,9 @@ class TaskMeta(MetaModel):
             _declare_use_case(model, declared)
         else:
             _refuse(model, _without_use_case(model))
+
+    def __dir__(cls) -> list[str]:
+        return offered(super().__dir__())
 
 
 def _declared(cls: type, namespace: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from pynamodb.attributes import (
 from pynamodb_tracker import Step, Task, UseCase
 from tests.support.declaring import declare, new_table, refusal
 
-PUBLIC = sorted(name for name in dir(new_table()) if not name.startswith("_") and name not in {"use_case_id", "Meta"})
+PUBLIC = sorted(
+    name for name in type.__dir__(new_table()) if not name.startswith("_") and name not in {"use_case_id", "Meta"}
+)
 """All that a class of tasks has by itself, PynamoDB's part included."""
 
 STORED = sorted(attribute.attr_name for attribute in Task.get_attributes().values())
