@@ -30,7 +30,7 @@ class Status(StrEnum):
 
     def __eq__(self, other: object) -> bool:
         """Compare with another status, or its text; TypeError for a number, because `task.status` is a code."""
-        if isinstance(other, int):
+        if isinstance(other, int) and not isinstance(other, bool):
             raise TypeError(
                 f"{other} is the code of a state, which is never equal to Status.{self.name}: compare "
                 f"task.state.status with Status.{self.name}, or task.state with a state such as Order.ship.{self}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import cache
@@ -78,9 +78,6 @@ class IntegerAttribute(Attribute[int]):
         raise ValueError(f"{shown(value)} is not from 0 to {_MOST:,}")
 
 
-_FENCE = IntegerAttribute()
-
-
 class TokenAttribute(UnicodeAttribute):
     """The token of a claim, a create or a command: see `new_token`, which makes the next one from it."""
 
@@ -118,15 +115,13 @@ class FencesAttribute(Attribute[list[int]]):
 
     def deserialize(self, value: list[dict[str, str]]) -> list[int]:
         """Return the numbers."""
-        return [_FENCE.deserialize(fence) for fence in _entries(value, NUMBER, "numbers")] if value else []
-
-
-def _entries(value: list[dict[str, str]], kind: str, expected: str) -> Iterator[str]:
-    """Yield the entries of a stored list; a ValueError for one of another type."""
-    for entry in value:
-        if kind not in entry:
-            raise ValueError(f"it is a list with {shown(entry)}, and not of {expected}")
-        yield entry[kind]
+        fences = []
+        for entry in value:  # one in almost every row that is claimed
+            fence = int(entry[NUMBER]) if NUMBER in entry else -1
+            if not 0 <= fence <= _MOST:
+                raise ValueError(f"it is a list with {shown(entry)}, and not of numbers from 0 to {_MOST:,}")
+            fences.append(fence)
+        return fences
 
 
 class WallTimeAttribute(Attribute[datetime | None]):
@@ -173,7 +168,9 @@ class TextsAttribute(Attribute[list[str]]):
 
     def deserialize(self, value: list[dict[str, str]]) -> list[str]:
         """Return the texts."""
-        return [*_entries(value, STRING, "texts")]
+        if wrong := [entry for entry in value if STRING not in entry]:
+            raise ValueError(f"it is a list with {shown(wrong[0])}, and not of texts")
+        return [text[STRING] for text in value]
 
 
 class TraceAttribute(Attribute["dict[str, str] | None"]):

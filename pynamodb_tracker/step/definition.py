@@ -99,7 +99,7 @@ class StepDefinition(Generic[T]):
     def prepare(self, *, with_payload: bool = False) -> None:
         """Build the client of the table, and the claim that the first run would render; nothing is sent."""
         self.model.tracker.table.connect()
-        self.statements.first_claim(with_payload=with_payload)
+        self.statements.prepare(with_payload=with_payload)
 
     def due(
         self,

@@ -20,13 +20,11 @@ from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_la
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import refusals
-from pynamodb_tracker.transitions.conditions import seen_values
 from pynamodb_tracker.transitions.created_claims import as_pending
 from pynamodb_tracker.transitions.creations import NewTask, put
 from pynamodb_tracker.transitions.finishes import fail, release
 from pynamodb_tracker.transitions.lock import Lock, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get, loaded, raise_if_damaged
 
@@ -119,10 +117,10 @@ def _claim(
     also_from: Collection[int],
 ) -> Lock[T]:
     operation = f"start {statements.codes.step} of"
-    write: PreparedWrite | NewTask[T] = tries.new or statements.first_claim(with_payload=tries.payload is not None)
+    new, code = tries.new, None
     for _ in range(_TRIES):
         try:
-            lock = _send(statements, write, task_id, tries, lock_for, with_row=tries.creates or not detailed)
+            lock = _send(statements, task_id, tries, lock_for, new or code, shows_row=tries.creates or not detailed)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
                 raise refusals.not_startable(statements, task_id, operation) from None
@@ -135,7 +133,7 @@ def _claim(
             _fail_unless_readable(lock)
             return lock
         tries.in_doubt = True
-        row = _row_met(statements, task_id, item, is_shown=tries.creates and write is not tries.new)
+        row = _row_met(statements, task_id, item, is_shown=tries.creates and new is None)
         if row is None:
             raise tries.not_found(statements, task_id, operation)
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
@@ -145,7 +143,7 @@ def _claim(
         if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
             raise refusals.payload_mismatch(row, operation)
         tries.tokens.append(new_token(above=row.lock))
-        write = _next(statements, row, operation, also_from, with_payload=tries.payload is not None)
+        new, code = None, _next(statements, row, operation, also_from)
         if row.status in also_from and row.expire_time is not None:
             tries.kept = True
             keep(statements.model, row, tries.tokens[-1], operation)
@@ -176,30 +174,21 @@ def _is_worth_reading(statements: StepStatements[T], item: Item | None, tries: _
 
 def _send(
     statements: StepStatements[T],
-    write: PreparedWrite | NewTask[T],
     task_id: str,
     tries: _Tries,
     lock_for: timedelta,
+    claimed: NewTask[T] | int | None,
     *,
-    with_row: bool,
+    shows_row: bool,
 ) -> Lock[T]:
-    if isinstance(write, NewTask):
-        put(write, until=write.row.lock_expire_time)
-        return Lock(statements, write.row, write.row.lock)
+    """Put a task that is new, or claim it from the state of that code, or from those of the step."""
+    if isinstance(claimed, NewTask):
+        put(claimed, until=claimed.row.lock_expire_time)
+        return Lock(statements, claimed.row, claimed.row.lock)
     now, token = clock.now(), tries.tokens[-1]
-    expire, margin = now + lock_for, statements.model.tracker.margin
-    answer = statements.send(
-        write.with_row_if_refused() if with_row else write,
-        task_id,
-        until=expire,
-        token=token,
-        worker=this_worker(),
-        payload=tries.payload,
-        max_attempts=str(statements.max_attempts),
-        now_plus_margin=clock.stamp(now + margin),
-        now_minus_margin=clock.stamp(now - margin),
-        **statements.moved(statements.codes.in_progress, task_id, now, expire),
-    )
+    claim = statements.claim(token, this_worker(), now, lock_for, code=claimed, payload=tries.payload)
+    statements.moved(claim, task_id, now)
+    answer = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
     return Lock(statements, load(statements.model, answer["Attributes"]), token)
 
 
@@ -263,37 +252,31 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
             lock = Lock(statements, row, row.lock)
             release(lock)
             outcome, row = "was locked by this call, and was released", lock.task
-        has_token = readable_value(row, "lock") is not None
-        if has_later_format(row) or (has_token and row.lock >= max(tokens)):
+        if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
             return outcome
         if not refusals.is_free(row):
             return None
-        token = new_token(above=max(tokens))
-        seen = {**seen_values(row), "seen_lock": row.lock}
         try:
-            statements.send(statements.shut_out(has_token=has_token), task_id, until=until, token=token, **seen)
+            statements.send(statements.shut_out(row, new_token(above=max(tokens))), task_id, until=until)
         except Refused:
             continue
         return outcome
     return None
 
 
-def _next(
-    statements: StepStatements[T], row: T, operation: str, also_from: Collection[int], *, with_payload: bool
-) -> PreparedWrite:
-    """Return the write to try next after a refusal, or raise the reason of the refusal."""
+def _next(statements: StepStatements[T], row: T, operation: str, also_from: Collection[int]) -> int | None:
+    """Return the state from which to claim next after a refusal, None for those of the step, or raise the reason."""
     now = clock.now()
     if refusals.is_startable(row, statements.codes, now):
         if row.attempt >= statements.max_attempts and (spent := spend(statements, row, now)):
             error = refusals.refusal(statements, spent, operation)
             error.gave_up_occurrence = spent.status != statements.codes.ignored
             raise error
-        # The token was lower than the row's, or the row has changed since.
-        return statements.first_claim(with_payload=with_payload)
+        return None  # the token was lower than the row's, or the row has changed since
     if row.status in also_from:
         if readable_value(row, "group") is not None and row.tracker.ends_at(row.status):
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
         if refusals.is_due(row, now):
-            return statements.claim_from(row.status, with_payload=with_payload)
+            return row.status
         raise refusals.not_due(statements, row, operation)
     raise refusals.refusal(statements, row, operation)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import reduce, wraps
+from operator import and_
+from typing import Any, NamedTuple, ParamSpec
 
-from pynamodb.attributes import Attribute
+from pynamodb.attributes import UnicodeAttribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 
@@ -15,141 +18,217 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.prepared import slot
 
+P = ParamSpec("P")
 
+
+class Guard(NamedTuple):
+    """A named part of a condition, which is built when a write is rendered; equal to another one of the same parts."""
+
+    part: Callable[..., Condition]
+    given: tuple[Any, ...]
+    options: tuple[tuple[str, Any], ...]
+
+    @property
+    def condition(self) -> Condition:
+        """The condition in PynamoDB's form, with slots for its values."""
+        return self.part(*self.given, **dict(self.options))
+
+
+def guard(part: Callable[P, Condition]) -> Callable[P, Guard]:
+    """Let a function that builds a condition return that as a guard."""
+
+    @wraps(part)
+    def named(*given: P.args, **options: P.kwargs) -> Guard:
+        return Guard(part, given, tuple(options.items()))
+
+    return named
+
+
+def all_of(guards: Iterable[Guard]) -> Condition:
+    """Return the condition that all of these hold, in their order."""
+    return reduce(and_, (guard.condition for guard in guards))
+
+
+@guard
 def at(*codes: int) -> Condition:
     """Require that the status is one of these."""
     return TaskRow.status == codes[0] if len(codes) == 1 else TaskRow.status.is_in(*codes)
 
 
+@guard
 def due() -> Condition:
     """Require that the task is due; it may start early by the margin, because clocks differ."""
     return TaskRow.due_time <= slot(TaskRow.due_time, "now_plus_margin")
 
 
+@guard
 def lock_expired() -> Condition:
     """Require that the lock has expired for every clock within the margin."""
     return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "now_minus_margin")
 
 
+@guard
 def known_format() -> Condition:
     """Require that no later version of the library wrote the row in a format that this version would misread."""
     version = TaskRow.format_version
     return version.does_not_exist() | (version <= FORMAT)
 
 
+@guard
 def runnable(codes: Codes) -> Condition:
     """Require that no worker holds the task, and that it is due."""
-    return at(codes.pending, codes.failed) & due()
+    return at(codes.pending, codes.failed).condition & due().condition
 
 
+@guard
 def abandoned(codes: Codes) -> Condition:
     """Require that a worker held the task, and that its lock has expired."""
-    return at(codes.in_progress) & lock_expired()
+    return at(codes.in_progress).condition & lock_expired().condition
 
 
+@guard
+def startable(codes: Codes) -> Condition:
+    """Require that no worker holds the task, or will: it is runnable, or abandoned."""
+    return runnable(codes).condition | abandoned(codes).condition
+
+
+@guard
+def free(codes: Codes) -> Condition:
+    """Require that no worker holds the task: it is pending or failed at this step, or abandoned."""
+    return at(codes.pending, codes.failed).condition | abandoned(codes).condition
+
+
+@guard
 def under_limit() -> Condition:
     """Require that an attempt is left; as a condition, so that no claim has to be undone by a second write."""
     return TaskRow.attempt < slot(TaskRow.attempt, "max_attempts")
 
 
+@guard
 def later_token() -> Condition:
     """Require that no later claim or command has written the row: late copies of an applied request are refused."""
-    return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "token"))
+    return TaskRow.lock.does_not_exist() | (TaskRow.lock < slot(TaskRow.lock, "lock"))
 
 
+@guard
 def mine(codes: Codes) -> Condition:
     """Require that the claim of this run still holds the task."""
-    return (TaskRow.lock == slot(TaskRow.lock, "token")) & at(codes.in_progress)
+    return (TaskRow.lock == slot(TaskRow.lock, "lock")) & at(codes.in_progress).condition
 
 
+@guard
 def held_as_seen(codes: Codes) -> Condition:
     """Require that the task is in progress by the claim that was read: a later claim is never released with it."""
-    return (TaskRow.lock == slot(TaskRow.lock, "seen_lock")) & at(codes.in_progress)
+    return (TaskRow.lock == slot(TaskRow.lock, "seen_lock")) & at(codes.in_progress).condition
 
 
-def same_payload(payload: Attribute[str]) -> Condition:
+@guard
+def same_payload(name: str) -> Condition:
     """Require that the step was not started with another payload before; a row without one accepts the first."""
-    return payload.does_not_exist() | (payload == slot(payload, "payload"))
+    payload = UnicodeAttribute(attr_name=name)
+    return payload.does_not_exist() | (payload == slot(payload, f"own {name}"))
 
 
+@guard
 def nothing_asked() -> Condition:
     """Require that nobody has asked for another run of the task since this one began."""
     return TaskRow.again.does_not_exist()
 
 
+@guard
 def asked_as_seen(*, is_there: bool = True) -> Condition:
     """Require that nobody has asked for another run since the row was read."""
     asked = TaskRow.asked
     return asked == slot(asked, "seen_asked") if is_there else asked.does_not_exist()
 
 
+@guard
 def can_take(codes: Codes) -> Condition:
     """Require that the task waits at this step, its first one, and that nothing asked for earlier waits for it."""
-    return at(codes.pending, codes.failed, codes.ignored) & nothing_asked()
+    return at(codes.pending, codes.failed, codes.ignored).condition & nothing_asked().condition
 
 
+@guard
 def cannot_take(codes: Codes) -> Condition:
     """Require that the task runs, or is past this step, its first one, and that nobody has asked since."""
-    return ~at(codes.pending, codes.failed, codes.ignored, END) & nothing_asked()
+    return ~at(codes.pending, codes.failed, codes.ignored, END).condition & nothing_asked().condition
 
 
+@guard
 def keeps_asked() -> Condition:
     """Require that what was asked for still waits for the success of the last step."""
     return TaskRow.again.exists() & (TaskRow.status < END)
 
 
+@guard
 def grows() -> Condition:
     """Require that the lock becomes longer: a late extension never shortens it."""
-    return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "expire")
+    return TaskRow.lock_expire_time < slot(TaskRow.lock_expire_time, "lock_expire_time")
 
 
+@guard
 def later_save() -> Condition:
     """Require that no later save of this run was applied: a late copy never restores old values."""
     return TaskRow.saves < slot(TaskRow.saves, "saves")
 
 
+@guard
 def saves_seen() -> Condition:
     """Require that the row has counted as many saves as when it was read."""
     return TaskRow.saves == slot(TaskRow.saves, "seen_saves")
 
 
+@guard
 def no_later_version(version: str) -> Condition:
     """Require that this chunk was not written by a later holder of the task, a later save, or this save itself."""
     there = Path(VERSION)
     return there.does_not_exist() | (there < version)
 
 
+@guard
 def no_later_command() -> Condition:
     """Require that the chunk exists, and that no later claim or command has written it."""
     lock = TaskRow.lock
-    return Path(CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "token")))
+    return Path(CHUNK).exists() & (lock.does_not_exist() | (lock <= slot(lock, "lock")))
 
 
+@guard
+def has_errors() -> Condition:
+    """Require that the row has `errors`, to which an entry is appended."""
+    return TaskRow.errors.exists()
+
+
+@guard
 def has_no_time_to_live() -> Condition:
     """Require that the row has no time to live; then its overflow chunks have none either."""
     return TaskRow.expire_time.does_not_exist()
 
 
+@guard
 def waits_for_none() -> Condition:
     """Require that the task waits for no other task."""
     return TaskRow.waits.does_not_exist()
 
 
+@guard
 def waits_for_others() -> Condition:
     """Require that the task waits for other tasks: the last of them makes it due."""
     return TaskRow.waits.exists()
 
 
+@guard
 def waits_for_more() -> Condition:
     """Require that the task waits for more than one task: the count of the last one has to make it due."""
     return TaskRow.waits > 1
 
 
+@guard
 def waits_for_one() -> Condition:
     """Require that the task waits for one task only; none is put or has ended since that was read."""
     return TaskRow.waits <= 1
 
 
+@guard
 def same_round(*, has_token: bool) -> Condition:
     """Require that the task was not started over, or deleted and created again, since it was referred to."""
     if not has_token:  # of a row from before creations had tokens
@@ -158,16 +237,19 @@ def same_round(*, has_token: bool) -> Condition:
     return (TaskRow.round == token) | (TaskRow.round.does_not_exist() & (TaskRow.creation == token))
 
 
+@guard
 def status_seen() -> Condition:
     """Require that the status is the one that was read."""
     return TaskRow.status == slot(TaskRow.status, "seen_status")
 
 
+@guard
 def has_no_rule() -> Condition:
     """Require that the task does not repeat: otherwise its next occurrence is computed from the row."""
     return TaskRow.repeat.does_not_exist()
 
 
+@guard
 def membership_seen(membership: Membership) -> Condition:
     """Require that the task has not entered its group, or got its turn, since it was read.
 
@@ -181,11 +263,13 @@ def membership_seen(membership: Membership) -> Condition:
     return same & TaskRow.starts.exists() & (TaskRow.waits == slot(TaskRow.waits, "seen_waits"))
 
 
+@guard
 def waits_seen(*, is_there: bool) -> Condition:
     """Require that the task waits for as many others as when it was read."""
     return TaskRow.waits == slot(TaskRow.waits, "seen_waits") if is_there else TaskRow.waits.does_not_exist()
 
 
+@guard
 def seen() -> Condition:
     """Require that status, fence and attempt are those that were read."""
     return (
@@ -195,12 +279,14 @@ def seen() -> Condition:
     )
 
 
+@guard
 def lock_seen(*, is_there: bool) -> Condition:
     """Require that no claim or command has written the row since it was read, with a token or without one."""
     lock = TaskRow.lock
     return lock == slot(lock, "seen_lock") if is_there else lock.does_not_exist()
 
 
+@guard
 def same_life() -> Condition:
     """Require that the task was not deleted and created again since it was read."""
     creation, create_time = TaskRow.creation, TaskRow.create_time
@@ -208,18 +294,22 @@ def same_life() -> Condition:
     return (creation == slot(creation, "seen_creation")) | without_token
 
 
+@guard
 def as_read() -> Condition:
     """Require that the row is as it was read, and of the same task."""
-    return seen() & same_life()
+    return seen().condition & same_life().condition
 
 
+@guard
 def due_as_seen() -> Condition:
     """Require that nobody has moved the due time since the row was read."""
     return TaskRow.due_time == slot(TaskRow.due_time, "seen_due")
 
 
-def value_seen(attribute: Attribute[Any], name: str, kind: str | None) -> Condition:
+@guard
+def value_seen(model: type[TaskRow], name: str, kind: str | None) -> Condition:
     """Require that the attribute has the value of this type that was read, or none if it had none."""
+    attribute = model.get_attributes()[name]
     path = Path(attribute)
     return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 
@@ -239,5 +329,5 @@ def seen_values(row: TaskRow) -> dict[str, str]:
     }
     if membership_of(row) is not Membership.NONE:
         waits = readable_value(row, "waits") or 0
-        values |= {"seen_number": str(row.group_number), "seen_waits": str(waits), "others": str(waits - 1)}
+        values |= {"seen_number": str(row.group_number), "seen_waits": str(waits)}
     return values

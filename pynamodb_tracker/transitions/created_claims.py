@@ -52,19 +52,17 @@ def claimed_task(
 
 def as_pending(statements: StepStatements[T], task: NewTask[T], token: str) -> NewTask[T]:
     """Return the same task, pending at this step, with a token that refuses late copies of earlier requests."""
-    code, task_id = statements.codes.pending, task.row.task_id
-    moved = statements.moved(code, task_id, clock.now())
-    lock = {"S": token}
+    code, now, lock = statements.codes.pending, {"S": clock.stamp(clock.now())}, {"S": token}
     item: Item = {
         **task.item,
         "status": {"N": str(code)},
-        "due_time": {"S": moved["now"]},
-        "update_time": {"S": moved["now"]},
+        "due_time": now,
+        "update_time": now,
         "attempt": {"N": "0"},
         "unfinished": {"L": []},
         "creation": lock,
         "lock": lock,
     }
     if "status_key" in item:
-        item["status_key"] = {"S": moved["status_key"]}
+        item["status_key"] = {"S": statements.model.tracker.use_case.status_key(code, task.row.task_id)}
     return NewTask(task.row, item, task.changes, [{**chunk, "lock": lock} for chunk in task.chunks])

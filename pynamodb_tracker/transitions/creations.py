@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pynamodb.connection.table import TableConnection
 from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
-from pynamodb.expressions.condition import Condition
 
 from pynamodb_tracker import clock, instrumentation
 from pynamodb_tracker.dynamodb.connection import Item, Refused, missing_table, send
@@ -345,19 +344,18 @@ _SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "create_time": ST
 
 def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
     """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
-    condition = _as_read(membership) & when.lock_expired() if held else _as_read(membership)
-    return PreparedWrite(model.tracker.connection(), condition=condition)
+    guards = [*_as_read(membership), *([when.lock_expired()] if held else [])]
+    return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
 
 
 def deletion_as_seen(model: type[T], *, has_lock: bool) -> PreparedWrite:
     """Return the delete of a row that has no overflow chunks, unless a claim or a command was about it since."""
-    condition = _as_read(Membership.NONE) & when.lock_seen(is_there=has_lock)
-    return PreparedWrite(model.tracker.connection(), condition=condition)
+    guards = [*_as_read(Membership.NONE), when.lock_seen(is_there=has_lock)]
+    return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
 
 
-def _as_read(membership: Membership) -> Condition:
-    condition: Condition = when.as_read() & when.membership_seen(membership) & when.known_format()
-    return condition
+def _as_read(membership: Membership) -> list[when.Guard]:
+    return [when.as_read(), when.membership_seen(membership), when.known_format()]
 
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:

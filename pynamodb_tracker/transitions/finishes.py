@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -20,13 +20,12 @@ from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_ro
 from pynamodb_tracker.model.row import Membership, TaskRow, may_expire, membership_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions.company import Companion, OptionalCompanion, send_with_company
-from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import log_failures, version_of_failures
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -57,26 +56,26 @@ def fail(lock: Lock[T], *, error: BaseException, delay: timedelta, final: bool) 
     is_known = any(each is failure for each in known)  # if an interrupt followed the finish
     failures = known if is_known else [*known, failure]
     logged, last_error = has_log(task) or not fits_row(failures), failure.one_line
-    ending = ending_after_last_failure(_row_with_its_rule(lock), failure.time) if final else None
-    write, code, values = _move_after(lock, failure, delay, ending, final=final)
-    values |= {"now": failure.time, "last_error": last_error}
-    optional, entries = None, for_row(failures, logged=logged)
-    if code == statements.codes.ignored:
-        values["company"] = company_of_end(task, lambda: lock.expire_time)
+    failed = _after_failure(lock, failure, delay, final=final)
+    company, optional = list[Companion](), None
+    if failed.code == statements.codes.ignored:
+        company = company_of_end(task, lambda: lock.expire_time)
         optional = _created_when_ignored(lock, failure, failures)
+    failed.add(errors=Stored(for_row(failures, logged=logged)), last_error=last_error)
     try:
-        row = send_until_landed(lock, write, code, **values, errors=entries, optional=optional)
+        send_until_landed(lock, failed, company=company, optional=optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
         if not is_invalid(refused):
             raise
-        # The row has no room for the failure, so only the status is recorded.
-        failures, last_error, logged = [], failure.type, False
-        row = send_until_landed(lock, write, code, **{**values, "errors": [], "last_error": last_error})
+        failures, logged = [], False  # the row has no room for the failure, so only the status is recorded
+        failed.add(errors=Stored([]), last_error=failure.type)
+        send_until_landed(lock, failed, company=company)
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
-    task.attribute_values.update(row, errors=failures, last_error=last_error, **(ending.row if ending else {}))
-    lock.outcome = "ignored" if code == statements.codes.ignored else "failed"
-    lock.gave_up_occurrence = ending is not None
+    failed.apply_to(task)
+    task.attribute_values["errors"] = failures
+    lock.outcome = "ignored" if failed.code == statements.codes.ignored else "failed"
+    lock.gave_up_occurrence = final and lock.outcome == "failed"
     if logged:
         log_failures(statements, task, lock.token, version_of_failures(lock.create_time, lock.fence))
     if final and statements.has_expiry:
@@ -96,18 +95,26 @@ def _row_with_its_rule(lock: Lock[T]) -> T:
     return lock.task if row is None or not is_held_by(row, lock.statements.codes, [lock.token]) else row
 
 
-def _move_after(
-    lock: Lock[T], failure: Failure, delay: timedelta, ending: Ending | None, *, final: bool
-) -> tuple[PreparedWrite, int, dict[str, Any]]:
-    """Return the write that records a failure, the state after it, and values of the write."""
-    statements = lock.statements
-    if ending is not None:
-        values = {"attempt": 0, "due": ending.due, **ending.values}
-        return statements.give_up(ending=ending), ending.code, values
-    values = {"attempt": lock.attempt, "due": failure.time if final else _later(failure.time, delay)}
-    if final:
-        return statements.give_up(expires=may_expire(lock.task)), statements.codes.ignored, values
-    return statements.fail, statements.codes.failed, values
+def _after_failure(lock: Lock[T], failure: Failure, delay: timedelta, *, final: bool) -> Transition:
+    """Return where a failure leads the task: to another attempt, to its next occurrence, or to its end."""
+    codes, now, attempt = lock.statements.codes, failure.time, lock.attempt
+    if not final:
+        failed = lock.statements.finish("fail", lock.token, codes.failed, due=_later(now, delay))
+    elif (following := after_last_failure(_row_with_its_rule(lock), now)) is not None:
+        failed, attempt = lock.statements.finish("give up", lock.token, following.code or 0, due=following.due), 0
+        failed.add(release_count=None, **following.values)
+        failed.changes = following.changes
+    else:
+        failed = lock.statements.finish("give up", lock.token, codes.ignored)
+        failed.expires = may_expire(lock.task)
+    return finished(lock, failed, now, attempt)
+
+
+def finished(lock: Lock[T], finish: Transition, now: datetime, attempt: int, **values: Any) -> Transition:
+    """Complete a transition that ends a run, with the attempts that count after it."""
+    unfinished = lock.unfinished[-_KEPT_FENCES:]
+    task_id = lock.task.task_id
+    return lock.statements.moved(finish, task_id, now, attempt=attempt, unfinished=unfinished, **values)
 
 
 def _created_when_ignored(lock: Lock[T], failure: Failure, failures: list[Failure]) -> OptionalCompanion | None:
@@ -136,13 +143,13 @@ def company_of_end(row: TaskRow, until: Callable[[], datetime] | None = None) ->
     return [groups]
 
 
-def ending_after_last_failure(row: TaskRow, now: datetime) -> Ending | None:
+def after_last_failure(row: TaskRow, now: datetime) -> Transition | None:
     """Return what leads a task to its next occurrence although no attempt is left; None if it does not repeat."""
     if readable_value(row, "repeat") is None:
         return None
-    from pynamodb_tracker.transitions.repeats import ending_after_failure  # noqa: PLC0415 - few tasks repeat
+    from pynamodb_tracker.transitions.repeats import after_failure  # noqa: PLC0415 - few tasks repeat
 
-    return ending_after_failure(row, now)
+    return after_failure(row, now)
 
 
 def _failure_of(lock: Lock[T], error: BaseException) -> Failure:
@@ -169,66 +176,42 @@ def release(lock: Lock[T]) -> None:
         log.warning(
             "%s was released, and counts: %d earlier releases did not", lock, _MOST_RELEASES, extra=lock.log_fields
         )
-    write = lock.statements.release
-    row = send_until_landed(lock, write, codes.pending, attempt=attempt, release_count=str(releases))
-    lock.task.attribute_values.update(row, release_count=releases)
+    release = finished(lock, lock.statements.finish("release", lock.token, codes.pending), clock.now(), attempt)
+    release.add(release_count=releases)
+    send_until_landed(lock, release)
+    release.apply_to(lock.task)
     lock.outcome = "released"
 
 
 def send_until_landed(
-    lock: Lock[T],
-    write: PreparedWrite,
-    code: int,
-    *,
-    company: Sequence[Companion] = (),
-    optional: OptionalCompanion | None = None,
-    **values: Any,
-) -> Mapping[str, Any]:
-    """Send a finish until it has landed; return the attributes of the row after it.
+    lock: Lock[T], finish: Transition, *, company: Sequence[Companion] = (), optional: OptionalCompanion | None = None
+) -> None:
+    """Send a finish until it has landed.
 
     Raises LockLostError only if the row proves it, and AskedMeanwhile if it has to take in what was asked for. The
     finish is tried at least once: even after the lock has expired, it is valid as long as no other worker has taken the
     task.
     """
-    statements, task_id = lock.statements, lock.task.task_id
-    slots, row = finish_values(lock, code, **values)
-    retries = 0
+    statements, task_id, retries = lock.statements, lock.task.task_id, 0
     while True:
         try:
             try:
                 if company or optional is not None:
-                    own = statements.as_action(write, task_id, **slots)
+                    own = statements.as_action(finish, task_id)
                     if send_with_company(statements.table, own, company, optional, lock=lock):
                         lock.ended_with = company
-                        return row
+                        return
                     optional = None
-                statements.send(write, task_id, until=lock.expire_time, **slots)
+                statements.send(finish, task_id, until=lock.expire_time)
             except Refused:
                 found = get(statements.model, task_id, until=lock.expire_time)
                 if not has_landed(lock, found):
                     raise why_refused(lock, found) from None
         except (PynamoDBConnectionError, TransactWriteError) as error:
-            wait_before_retry(lock, code, error, retries)
+            wait_before_retry(lock, finish.code, error, retries)
             retries += 1
         else:
-            return row
-
-
-def finish_values(
-    lock: Lock[T], code: int, *, attempt: int, now: datetime | None = None, due: datetime | None = None, **values: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of the slots of a finish, and the row's attributes after it; from one reading of the clock."""
-    now = now or clock.now()
-    due = now if due is None else max(now, due)
-    unfinished = lock.unfinished[-_KEPT_FENCES:]
-    slots = {
-        "token": lock.token,
-        "attempt": str(attempt),
-        "unfinished": [{"N": str(fence)} for fence in unfinished],
-        **lock.statements.moved(code, lock.task.task_id, now, due),
-        **values,
-    }
-    return slots, {"status": code, "attempt": attempt, "due_time": due, "update_time": now, "unfinished": unfinished}
+            return
 
 
 def why_refused(lock: Lock[T], found: T | None) -> Exception:
@@ -250,7 +233,7 @@ def has_landed(lock: Lock[T], row: T | None) -> bool:
     return lock.fence not in fences and not forgotten
 
 
-def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBException, retries: int) -> None:
+def wait_before_retry(lock: Lock[T], code: int | None, error: PynamoDBException, retries: int) -> None:
     """Wait before a write that ends the run in `code` is sent again; raise the error if another try makes no sense.
 
     It makes none if the failure is permanent, and none after the lock has expired.
@@ -264,7 +247,7 @@ def wait_before_retry(lock: Lock[T], code: int, error: PynamoDBException, retrie
     clock.sleep(pause)
 
 
-def note_unknown_end(lock: Lock[T], code: int, error: PynamoDBException) -> None:
+def note_unknown_end(lock: Lock[T], code: int | None, error: PynamoDBException) -> None:
     """Add a note to the error, and log, that it is unknown whether the finish was applied."""
     task = lock.task
     is_success = code == lock.statements.codes.succeeded

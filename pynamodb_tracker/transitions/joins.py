@@ -22,32 +22,32 @@ from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.company import Action, Companion, MadeDue, Reason
-from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.finishes import wait_before_retry
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
 from pynamodb_tracker.transitions.refusals import check_format
+from pynamodb_tracker.transitions.transition import Added, Constant, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
 
 def counted(table: TableConnection, *, has_token: bool = True) -> PreparedWrite:
     """Return the count of a child that is not the last one of its parent's."""
-    condition = when.same_round(has_token=has_token) & when.waits_for_more() & when.known_format()
-    return PreparedWrite(table, condition=condition, actions=[TaskRow.waits.set(TaskRow.waits - 1)])
+    guards = [when.same_round(has_token=has_token), when.waits_for_more(), when.known_format()]
+    return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.waits.set(TaskRow.waits - 1)])
 
 
 def counted_last(table: TableConnection, *, parked: bool, has_token: bool = True) -> PreparedWrite:
     """Return the count of the last child: the parent waits no longer, and is due if it was `parked`."""
-    condition = when.same_round(has_token=has_token) & when.waits_for_one() & when.status_seen() & when.known_format()
+    guards = [when.same_round(has_token=has_token), when.waits_for_one(), when.status_seen(), when.known_format()]
     due = [fill(TaskRow.due_time, "due")] if parked else []
     return PreparedWrite(
-        table, condition=condition, actions=[*due, TaskRow.waits.remove(), TaskRow.wait_until.remove()]
+        table, condition=when.all_of(guards), actions=[*due, TaskRow.waits.remove(), TaskRow.wait_until.remove()]
     )
 
 
-def waiting(lock: Lock[T], found: TaskRow | None) -> Ending | None:
-    """Return how a success lets the next step wait for what the block has created; None if that is nothing.
+def waiting(lock: Lock[T], found: TaskRow | None, success: Transition) -> None:
+    """Let a success have the next step wait for what the block has created, if that is anything.
 
     A child that exists already, put by an earlier success in this round, has counted, or is among those for which the
     row waits. `found` is the row, if it has turned out that it waits for none of these any more.
@@ -55,19 +55,14 @@ def waiting(lock: Lock[T], found: TaskRow | None) -> Ending | None:
     asked = next((each for companion in lock.company if (each := companion.waiting()) is not None), None)
     waits = readable_value(found or lock.task, "waits")
     if asked is None or not (asked.children or waits):
-        return None
-    ending = Ending(lock.statements.codes.succeeded)
-    ending.due = asked.until or clock.NEVER
+        return
+    success.due = asked.until or clock.NEVER
     if asked.children:
-        row = {"waits": asked.children + (waits or 0), "format_version": FORMAT}
-        ending.add("begins to wait", row, children=str(asked.children))
+        success.add(waits=Added(asked.children, after=asked.children + (waits or 0)))
+        success.add(format_version=Constant(FORMAT))
     else:
-        ending.add("goes on waiting")
-    if asked.until is None:
-        ending.add("without limit", {"wait_until": None})
-    else:
-        ending.add("until", {"wait_until": asked.until}, wait_until=clock.stamp(asked.until))
-    return ending
+        success.add(when.waits_for_others())
+    success.add(wait_until=asked.until)
 
 
 class Parent(Companion):

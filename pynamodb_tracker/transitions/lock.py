@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP
 
@@ -22,8 +22,8 @@ from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values
 from pynamodb_tracker.transitions.company import Companion, MadeDue
-from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.statements import StepStatements
+from pynamodb_tracker.transitions.transition import Transition
 
 if TYPE_CHECKING:
     from pynamodb_tracker.transitions.groups import GroupOfRun
@@ -73,17 +73,13 @@ def _moment_above(floor: int) -> int:
 class SentSuccess:
     """A success as it was sent in a transaction."""
 
-    __slots__ = ("changes", "ending", "row", "sent")  # no dataclass: building one takes time at every cold start
+    __slots__ = ("changes", "transition")  # no dataclass: building one takes time at every cold start
 
-    def __init__(self, changes: Changes, sent: Changes, row: Mapping[str, Any], ending: Ending | None) -> None:
+    def __init__(self, changes: Changes, transition: Transition) -> None:
         self.changes = changes
-        """What the block had changed by then."""
-        self.sent = sent
-        """The same, with a pointer in place of data that is stored in overflow chunks."""
-        self.row = row
-        """The tracker's own attributes of the row after it."""
-        self.ending = ending
-        """What it does to the row beyond the plain move; None for nothing."""
+        """What the block had changed by then; the transition has a pointer in place of data in overflow chunks."""
+        self.transition = transition
+        """What it does to the row."""
 
 
 class PendingSuccess:

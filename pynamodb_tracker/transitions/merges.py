@@ -26,18 +26,16 @@ from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
-from pynamodb_tracker.transitions.conditions import life_seen
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.step_writes import user_values
+from pynamodb_tracker.transitions.transition import Constant, Stored, without_payloads
 
 T = TypeVar("T", bound=TaskRow)
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
@@ -212,8 +210,7 @@ class Merge(Generic[T]):
         if not changes and due is None:
             return self._merged_with(row)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
-        times = {} if due is None else {"due": clock.stamp(due), "seen_due": clock.stamp(row.due_time)}
-        return self._send(row, changes, times, moves_due=due is not None)
+        return self._send(row, changes, {} if due is None else {"due_time": due})
 
     def _due_for(self, row: T) -> datetime | None:
         """Return the due time that a waiting row gets; None if it keeps its own, as one that is to be retried does."""
@@ -237,8 +234,8 @@ class Merge(Generic[T]):
             return self._merged_with(row)
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
-        times = {} if due is None else {"due": clock.stamp(due), "seen_due": clock.stamp(row.due_time)}
-        return self._send(row, changes, {"again": stored, **times}, moves_due=due is not None)
+        times = {} if due is None else {"due_time": due}
+        return self._send(row, changes, {"again": Stored(stored), "format_version": Constant(FORMAT), **times})
 
     def _renewed(self, row: T) -> Changes:
         """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.
@@ -291,8 +288,7 @@ class Merge(Generic[T]):
                 keep(self._statements.model, row, token, _OPERATION)
             except TaskNotFoundError:  # its time to live has ended, and the row has not gone yet
                 changes = {**changes, "data": (self._statements.model.data, None)}
-        moved = self._statements.moved(self._statements.codes.pending, row.task_id, now, due)
-        merged = self._send(row, changes, {**moved, "token": token})
+        merged = self._send(row, changes, self._statements.anew(token), now=now, due=due)
         self._kept = False
         return merged
 
@@ -329,28 +325,31 @@ class Merge(Generic[T]):
             raise
         return changes
 
-    def _send(self, row: T, changes: Changes, values: Mapping[str, Any], *, moves_due: bool = False) -> Merged[T]:
-        """Send a write, with the condition that the row is as it was read."""
-        stored, asked = row._row_state.stored, row.asked or 0
+    def _send(
+        self,
+        row: T,
+        changes: Changes,
+        values: Mapping[str, Any],
+        *,
+        now: datetime | None = None,
+        due: datetime | None = None,
+    ) -> Merged[T]:
+        """Send a write, with the condition that the row is as it was read; if it begins anew, it is `now`."""
+        statements = self._statements
         if "expire_time" in changes:
-            renew(self._statements.model, row, _content(changes["expire_time"][1]))
-        write: PreparedWrite = self._statements.merge(self._how, stored, changes, moves_due=moves_due)
-        slots = {
-            **{f"seen {name}": _content(stored.get(attribute.attr_name)) for name, (attribute, _) in changes.items()},
-            "seen_asked": str(asked),
-            **life_seen(row),
-            "asked": str(asked + 1),
-            "asked_by": [{STRING: token} for token in [*(row.asked_by or ()), self._token][-_KEPT_TOKENS:]],
-            **user_values(changes),
-            **values,
-        }
+            renew(statements.model, row, _content(changes["expire_time"][1]))
+        asked_by = [*(row.asked_by or ()), self._token][-_KEPT_TOKENS:]
+        merge = statements.merge(self._how, row, asked_by, changes, values)
+        if now is not None:
+            merge.due, merge.changes = due, {**changes, **without_payloads(row)}
+            statements.moved(merge, row.task_id, now)
         try:
-            answer = self._statements.send(write.with_row_if_refused(), row.task_id, **slots)
+            answer = statements.send(merge, row.task_id, shows_row=True)
         except PynamoDBConnectionError as error:
             raise_if_invalid(row, {**self._own, **changes}, error)
             raise
         self._unheard = None
-        return self._merged_with(load(self._statements.model, answer["Attributes"]))
+        return self._merged_with(load(statements.model, answer["Attributes"]))
 
     def _merged_with(self, row: T) -> Merged[T]:
         """Return what became of the call, by the row that has what it asks for."""

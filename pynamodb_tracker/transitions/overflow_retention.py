@@ -113,10 +113,10 @@ def _set_expire_time(model: type[TaskRow], task_id: str, token: str, expire_time
     """Set the time to live of a row's chunks, or remove it, except where a later operation has written."""
     table = model.tracker.connection()
     end = TaskRow.expire_time.remove() if expire_time is None else fill(TaskRow.expire_time, "expire")
-    write = PreparedWrite(table, condition=when.no_later_command(), actions=[end, fill(TaskRow.lock, "token")])
+    write = PreparedWrite(table, condition=when.no_later_command().condition, actions=[end, fill(TaskRow.lock, "lock")])
     for key in _off_row_keys(model, task_id):
         try:
-            send(table, "UpdateItem", write.request(key, {"token": token, "expire": expire_time}))
+            send(table, "UpdateItem", write.request(key, {"lock": token, "expire": expire_time}))
         except Refused:
             continue
 

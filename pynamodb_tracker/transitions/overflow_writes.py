@@ -82,7 +82,7 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
             "lock": {STRING: token},
             overflow.CHUNK: {BINARY: packed(row.errors)},
         }
-        _put(statements, item, when.no_later_version(version))
+        _put(statements, item, when.no_later_version(version).condition)
     except Refused:
         return
     except PynamoDBException as error:
@@ -103,8 +103,9 @@ def settle(lock: Lock[T]) -> None:
     lock.saves += 1
     statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
     try:
-        saves = str(lock.saves)
-        answer = statements.send(statements.settle, task_id, until=until, token=lock.token, saves=saves)["Attributes"]
+        count = statements.save(lock.token, lock.saves)
+        count.name, count.returns_row = "settle", True
+        answer = statements.send(count, task_id, until=until)["Attributes"]
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not is_held_by(row, statements.codes, [lock.token]) or row.saves < lock.saves:
@@ -157,7 +158,7 @@ def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
     A chunk of an earlier task with this id, created on a machine whose clock was ahead, is overwritten.
     """
     statements, task_id = lock.statements, lock.task.task_id
-    condition = when.no_later_version(version)
+    condition = when.no_later_version(version).condition
     for _ in range(_TRIES):
         try:
             _put(statements, item, condition, until=lock.expire_time)

@@ -7,15 +7,15 @@ another save, without content, late copies of it are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
+from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
@@ -23,10 +23,8 @@ from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.company import Action
 from pynamodb_tracker.transitions.lock import Lock
 from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.step_writes import user_values
 from pynamodb_tracker.transitions.success import read_row, settle_unknown_writes, unknown_outcome
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ def extend(lock: Lock[T], lock_for: timedelta) -> None:
     statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
     expire = clock.now() + lock_for
     try:
-        statements.send(statements.extend, task_id, until=until, token=lock.token, expire=clock.stamp(expire))
+        statements.send(statements.extend(lock.token, expire), task_id, until=until)
     except Refused:
         row = get(statements.model, task_id, until=until)
         if row is None or not is_held_by(row, statements.codes, [lock.token]):
@@ -62,10 +60,9 @@ def save(lock: Lock[T]) -> None:
         sent = put_next_version(lock, changes)
     else:
         lock.saves += 1
-    saves, values = str(lock.saves), user_values(sent)
     try:
         lock.unsure = changes, sent
-        statements.send(statements.save(sent), task_id, until=until, token=lock.token, saves=saves, **values)
+        statements.send(statements.save(lock.token, lock.saves, sent), task_id, until=until)
     except PynamoDBConnectionError as error:
         raise_if_invalid(lock.task, sent, error)
         raise
@@ -85,7 +82,10 @@ def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
     settle_unknown_writes(lock)
     lock.saves += 1
     number = lock.saves
-    unapplied = _send(lock, lock.statements.check, {"token": lock.token, "saves": str(number)}, actions)
+    check = lock.statements.save(lock.token, number)
+    check.name = "check"
+    own = lock.statements.as_action(check, lock.task.task_id)
+    unapplied = transact_write(lock.statements.table, [own, *actions], lock=lock)  # its reason is the first one then
     if unapplied is None:
         return
     try:
@@ -102,20 +102,10 @@ def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
 
 def check_in(lock: Lock[T], transaction: TransactWrite) -> None:
     """Put the check that the lock is held before all other actions of a user's own transaction."""
-    held = (TaskRow.lock == lock.token) & when.at(lock.statements.codes.in_progress)
+    held = (TaskRow.lock == lock.token) & when.at(lock.statements.codes.in_progress).condition
     transaction.condition_check(lock.statements.model, lock.task.task_id, lock.task.use_case_id, condition=held)
     checks = transaction._condition_check_items  # noqa: SLF001 - its place distinguishes it from the user's own checks
     checks.insert(0, checks.pop())
-
-
-def _send(
-    lock: Lock[T], write: PreparedWrite, values: Mapping[str, Any], actions: Sequence[Action]
-) -> Unapplied | None:
-    """Send the transaction with the task's row first, so that its place among the cancellation reasons is known."""
-    table = lock.statements.table
-    request = write.request(lock.task.tracker.key(lock.task.task_id), values)
-    own = {"Update": {"TableName": table.table_name, **request}}
-    return transact_write(table, [own, *actions], lock=lock)
 
 
 def _was_applied(lock: Lock[T], number: int, *, unheard: bool) -> bool:
@@ -136,9 +126,9 @@ def _keep_out(lock: Lock[T], seen: int) -> bool:
     Return False if the row has counted another save since, which may have been this one, sent twice.
     """
     lock.saves += 1
-    values = {"token": lock.token, "seen_saves": str(seen), "saves": str(lock.saves)}
+    keep_out = lock.statements.keep_out(lock.token, lock.saves, seen)
     try:
-        lock.statements.send(lock.statements.keep_out, lock.task.task_id, until=lock.expire_time, **values)
+        lock.statements.send(keep_out, lock.task.task_id, until=lock.expire_time)
     except Refused:
         return False
     return True

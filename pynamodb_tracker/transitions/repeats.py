@@ -21,8 +21,8 @@ from pynamodb_tracker.model.repeat import Occurrence, Repeat
 from pynamodb_tracker.model.row import FORMAT, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.transitions.transition import Transition, without_payloads
 
 _SECOND = timedelta(seconds=1)
 
@@ -63,19 +63,18 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
     return None if following is None else _turn_at(following)
 
 
-def ending_after_success(row: TaskRow, now: datetime, asked: Again | None) -> Ending:
+def after_success(row: TaskRow, now: datetime, asked: Again | None) -> Transition:
     """Return what the success of the last step leads to: the next turn, or the end after the last one."""
     turn = next_turn(row, now, asked)
     if turn is not None:
-        return ending_at(row, turn)
-    ending = Ending(END)
-    ending.expires = False
-    rule = {} if asked is None or asked.repeat is None else {"repeat": asked.repeat}
-    _add_to(ending, {**_NO_TURN, **rule})
-    return ending
+        return begun_again(row, turn)
+    ended = Transition("succeed", END)
+    ended.expires = False
+    ended.add(**{**_NO_TURN, **({} if asked is None or asked.repeat is None else {"repeat": asked.repeat})})
+    return ended
 
 
-def ending_after_failure(row: TaskRow, now: datetime) -> Ending | None:
+def after_failure(row: TaskRow, now: datetime) -> Transition | None:
     """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
     repeat: Repeat | None = readable_value(row, "repeat")
     if repeat is None or repeat.stop:
@@ -83,16 +82,15 @@ def ending_after_failure(row: TaskRow, now: datetime) -> Ending | None:
     again = readable_value(row, "again")  # it stays for the next success, which may be sooner for its sake
     asked = None if again is None else _time_of(again)
     turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
-    return None if turn is None else ending_at(row, turn)
+    return None if turn is None else begun_again(row, turn)
 
 
-def ending_at(row: TaskRow, turn: Turn) -> Ending:
-    """Return what leads a task to a turn at its first step: another round of its life."""
-    ending = Ending(row.tracker.steps[0].pending)
-    ending.due = turn.due
-    ending.start_over(new_token())
-    _add_to(ending, turn.values)
-    return ending
+def begun_again(row: TaskRow, turn: Turn) -> Transition:
+    """Return what leads a task to a turn at its first step: another round of its life, with any payload."""
+    begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
+    begun.add(round=new_token(), waits=None, wait_until=None, **turn.values)
+    begun.changes = without_payloads(row)
+    return begun
 
 
 def as_item(turn: Turn) -> Item:
@@ -205,14 +203,6 @@ def _turn_at(following: Occurrence | None, rule: Repeat | None = None, extra_tim
         values.update(occurrence=following.time, occurrence_count=following.number)
     due = extra_time or (clock.NEVER if following is None else following.time)
     return Turn(due, values)
-
-
-def _add_to(ending: Ending, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        if value is None:
-            ending.add(f"remove {name}", {name: None})
-        else:
-            ending.add(f"set {name}", {name: value}, **{name: getattr(TaskRow, name).serialize(value)})
 
 
 def _changes(stored: Item, values: Mapping[str, Any]) -> Changes:

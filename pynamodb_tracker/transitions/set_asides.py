@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pynamodb.constants import LIST, MAP, NUMBER, STRING
 from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.dynamodb.connection import Refused, shares_requests
+from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
@@ -26,13 +24,10 @@ from pynamodb_tracker.model.row import (
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.company import send_with_company
-from pynamodb_tracker.transitions.conditions import seen_values
-from pynamodb_tracker.transitions.ending import Ending
-from pynamodb_tracker.transitions.finishes import company_of_end, ending_after_last_failure
+from pynamodb_tracker.transitions.finishes import after_last_failure, company_of_end
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire, expire_again, keep
 from pynamodb_tracker.transitions.overflow_writes import log_failures
-from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.refusals import (
     check_format,
     check_life,
@@ -43,6 +38,7 @@ from pynamodb_tracker.transitions.refusals import (
     refusal,
 )
 from pynamodb_tracker.transitions.statements import StepStatements, get, raise_if_damaged
+from pynamodb_tracker.transitions.transition import Stored, Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -90,27 +86,24 @@ def _send_reopen(
 
     A row that was `found` may say when it is due: a task that waits for others, or repeats.
     """
-    codes, now = statements.codes, clock.now()
-    parked = None if found is None else _parked_until(found)
-    ending = None if found is None or found.repeat is None else _ending_of_reopen(statements, found, now)
-    due = parked if ending is None or ending.due is None else ending.due
-    values = {"token": token, **statements.moved(codes.pending, task_id, now, due)}
-    variant: dict[str, Any] = {"kept": kept, "parked": parked is not None, "ending": ending}
-    if found is not None:
-        values |= {**seen_values(found), "seen_asked": str(found.asked), **(ending.values if ending else {})}
-        variant |= {"is_read": True, "has_asked": found.asked is not None, "membership": membership_of(found)}
+    now, following = clock.now(), Transition("", None)
+    if found is not None and found.repeat is not None:
+        following = _turn_of_reopen(statements, found, now)
+    if following.due is None and found is not None:
+        following.due = _parked_until(found)
+
+    def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
+        transition = statements.reopen(token, found, following, kept=kept, entry=entry)
+        return statements.send(statements.moved(transition, task_id, now), task_id)
+
     if by is not None:
-        entry = for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False)
         try:
-            # What has failed or was ignored has errors, unless it was created so: that takes the second try.
-            has_errors = found is None and shares_requests()
-            write = statements.reopen(recorded=True, has_errors=has_errors, **variant)
-            return statements.send(write, task_id, entry=entry, entry_map=entry[0][MAP], **values)
+            return reopen(for_row([Failure(statements.codes.step, 0, now, by, "reopened", "")], logged=False))
         except PynamoDBConnectionError as refused:
             if not is_invalid(refused):
                 raise
     try:
-        return statements.send(statements.reopen(recorded=False, **variant), task_id, **values)
+        return reopen(None)
     except PynamoDBConnectionError as refused:
         raise_if_damaged(statements.model, task_id, refused)
         raise
@@ -121,26 +114,23 @@ def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | No
     from pynamodb_tracker.transitions.group_members import ReopenedMember  # noqa: PLC0415 - few are in a group
     from pynamodb_tracker.transitions.groups import Groups, enter  # noqa: PLC0415 - as above
 
-    codes, now, entry = statements.codes, clock.now(), None
+    codes, now, entries = statements.codes, clock.now(), list[list[dict[str, Any]]]()
     if by is not None:
-        entry = for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False)
-    moved = statements.moved(codes.pending, row.task_id, now, _parked_until(row))
-    values = {"token": token, "entry": entry, **moved, **seen_values(row)}
-    recorded = [by is not None]
+        entries.append(for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False))
 
     def own(number: int, *, has_turn: bool) -> dict[str, Any]:
-        waits = readable_value(row, "waits")
-        write = statements.enter_again(kept=kept, recorded=recorded[0], has_turn=has_turn, waits=waits is not None)
-        entering = {"number": str(number), "starts": clock.stamp(now), "waits": str((waits or 0) + 1)}
+        entering = statements.enter_again(token, row, kept=kept, entry=entries[0] if entries else None)
+        entering.due = _parked_until(row) if has_turn else clock.NEVER
+        entering.add(group_number=number)
         if not has_turn:
-            entering["due"] = clock.stamp(clock.NEVER)
-        return statements.as_action(write, row.task_id, **{**values, **entering})
+            entering.add(starts=now, waits=(readable_value(row, "waits") or 0) + 1)
+        return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
 
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
     groups.of(type(row), row.group).entrants.append(member)
     unapplied = enter(statements.table, member.action, groups)
-    if unapplied and recorded[0] and is_invalid(unapplied.error):
-        recorded[0] = False  # the row has no room for who did it
+    if unapplied and entries and is_invalid(unapplied.error):
+        entries.clear()  # the row has no room for who did it
         unapplied = enter(statements.table, member.action, groups)
     if unapplied is None:
         return _read(statements, row.task_id, f"reopen {codes.step} of")
@@ -153,14 +143,14 @@ def _parked_until(row: TaskRow) -> datetime | None:
     return None if readable_value(row, "waits") is None else wait_until or clock.NEVER
 
 
-def _ending_of_reopen(statements: StepStatements[T], row: T, now: datetime) -> Ending:
+def _turn_of_reopen(statements: StepStatements[T], row: T, now: datetime) -> Transition:
     """Return for which turn a task that repeats is pending: the next one, unless it goes on with the present one."""
-    from pynamodb_tracker.transitions.repeats import ending_at, turn_when_reopened  # noqa: PLC0415 - few tasks repeat
+    from pynamodb_tracker.transitions.repeats import begun_again, turn_when_reopened  # noqa: PLC0415 - few tasks repeat
 
     is_first = statements.codes.pending == row.tracker.steps[0].pending
     if is_first and row.status == statements.codes.ignored and (turn := turn_when_reopened(row, now)):
-        return ending_at(row, turn)
-    return Ending(statements.codes.pending)
+        return begun_again(row, turn)
+    return Transition("", statements.codes.pending)
 
 
 def ignore(
@@ -188,13 +178,13 @@ def ignore(
         if row.status == codes.ignored:
             return row
         if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
-            write = statements.ignore(expires=may_expire(row), membership=membership_of(row))
+            transition = statements.ignore(row)
         elif row.status == codes.in_progress and even_running and (even_in_group or row.group is None):
-            write = statements.cancel(expires=may_expire(row))
+            transition = statements.cancel(row)
         else:
             raise refusal(statements, row, operation, _if_held(row))
         entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
-        if ignored := _move(statements, write, row, codes.ignored, entry):
+        if ignored := _move(statements, transition, row, entry):
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
 
@@ -226,7 +216,7 @@ def revoke(
     if worker is not None and row.worker != worker:
         raise held_by_another(statements, row, operation, worker)
     entry = _entry("released", row, codes.step, now, reason=reason, by=by)
-    if released := _move(statements, statements.revoke, row, codes.pending, entry):
+    if released := _move(statements, statements.revoke(row), row, entry):
         return released
     found = get(statements.model, task_id)
     if found is None:
@@ -258,22 +248,15 @@ def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:
 
     One that repeats goes on with its next occurrence.
     """
-    codes, ending = statements.codes, ending_after_last_failure(row, now)
+    codes, following = statements.codes, after_last_failure(row, now)
     abandoned = row.status == codes.in_progress
     died = ", the last one by a worker that died or lost its lock" if abandoned else ""
     reason = f"{row.attempt} of {statements.max_attempts} attempts are used{died}"
-    if ending is not None:
-        skip = statements.skip(ending, abandoned=abandoned, has_asked=row.asked is not None)
-        entry = _entry("skipped", row, codes.step, now, reason=reason)
-        return _move(statements, skip, row, ending.code, entry, ending=ending)
-    write = statements.spend_abandoned if abandoned else statements.spend
-    return _move(
-        statements,
-        write(expires=may_expire(row)),
-        row,
-        codes.ignored,
-        _entry("ignored", row, codes.step, now, reason=reason),
-    )
+    if following is not None:
+        skip = statements.skip(row, following, abandoned=abandoned)
+        return _move(statements, skip, row, _entry("skipped", row, codes.step, now, reason=reason))
+    spend = statements.spend(row, abandoned=abandoned)
+    return _move(statements, spend, row, _entry("ignored", row, codes.step, now, reason=reason))
 
 
 def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str | None = None) -> Failure:
@@ -281,45 +264,31 @@ def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str 
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 
-def _move(
-    statements: StepStatements[T],
-    write: PreparedWrite,
-    row: T,
-    code: int,
-    entry: Failure,
-    *,
-    ending: Ending | None = None,
-) -> T | None:
-    """Move a task to that state and append the entry to its errors; return it, or None if it has changed."""
+def _move(statements: StepStatements[T], transition: Transition, row: T, entry: Failure) -> T | None:
+    """Move a task to another state and append the entry to its errors; return it, or None if it has changed."""
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), entry], has_log(row)
     logged = had_log or not fits_row(failures)
-    values = {
-        "token": token,
-        "seen_lock": row.lock,
-        **seen_values(row),
-        "now_plus_margin": clock.stamp(now + row.tracker.margin),
-        "now_minus_margin": clock.stamp(now - row.tracker.margin),
-        "errors": for_row(failures, logged=logged),
-        "last_error": entry.one_line,
-        **statements.moved(code, row.task_id, now, None if ending is None else ending.due),
-        **({"seen_asked": str(row.asked), **ending.values} if ending else {}),
-    }
+    is_ignored = transition.code == statements.codes.ignored
+    transition.expires = may_expire(row)
+    entries = {"errors": Stored(for_row(failures, logged=logged)), "last_error": entry.one_line}
+    if transition.code == statements.codes.pending:  # a release, which keeps the last error
+        del entries["last_error"]
+    statements.by_command(transition, row, now, token, **entries)
     try:
-        is_ignored = code == statements.codes.ignored
         moved = None
         try:
             if is_ignored:
-                moved = _ignored_together(statements, write, row, values, failures)
-            moved = moved or load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
+                moved = _ignored_together(statements, transition, row, failures)
+            moved = moved or load(statements.model, statements.send(transition, row.task_id)["Attributes"])
         except (PynamoDBConnectionError, TransactWriteError) as refused:
             if not is_invalid(refused):
                 raise
             logged = False  # the row has no room for the reason
-            values |= {"errors": [], "last_error": entry.type}
+            transition.add(errors=Stored([]), last_error=entry.type)
             if is_ignored:
-                moved = _ignored_together(statements, write, row, values, [], alone=True)
-            moved = moved or load(statements.model, statements.send(write, row.task_id, **values)["Attributes"])
+                moved = _ignored_together(statements, transition, row, [], alone=True)
+            moved = moved or load(statements.model, statements.send(transition, row.task_id)["Attributes"])
     except Refused:
         return None
     if logged:
@@ -332,13 +301,7 @@ def _move(
 
 
 def _ignored_together(
-    statements: StepStatements[T],
-    write: PreparedWrite,
-    row: T,
-    values: Mapping[str, Any],
-    failures: list[Failure],
-    *,
-    alone: bool = False,
+    statements: StepStatements[T], transition: Transition, row: T, failures: list[Failure], *, alone: bool = False
 ) -> T | None:
     """Ignore a task together with what it takes with it then; None if that is nothing, or cannot be written.
 
@@ -347,24 +310,9 @@ def _ignored_together(
     when_ignored, company = None if alone else statements.when_ignored, company_of_end(row)
     if when_ignored is None and not company:
         return None
-    stored = {
-        "status": {NUMBER: str(statements.codes.ignored)},
-        "status_key": {STRING: values["status_key"]},
-        "due_time": {STRING: values["due"]},
-        "update_time": {STRING: values["now"]},
-        "lock": {STRING: values["token"]},
-        "errors": {LIST: values["errors"]},
-        "last_error": {STRING: values["last_error"]},
-    }
-    if "expiry" in values and may_expire(row):
-        stored["expire_time"] = {NUMBER: values["expiry"]}
-    before = dict(row._row_state.stored)
-    if before.pop("starts", None):
-        others = int(before.pop("waits")[NUMBER]) - 1
-        stored |= {"waits": {NUMBER: str(others)}} if others else {}
-    ignored = load(statements.model, {**before, **stored})
+    ignored = load(statements.model, transition.stored_after(row._row_state.stored))
     ignored.attribute_values["errors"] = failures
-    own = statements.as_action(write, row.task_id, **values)
+    own = statements.as_action(transition, row.task_id)
     optional = when_ignored(ignored) if when_ignored else None
     is_applied = send_with_company(statements.table, own, company, optional)
     if is_applied and optional is not None and optional.interrupt is not None:

@@ -1,349 +1,359 @@
-"""The write of each transition of a step: condition and update, rendered once per step."""
+"""The transitions of a step: what each one requires of the task's row, and what the row has after it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from functools import cached_property, reduce
-from operator import and_
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
-from pynamodb.attributes import Attribute
-from pynamodb.constants import MAP
+from pynamodb.attributes import UnicodeAttribute
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import RETURN_VALUES, STRING
 from pynamodb.exceptions import PynamoDBConnectionError
-from pynamodb.expressions.condition import Condition
-from pynamodb.expressions.operand import Path
-from pynamodb.expressions.update import Action
 
-from pynamodb_tracker.dynamodb.connection import Item, send
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, send, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load
-from pynamodb_tracker.status import END
+from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load, membership_of
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.ending import PARTS, Ending
-from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
-from pynamodb_tracker.transitions.step_writes import StepWrites, rendered_once, user_actions
+from pynamodb_tracker.transitions.company import OptionalCompanion
+from pynamodb_tracker.transitions.conditions import Guard, life_seen, seen_values
+from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.transition import (
+    ONE_MORE,
+    ZERO,
+    Appended,
+    Constant,
+    Same,
+    Stored,
+    Transition,
+)
 
 T = TypeVar("T", bound=TaskRow)
 
-_PAST_THE_END = 9999
-"""SET of an element beyond the end of a list appends it. A finish shortens the list; only dead claims extend it."""
+
+_MOST_SHAPES = 128
+"""How many rendered writes a step keeps; blocks change few different sets of attributes."""
+
+WhenIgnored = Callable[[T], OptionalCompanion]
+"""Returns what a task, as it will be, takes with it when it is ignored."""
+
+
+class StepWrites(Generic[T]):
+    """Keeps the rendered writes of one step of one use case, fills them with values, and sends them."""
+
+    def __init__(
+        self, model: type[T], codes: Codes, max_attempts: int, when_ignored: WhenIgnored[T] | None = None
+    ) -> None:
+        self.model = model
+        self.codes = codes
+        self.max_attempts = max_attempts
+        self.when_ignored = when_ignored
+        """What a task takes with it when it is ignored, by the declaration of the step; None for nothing."""
+        self._not_indexed = () if model.tracker.use_case.index_succeeded else (END,)
+        self.has_expiry = model.tracker.use_case.has_expiry
+        self.answer = UnicodeAttribute(attr_name=answer_attribute(codes.pending), null=True)
+        """The answer of the step's last success."""
+        self.payload = UnicodeAttribute(attr_name=payload_attribute(codes.pending))
+        """The fingerprint of the payload that the step was first started with."""
+        self._rendered: dict[tuple[Hashable, ...], PreparedWrite] = {}
+
+    def send(
+        self, transition: Transition, task_id: str, *, until: datetime | None = None, shows_row: bool = False
+    ) -> dict[str, Any]:
+        """Send a transition, and retry it until then; raise Refused, or PynamoDB's UpdateError.
+
+        If it `shows_row`, a refusal has the row in it; DynamoDB does not charge for that.
+        """
+        table, request = self.model.tracker.table.connection(), self._request(transition, task_id)
+        if shows_row:
+            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        return send(table, "UpdateItem", request, until=until)
+
+    def as_action(self, transition: Transition, task_id: str) -> dict[str, Any]:
+        """Return a transition as an action of a transaction, which returns no row."""
+        request = self._request(transition, task_id)
+        request.pop(RETURN_VALUES, None)
+        return {"Update": {"TableName": self.table.table_name, **request}}
+
+    def moved(self, transition: Transition, task_id: str, now: datetime, **values: Any) -> Transition:
+        """Complete a transition to another state: its index key and times, from one reading of the clock, come first.
+
+        Then come further `values`, and those that the transition has by itself.
+        """
+        tracker, code, due = self.model.tracker, transition.code or 0, transition.due
+        moves: dict[str, Any] = {
+            "status_key": None if code in self._not_indexed else tracker.use_case.status_key(code, task_id),
+            "due_time": now if due is None or due <= now else due,
+            "update_time": now,
+        }
+        if self.has_expiry and transition.expires and (expiry := tracker.expiry_of(code, now)):
+            moves["expire_time"] = Stored(expiry)
+        transition.values = {**moves, **values, **transition.values}
+        return transition
+
+    @property
+    def table(self) -> TableConnection:
+        """The connection of the table, by which PynamoDB renders expressions."""
+        return self.model.tracker.connection()
+
+    def _request(self, transition: Transition, task_id: str) -> dict[str, Any]:
+        shape, slots = transition.shape_and_slots()
+        write = self._rendered.get(shape)
+        if write is None:
+            if len(self._rendered) >= _MOST_SHAPES:
+                self._rendered.clear()
+            write = self._rendered[shape] = transition.rendered(self.table)
+        return write.request(self.model.tracker.key(task_id), slots)
 
 
 class StepStatements(StepWrites[T]):
-    """The writes of one step of one use case."""
+    """The writes of one step of one use case.
 
-    def first_claim(self, *, with_payload: bool) -> PreparedWrite:
-        """Return the first request of a run."""
-        return self.claim_with_payload if with_payload else self.claim
+    Those that move a task to another state have to be completed by `moved`.
+    """
 
-    @cached_property
-    def claim(self) -> PreparedWrite:
-        """Take a task that waits, or whose lock has expired: the first request of every run."""
-        return self._write(self._startable(), *self._taking())
+    def claim(
+        self, token: str, worker: str, now: datetime, lock_for: timedelta, *, code: int | None, payload: str | None
+    ) -> Transition:
+        """Take a task that is runnable, or whose lock has expired: the first request of every run.
 
-    @cached_property
-    def claim_with_payload(self) -> PreparedWrite:
-        """The same, if the payload is the one that the step was first started with."""
-        return self._with_payload(self._startable(), *self._taking())
-
-    @rendered_once
-    def shut_out(self, *, has_token: bool) -> PreparedWrite:
-        """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
-        condition = when.seen() & when.lock_seen(is_there=has_token)
-        return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.lock, "token")])
-
-    @rendered_once
-    def claim_from(self, code: int, *, with_payload: bool = False) -> PreparedWrite:
-        """Take a task from exactly that state, as the first attempt of this step."""
-        condition = when.at(code) & when.due() & when.later_token() & when.known_format()
-        taking = self._taking(TaskRow.attempt.set(1))
-        if code == END:
-            taking += [fill(TaskRow.round, "token"), TaskRow.waits.remove(), TaskRow.wait_until.remove()]
-        return self._with_payload(condition, *taking) if with_payload else self._write(condition, *taking)
-
-    @rendered_once
-    def succeed(self, changes: Changes, ending: Ending | None = None) -> PreparedWrite:
-        """Finish with success, together with what the block changed."""
-        return self._succeed(changes, ending)
-
-    @rendered_once
-    def commit(self, changes: Changes, ending: Ending | None = None) -> PreparedWrite:
-        """Finish with success as part of a transaction; after a `settle`, no late copy of it is applied."""
-        return self._succeed(changes, ending, fill(TaskRow.saves, "saves"), also=when.later_save())
-
-    @cached_property
-    def check(self) -> PreparedWrite:
-        """Check in a transaction that the lock is held; it counts as a save, so that it leaves a trace in the row."""
-        condition = when.mine(self.codes) & when.later_save()
-        return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
-
-    @cached_property
-    def fail(self) -> PreparedWrite:
-        """Finish with a failure after which another attempt is allowed."""
-        return self._finish(self.codes.failed, *_ERRORS)
-
-    @rendered_once
-    def give_up(self, *, expires: bool = True, ending: Ending | None = None) -> PreparedWrite:
-        """Finish with a failure after which the task is ignored, or with its ending, if it has one.
-
-        It gets no time to live unless it `expires`.
+        With a `code`, take it from exactly that state, as the first attempt of this step. With a `payload`, a
+        fingerprint, only if it is the one that the step was first started with.
         """
-        code, actions = self.codes.ignored, list(_ERRORS)
-        if ending is not None:
-            code, actions = ending.code, [*_ERRORS, *self._next_round(ending)]
-        return self._finish(code, *actions, expires=expires)
+        attempt: Any = ONE_MORE
+        claim = Transition("claim" if code is None else "claim from", self.codes.in_progress, due=now + lock_for)
+        if code is None:
+            claim.guards = self._startable
+        else:
+            claim.guards = when.at(code), when.due(), when.later_token(), when.known_format()
+            attempt = Constant(1)
+        claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
+        claim.returns_row = True
+        claim.values = {
+            "attempt": attempt,
+            "lock_expire_time": Same("due_time"),
+            "lock": token,
+            "worker": worker,
+            "fence": ONE_MORE,
+            "unfinished": ONE_MORE,
+            "saves": ZERO,
+            "expire_time": None,
+        }
+        if code == END:
+            claim.add(round=Same("lock"), waits=None, wait_until=None)
+        if payload is not None:
+            claim.add(when.same_payload(self.payload.attr_name))
+            claim.changes = {self.payload.attr_name: (self.payload, {STRING: payload})}
+        return claim
+
+    def prepare(self, *, with_payload: bool) -> None:
+        """Render the claim that the first run sends."""
+        now, payload = clock.now(), "" if with_payload else None
+        claim = self.claim("", "", now, timedelta(0), code=None, payload=payload)
+        self._request(self.moved(claim, "", now), "")
 
     @cached_property
-    def release(self) -> PreparedWrite:
-        """Finish without a result, as if the attempt had not started."""
-        return self._finish(self.codes.pending, fill(TaskRow.release_count, "release_count"))
+    def _startable(self) -> tuple[Guard, ...]:
+        return when.startable(self.codes), when.under_limit(), when.later_token(), when.known_format()
 
     @cached_property
-    def extend(self) -> PreparedWrite:
+    def _mine(self) -> tuple[Guard, ...]:
+        return (when.mine(self.codes),)
+
+    def shut_out(self, row: T, token: str) -> Transition:
+        """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
+        shut_out = Transition(
+            "shut out", None, when.seen(), when.lock_seen(is_there=readable_value(row, "lock") is not None)
+        )
+        shut_out.add(seen={**seen_values(row), "seen_lock": row.lock}, lock=token)
+        return shut_out
+
+    def finish(self, name: str, token: str, code: int, *, due: datetime | None = None) -> Transition:
+        """End the run with that token, if it still holds the task."""
+        finish = Transition(name, code, due=due)
+        finish.guards, finish.seen = self._mine, {"lock": token}
+        return finish
+
+    def extend(self, token: str, expire_time: datetime) -> Transition:
         """Extend the lock; writes no indexed attribute."""
-        expire = fill(TaskRow.lock_expire_time, "expire")
-        return PreparedWrite(self.table, condition=when.mine(self.codes) & when.grows(), actions=[expire])
+        extend = Transition("extend", None, *self._mine, when.grows())
+        extend.seen, extend.values = {"lock": token}, {"lock_expire_time": expire_time}
+        return extend
 
-    @rendered_once
-    def save(self, changes: Changes) -> PreparedWrite:
-        """Store what the block changed so far; writes no indexed attribute."""
-        condition = when.mine(self.codes) & when.later_save()
-        actions = [fill(TaskRow.saves, "saves"), *user_actions(changes)]
-        return PreparedWrite(self.table, condition=condition, actions=actions)
+    def save(self, token: str, number: int, changes: Changes | None = None) -> Transition:
+        """Store what the block changed so far; writes no indexed attribute.
 
-    @cached_property
-    def settle(self) -> PreparedWrite:
-        """Count a save that stores nothing: late copies of earlier saves are refused after it. Returns the row."""
-        return self._write(when.mine(self.codes) & when.later_save(), fill(TaskRow.saves, "saves"))
+        Without changes, it counts a save that stores nothing: late copies of earlier saves are refused after it. In a
+        transaction, it checks that the lock is held, and leaves a trace in the row.
+        """
+        save = Transition("save", None, *self._mine, when.later_save())
+        save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}
+        return save
 
-    @cached_property
-    def keep_out(self) -> PreparedWrite:
+    def keep_out(self, token: str, number: int, seen: int) -> Transition:
         """Count a save that stores nothing, unless the row has counted another one since it was read."""
-        condition = when.mine(self.codes) & when.saves_seen()
-        return PreparedWrite(self.table, condition=condition, actions=[fill(TaskRow.saves, "saves")])
+        keep_out = Transition("keep out", None, *self._mine, when.saves_seen())
+        keep_out.seen, keep_out.values = {"lock": token, "seen_saves": str(seen)}, {"saves": number}
+        return keep_out
 
-    @rendered_once
-    def spend(self, *, expires: bool = True) -> PreparedWrite:
-        """Ignore a runnable task that has no attempt left."""
-        return self._set_aside(when.as_read(), expires=expires)
+    def spend(self, row: T, *, abandoned: bool) -> Transition:
+        """Ignore a runnable task that has no attempt left, or an abandoned one; its fence stays in `unfinished`."""
+        spend = Transition(
+            "spend abandoned" if abandoned else "spend",
+            self.codes.ignored,
+            when.as_read(),
+            *([when.lock_expired()] if abandoned else []),
+        )
+        spend.add(seen=seen_values(row))
+        return spend
 
-    @rendered_once
-    def spend_abandoned(self, *, expires: bool = True) -> PreparedWrite:
-        """Ignore an abandoned task that has no attempt left; its fence stays in `unfinished`."""
-        condition = when.as_read() & when.lock_expired()
-        return self._set_aside(condition, expires=expires)
-
-    @rendered_once
-    def skip(self, ending: Ending, *, abandoned: bool, has_asked: bool) -> PreparedWrite:
-        """Let a task that has no attempt left begin its next round, as its ending says; a fence stays in `unfinished`.
+    def skip(self, row: T, following: Transition, *, abandoned: bool) -> Transition:
+        """Let a task that has no attempt left begin its next round, as `following` says; a fence stays in `unfinished`.
 
         Its turn depends on its rule, which a merge may change.
         """
-        condition = when.as_read() & when.asked_as_seen(is_there=has_asked)
-        if abandoned:
-            condition &= when.lock_expired()
-        actions = [*self._moves(ending.code), *_ERRORS, fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
-        return self._write(condition & when.known_format(), *actions, *self._next_round(ending))
+        skip = Transition("skip", following.code, when.as_read(), due=following.due)
+        skip.add(when.asked_as_seen(is_there=row.asked is not None), *([when.lock_expired()] if abandoned else []))
+        skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.asked)}, following.changes
+        skip.add(attempt=ZERO, release_count=None, **following.values)
+        return skip
 
-    @rendered_once
     def reopen(
-        self,
-        *,
-        kept: bool,
-        recorded: bool,
-        has_errors: bool = False,
-        is_read: bool = False,
-        parked: bool = False,
-        ending: Ending | None = None,
-        has_asked: bool = False,
-        membership: Membership = Membership.NONE,
-    ) -> PreparedWrite:
-        """Give a task a fresh set of attempts; if it is to be `recorded`, append to `errors` who did it.
+        self, token: str, row: T | None, following: Transition, *, kept: bool, entry: list[dict[str, Any]] | None
+    ) -> Transition:
+        """Give a task a fresh set of attempts; an `entry` of `errors` says who did it.
 
-        If it `has_errors`, the append needs no if_not_exists, which no statement of PartiQL can express.
-        The next start may have another payload. If the row `is_read`, it has to be that of the same task: the values
-        that follow were taken from it. A task that waits for others is `parked`: it goes on waiting.
-        A task with a time to live is reopened only if it is `kept`: its overflow chunks have one, too, until `keep`.
-        One that repeats has an ending, which says for which turn it is pending.
+        Before the row was read, it is None: then the task must neither wait for others nor repeat, nor be in a group. A
+        task that waits for others goes on waiting. One that repeats is pending for the turn that `following` says. The
+        next start may have another payload. A task with a time to live is reopened only if it is `kept`: its overflow
+        chunks have one, too, until `keep`.
         """
-        condition = when.at(self.codes.failed, self.codes.ignored) & when.later_token()
-        condition &= when.waits_for_others() if parked else when.waits_for_none()
-        condition &= when.has_no_rule() if ending is None else when.asked_as_seen(is_there=has_asked)
-        condition &= when.membership_seen(membership)
-        parts = [action for part in ending.parts for action in PARTS[part]()[1]] if ending else []
-        if is_read:
-            condition &= when.same_life()
-        if has_errors:
-            condition &= TaskRow.errors.exists()
-        return self._reopen(condition, *parts, kept=kept, recorded=recorded, has_errors=has_errors)
+        parked, rule = row is not None and readable_value(row, "waits") is not None, row is not None and row.repeat
+        has_asked = row is not None and row.asked is not None
+        reopen = Transition(
+            "reopen", self.codes.pending, when.at(self.codes.failed, self.codes.ignored), when.later_token()
+        )
+        reopen.add(
+            when.waits_for_others() if parked else when.waits_for_none(),
+            when.asked_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
+            when.membership_seen(Membership.NONE if row is None else membership_of(row)),
+        )
+        if row is not None:
+            reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.asked)})
+        # What has failed or was ignored has errors, unless it was created so: that takes the second try.
+        appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
+        return self._reopened(reopen, token, following, kept=kept, entry=appended)
 
-    @rendered_once
-    def enter_again(self, *, kept: bool, recorded: bool, has_turn: bool, waits: bool) -> PreparedWrite:
+    def enter_again(self, token: str, row: T, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
         """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
 
-        It goes on to wait for other tasks if it `waits`.
+        It goes on to wait for other tasks, if it did. Its number, and its turn or its place, are still to be added.
         """
-        condition = when.at(self.codes.ignored) & when.later_token()
-        condition &= when.waits_seen(is_there=waits) & when.membership_seen(Membership.ENDED) & when.same_life()
-        entering = [fill(TaskRow.group_number, "number")]
-        if not has_turn:
-            entering += [fill(TaskRow.starts, "starts"), fill(TaskRow.waits, "waits")]
-        return self._reopen(condition, *entering, kept=kept, recorded=recorded)
+        waits = readable_value(row, "waits") is not None
+        enter = Transition("enter again", self.codes.pending, when.at(self.codes.ignored), when.later_token())
+        enter.add(when.waits_seen(is_there=waits), when.membership_seen(Membership.ENDED), when.same_life())
+        enter.seen = seen_values(row)
+        appended = None if entry is None else Appended(entry, is_first=True)
+        return self._reopened(enter, token, Transition("", None), kept=kept, entry=appended)
 
-    def _reopen(
-        self, condition: Condition, *also: Action, kept: bool, recorded: bool, has_errors: bool = False
-    ) -> PreparedWrite:
+    def _reopened(
+        self, reopen: Transition, token: str, following: Transition, *, kept: bool, entry: Appended | None
+    ) -> Transition:
+        if entry is not None and not entry.is_first:
+            reopen.add(when.has_errors())
         if not kept:
-            condition &= when.has_no_time_to_live()
-        condition &= when.known_format()
-        actions = [*self._moves(self.codes.pending), fill(TaskRow.lock, "token"), TaskRow.attempt.set(0)]
-        if recorded and has_errors:
-            added: Any = slot(TaskRow.errors, "entry_map", MAP)
-            actions.append(Path(TaskRow.errors)[_PAST_THE_END].set(added))
-        elif recorded:
-            actions.append(TaskRow.errors.set((TaskRow.errors | []).append(slot(TaskRow.errors, "entry"))))
-        actions += [TaskRow.release_count.remove(), TaskRow.expire_time.remove(), self.payload.remove(), *also]
-        return self._write(condition, *actions)
+            reopen.add(when.has_no_time_to_live())
+        reopen.add(when.known_format(), lock=token, attempt=ZERO)
+        if entry is not None:
+            reopen.add(errors=entry)
+        reopen.due = following.due
+        reopen.add(release_count=None, expire_time=None, **following.values)
+        reopen.changes = {self.payload.attr_name: (self.payload, None), **following.changes}
+        reopen.returns_row = True
+        return reopen
 
-    @cached_property
-    def revoke(self) -> PreparedWrite:
+    def revoke(self, row: T) -> Transition:
         """Release a task that another worker holds; its attempt stays counted, and its fence in `unfinished`.
 
         The later token refuses late copies of claims that were refused while that worker held the task.
         """
-        moves = [*self._moves(self.codes.pending), fill(TaskRow.errors, "errors"), fill(TaskRow.lock, "token")]
-        return self._write(when.held_as_seen(self.codes) & when.known_format(), *moves)
+        revoke = Transition("release by command", self.codes.pending, when.held_as_seen(self.codes))
+        revoke.seen = {"seen_lock": row.lock}
+        return revoke
 
-    @rendered_once
-    def ignore(self, *, expires: bool = True, membership: Membership = Membership.NONE) -> PreparedWrite:
+    def ignore(self, row: T) -> Transition:
         """Ignore a task by command; one that waits for its turn in a group waits no longer."""
-        free = when.at(self.codes.pending, self.codes.failed) | when.abandoned(self.codes)
-        condition = when.as_read() & free & when.later_token() & when.membership_seen(membership)
-        leaving: list[Action] = []
-        if membership in {Membership.QUEUE, Membership.QUEUE_AND_OTHERS}:
-            waits = TaskRow.waits.remove() if membership is Membership.QUEUE else fill(TaskRow.waits, "others")
-            leaving = [TaskRow.starts.remove(), waits]
-        return self._set_aside(condition, *leaving, expires=expires)
+        membership = membership_of(row)
+        ignore = Transition("ignore", self.codes.ignored, when.as_read(), when.free(self.codes), when.later_token())
+        ignore.add(when.membership_seen(membership), seen=seen_values(row))
+        if membership is Membership.QUEUE:
+            ignore.add(starts=None, waits=None)
+        elif membership is Membership.QUEUE_AND_OTHERS:
+            ignore.add(starts=None, waits=row.waits - 1)
+        return ignore
 
-    @rendered_once
-    def cancel(self, *, expires: bool = True) -> PreparedWrite:
+    def cancel(self, row: T) -> Transition:
         """Ignore a task that another worker holds; its fence stays in `unfinished`."""
-        return self._set_aside(when.held_as_seen(self.codes), expires=expires)
+        cancel = Transition("ignore running", self.codes.ignored, when.held_as_seen(self.codes))
+        cancel.seen = {"seen_lock": row.lock}
+        return cancel
 
-    def merge(self, how: str, stored: Item, changes: Changes, *, moves_due: bool = False) -> PreparedWrite:
+    def by_command(self, transition: Transition, row: T, now: datetime, token: str, **entries: Any) -> Transition:
+        """Complete a transition that a command makes: with its `errors` and `last_error`, and a later token.
+
+        Without one, the late copy of a refused reopen could undo it.
+        """
+        transition.add(when.known_format(), seen=times_seen(now, self.model.tracker.margin))
+        transition.returns_row = True
+        return self.moved(transition, row.task_id, now, **entries, lock=token)
+
+    def merge(
+        self, how: str, row: T, asked_by: Sequence[str], changes: Changes, values: Mapping[str, Any]
+    ) -> Transition:
         """Store what is asked for in the row as it was read: in its attributes, in `again`, or as a new round.
 
-        `stored` is that row; the write depends on which attributes it had.
+        The write depends on which attributes the row had. With a `due_time` among the values, it moves that of a
+        pending task.
         """
-        before = [next(iter(stored.get(attribute.attr_name, ())), None) for attribute, _ in changes.values()]
-        has = ("asked" in stored, "again" in stored)
-        return self._merge(how, changes, tuple(before), has, moves_due=moves_due)
-
-    @rendered_once
-    def _merge(
-        self,
-        how: str,
-        changes: Changes,
-        before: tuple[str | None, ...],
-        has: tuple[bool, bool],
-        *,
-        moves_due: bool,
-    ) -> PreparedWrite:
-        has_asked, has_again = has
-        actions = [fill(TaskRow.asked, "asked"), fill(TaskRow.asked_by, "asked_by"), *user_actions(changes)]
+        stored, is_anew = row._row_state.stored, how == "anew"
+        merge = Transition("merge", self.codes.pending if is_anew else None)
         if how == "again":
-            condition = when.keeps_asked() if has_again else when.cannot_take(self.codes)
-            actions += [fill(TaskRow.again, "again"), TaskRow.format_version.set(FORMAT)]
-        elif how == "anew":
-            condition = when.at(END) & when.later_token()
-            actions += self._new_round()
+            merge.add(when.keeps_asked() if "again" in stored else when.cannot_take(self.codes))
+        elif is_anew:
+            merge.add(when.at(END), when.later_token())
         else:
-            condition = when.can_take(self.codes)
-        if moves_due:
-            condition &= when.at(self.codes.pending) & when.due_as_seen()
-            actions.append(fill(TaskRow.due_time, "due"))
-        condition &= when.asked_as_seen(is_there=has_asked) & when.same_life()
-        for (name, (attribute, _)), kind in zip(changes.items(), before, strict=True):
-            condition &= when.value_seen(attribute, name, kind)
-        return self._write(condition & when.known_format(), *actions)
+            merge.add(when.can_take(self.codes))
+        if "due_time" in values:
+            merge.add(when.at(self.codes.pending), when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
+        merge.add(when.asked_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
+        for name, (attribute, _) in changes.items():
+            before = stored.get(attribute.attr_name)
+            merge.add(when.value_seen(self.model, name, None if before is None else next(iter(before))))
+            if before is not None:
+                merge.seen[f"seen {name}"] = next(iter(before.values()))
+        merge.add(
+            when.known_format(), asked=(row.asked or 0) + 1, asked_by=Stored([{STRING: each} for each in asked_by])
+        )
+        merge.seen["seen_asked"] = str(row.asked or 0)
+        merge.values |= values
+        merge.changes, merge.returns_row = changes, True
+        return merge
 
-    def _new_round(self) -> list[Action]:
-        """Return what makes a task that has succeeded pending at this step, its first one."""
-        left: tuple[Attribute[Any], ...] = (TaskRow.again, TaskRow.expire_time, TaskRow.release_count, TaskRow.waits)
-        return [
-            *self._moves(self.codes.pending),
-            fill(TaskRow.lock, "token"),
-            fill(TaskRow.round, "token"),
-            TaskRow.attempt.set(0),
-            TaskRow.format_version.set(FORMAT),
-            *(attribute.remove() for attribute in (*left, TaskRow.wait_until, *self.payloads())),
-        ]
-
-    def _startable(self) -> Condition:
-        startable = when.runnable(self.codes) | when.abandoned(self.codes)
-        condition: Condition = startable & when.under_limit() & when.later_token() & when.known_format()
-        return condition
-
-    def _with_payload(self, condition: Condition, *taking: Action) -> PreparedWrite:
-        return self._write(condition & when.same_payload(self.payload), *taking, fill(self.payload, "payload"))
-
-    def _taking(self, attempt: Action | None = None) -> list[Action]:
-        return [
-            *self._moves(self.codes.in_progress),
-            attempt or TaskRow.attempt.set(TaskRow.attempt + 1),
-            fill(TaskRow.lock_expire_time, "due"),
-            fill(TaskRow.lock, "token"),
-            fill(TaskRow.worker, "worker"),
-            TaskRow.fence.set(TaskRow.fence + 1),
-            Path(TaskRow.unfinished)[_PAST_THE_END].set(TaskRow.fence + 1),
-            TaskRow.saves.set(0),
-            TaskRow.expire_time.remove(),
-        ]
-
-    def _succeed(
-        self, changes: Changes, ending: Ending | None, *actions: Action, also: Condition | None = None
-    ) -> PreparedWrite:
-        code, names = self.codes.succeeded, ["nothing asked"] if self.codes.succeeded == END else []
-        if ending is not None:
-            code, names = ending.code, ending.parts
-        parts = [PARTS[name]() for name in names]
-        guards = [guard for guards, _ in parts for guard in guards]
-        own = [TaskRow.last_error.remove(), TaskRow.release_count.remove(), *actions]
-        own += [action for _, actions in parts for action in actions]
-        if "starts over" in names:
-            own += [payload.remove() for payload in self.payloads()]
-        also_guards = [*guards, *([] if also is None else [also])]
-        expires = ending is None or ending.expires
-        return self._finish(code, *own, *user_actions(changes), also=also_guards, expires=expires)
-
-    def _next_round(self, ending: Ending) -> list[Action]:
-        """Return what a task gets that begins its next round after a failure, beyond the move."""
-        parts = [action for part in ending.parts for action in PARTS[part]()[1]]
-        return [TaskRow.release_count.remove(), *(payload.remove() for payload in self.payloads()), *parts]
-
-    def _finish(
-        self, code: int, *actions: Action, also: Sequence[Condition] = (), expires: bool = True
-    ) -> PreparedWrite:
-        moves = [
-            *self._moves(code, expires=expires),
-            fill(TaskRow.attempt, "attempt"),
-            fill(TaskRow.unfinished, "unfinished"),
-        ]
-        condition = reduce(and_, also, when.mine(self.codes))
-        return PreparedWrite(self.table, condition=condition, actions=[*moves, *actions])
-
-    def _set_aside(self, condition: Condition, *actions: Action, expires: bool) -> PreparedWrite:
-        token = fill(TaskRow.lock, "token")  # a later token: otherwise the late copy of a refused reopen could undo it
-        moves = self._moves(self.codes.ignored, expires=expires)
-        return self._write(condition & when.known_format(), *moves, *_ERRORS, token, *actions)
+    def anew(self, token: str) -> dict[str, Any]:
+        """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
+        left = dict.fromkeys(("again", "expire_time", "release_count", "waits", "wait_until"))
+        return {"lock": token, "round": Same("lock"), "attempt": ZERO, "format_version": Constant(FORMAT), **left}
 
 
-_ERRORS = (
-    fill(TaskRow.errors, "errors"),
-    fill(TaskRow.last_error, "last_error"),
-)
+def times_seen(now: datetime, margin: timedelta) -> dict[str, str]:
+    """Return the values of the slots of `due` and `lock_expired`."""
+    return {"now_plus_margin": clock.stamp(now + margin), "now_minus_margin": clock.stamp(now - margin)}
 
 
 def get(model: type[T], task_id: str, *, until: datetime | None = None) -> T | None:

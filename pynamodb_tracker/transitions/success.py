@@ -20,7 +20,6 @@ from pynamodb_tracker.dynamodb.connection import slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
-from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import (
     Changes,
     close,
@@ -31,22 +30,22 @@ from pynamodb_tracker.model.changes import (
 )
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.company import Action, Companion, send_together
-from pynamodb_tracker.transitions.ending import Ending
 from pynamodb_tracker.transitions.finishes import (
     AskedMeanwhile,
-    finish_values,
+    finished,
     has_landed,
     note_unknown_end,
     send_until_landed,
     wait_before_retry,
 )
-from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess, new_token
+from pynamodb_tracker.transitions.lock import Lock, PendingSuccess, SentSuccess
 from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
 from pynamodb_tracker.transitions.refusals import is_held_by, lost
 from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.step_writes import user_values
+from pynamodb_tracker.transitions.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -75,7 +74,7 @@ def succeed(lock: Lock[T]) -> None:
             note_unknown_end(lock, lock.statements.codes.succeeded, error)
             raise
         return
-    _note_success(lock, _succeed_alone(lock, changes, sent))
+    _note_success(lock, SentSuccess(changes, _succeed_alone(lock, sent)))
 
 
 def _invalid_together(lock: Lock[T], error: TransactWriteError) -> ValueNotStorableError:
@@ -133,48 +132,48 @@ def _groups_of_success(lock: Lock[T]) -> Companion | None:
     return groups if ends or data is not None or any(groups.follow_ups()) else None
 
 
-def ending_of_success(lock: Lock[T], found: TaskRow | None = None) -> Ending | None:
-    """Return what the success does to the row beyond the plain move; None for nothing.
+def transition_of_success(lock: Lock[T], sent: Changes, found: TaskRow | None = None) -> Transition:
+    """Return what the success does to the row; `sent` is what the block has changed.
 
     `found` is the row, if a success was refused because somebody has asked for another run meanwhile, or because the
     last task that it waited for has ended.
     """
-    if lock.statements.codes.succeeded != END:
-        if not lock.company:
-            return None
+    statements = lock.statements
+    success = statements.finish("succeed", lock.token, statements.codes.succeeded)
+    if success.code == END:
+        _add_end(lock, success, found)
+    elif lock.company:
         from pynamodb_tracker.transitions.joins import waiting  # noqa: PLC0415 - few tasks wait for others
 
-        return waiting(lock, found)
-    again = None if found is None else found.again
-    has_parent = "parent" in lock.task._row_state.stored
-    if lock.task.repeat is not None or (again is not None and again.repeat is not None):
-        from pynamodb_tracker.transitions.repeats import ending_after_success  # noqa: PLC0415 - few tasks repeat
+        waiting(lock, found, success)
+    success.assigned = sent
+    return finished(lock, success, clock.now(), 0, last_error=None, release_count=None)
 
-        ending = ending_after_success(lock.task, clock.now(), again)
+
+def _add_end(lock: Lock[T], success: Transition, found: TaskRow | None) -> None:
+    """Let the success of the last step lead to the end, to the next turn, or to what was asked for meanwhile."""
+    task, again, following = lock.task, None if found is None else found.again, None
+    if task.repeat is not None or (again is not None and again.repeat is not None):
+        from pynamodb_tracker.transitions.repeats import after_success  # noqa: PLC0415 - few tasks repeat
+
+        following = after_success(task, clock.now(), again)
     elif again is not None:
-        ending = Ending(lock.statements.model.tracker.steps[0].pending)
-        ending.due = again.due_time
-        ending.start_over(new_token())
-    elif has_parent:
-        ending = Ending(END)
-    else:
-        return None
-    if found is None or again is None:
-        ending.add("nothing asked")
-    else:
-        _take_in(lock, ending, found, again)
-    if has_parent:
-        ending.add("counted", {"parent": None})
-    return ending
+        from pynamodb_tracker.transitions.repeats import Turn, begun_again  # noqa: PLC0415 - few tasks are asked again
 
-
-def _take_in(lock: Lock[T], ending: Ending, found: TaskRow, again: Again) -> None:
-    """Let a success give the task what was asked for meanwhile."""
-    ending.add("asked as seen", {"again": None}, seen_asked=str(found.asked))
-    ending.changes = again.changes(lock.statements.model.tracker.own_attributes)
-    if again.asks_for_run and (again.trace or "trace" in lock.task._row_state.stored):
-        trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
-        ending.changes["trace"] = trace
+        following = begun_again(task, Turn(again.due_time, {}))
+    if following is not None:
+        success.code, success.due, success.expires = following.code, following.due, following.expires
+        success.values, success.changes = following.values, following.changes
+    if again is None:
+        success.add(when.nothing_asked())
+    else:
+        success.add(when.asked_as_seen(), seen={"seen_asked": str(cast("TaskRow", found).asked)}, again=None)
+        success.changes = {**success.changes, **again.changes(lock.statements.model.tracker.own_attributes)}
+        if again.asks_for_run and (again.trace or "trace" in task._row_state.stored):
+            trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
+            success.changes = {**success.changes, "trace": trace}
+    if "parent" in task._row_state.stored:
+        success.add(parent=None)
 
 
 def _changes_to_send(lock: Lock[T]) -> tuple[Changes, Changes]:
@@ -221,23 +220,19 @@ def _changes_of_success(lock: Lock[T]) -> Changes:
     return storable_changes(lock.task, {attribute.attr_name: (attribute, None if text is None else {STRING: text})})
 
 
-def _succeed_alone(lock: Lock[T], changes: Changes, sent: Changes) -> SentSuccess:
+def _succeed_alone(lock: Lock[T], sent: Changes) -> Transition:
     """Send the success in an update of its own, with what was asked for meanwhile if there is any, and return it."""
-    statements, ending, retries = lock.statements, ending_of_success(lock), 0
+    success, retries = transition_of_success(lock, sent), 0
     while True:
-        code, due, all_sent, values = statements.codes.succeeded, None, sent, {}
-        if ending is not None:
-            code, due, all_sent, values = ending.code, ending.due, {**sent, **ending.changes}, ending.values
-        write = statements.succeed(all_sent, ending)
         try:
-            row = send_until_landed(lock, write, code, attempt=0, due=due, **user_values(all_sent), **values)
+            send_until_landed(lock, success)
         except AskedMeanwhile as asked:
-            ending, retries = ending_of_success(lock, _row_to_take_in(lock, asked.row, retries)), retries + 1
+            success, retries = transition_of_success(lock, sent, _row_to_take_in(lock, asked.row, retries)), retries + 1
         except PynamoDBConnectionError as error:
             raise_if_invalid(lock.task, sent, error)
             raise
         else:
-            return SentSuccess(changes, sent, row, ending)
+            return success
 
 
 def _succeed_together(
@@ -270,15 +265,12 @@ def _succeed_together(
 
 def _own_action(lock: Lock[T], pending: PendingSuccess, success: tuple[Changes, Changes], found: T | None) -> Action:
     """Return the success as the first action of a transaction; `pending` remembers what it does."""
-    statements, code, due = lock.statements, lock.statements.codes.succeeded, None
     changes, sent = success
-    all_sent, ending = sent, ending_of_success(lock, found)
-    if ending is not None:
-        all_sent, code, due = {**sent, **ending.changes}, ending.code, ending.due
-    values = {**user_values(all_sent), **(ending.values if ending else {}), "saves": str(lock.saves)}
-    slots, row = finish_values(lock, code, attempt=0, due=due, **values)
-    pending.sent = SentSuccess(changes, sent, row, ending)
-    return statements.as_action(statements.commit(all_sent, ending), lock.task.task_id, **slots)
+    transition = transition_of_success(lock, sent, found)
+    transition.name = "commit"
+    transition.add(when.later_save(), saves=lock.saves)
+    pending.sent = SentSuccess(changes, transition)
+    return lock.statements.as_action(transition, lock.task.task_id)
 
 
 def _found_after(lock: Lock[T], pending: PendingSuccess, unapplied: Unapplied) -> T | None:
@@ -292,7 +284,7 @@ def _found_after(lock: Lock[T], pending: PendingSuccess, unapplied: Unapplied) -
         raise unknown_outcome(unapplied, unknown) from unknown
     if not unapplied.refused or row is None:
         return None
-    waited = sent is not None and sent.ending is not None and "goes on waiting" in sent.ending.parts
+    waited = sent is not None and when.waits_for_others() in sent.transition.guards
     changed = {"again"} & row._row_state.stored.keys() or (waited and "waits" not in row._row_state.stored)
     return row if changed else None
 
@@ -385,17 +377,12 @@ def _end_as_success(lock: Lock[T], pending: PendingSuccess, success: SentSuccess
 
 def _note_success(lock: Lock[T], success: SentSuccess) -> None:
     """Let the task in memory be what its row is after the success."""
-    task, ending = lock.task, success.ending
+    task, transition = lock.task, success.transition
     lock.outcome = "succeeded"
-    lock.mark_saved(success.changes, success.sent)
-    task.attribute_values.update(success.row, last_error=None, release_count=None)
-    if ending is not None:
-        task.attribute_values.update(ending.row)
-        forgotten = lock.statements.payloads() if "starts over" in ending.parts else []
-        gone = {**ending.row, **dict.fromkeys(payload.attr_name for payload in forgotten)}
-        state = task._row_state
-        state.stored = {name: value for name, value in state.stored.items() if gone.get(name, value) is not None}
-        mark_saved(task, ending.changes, ending.changes)
-        read_again(task, ending.changes)
+    lock.mark_saved(success.changes, transition.assigned)
+    transition.apply_to(task)
+    if transition.changes:
+        mark_saved(task, transition.changes, transition.changes)
+        read_again(task, transition.changes)
     if lock.statements.has_expiry:
         expire(lock.statements, task)

@@ -17,10 +17,10 @@ from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
 from pynamodb_tracker.transitions.prepared import PreparedWrite
-from pynamodb_tracker.transitions.step_writes import user_values
+from pynamodb_tracker.transitions.success import transition_of_success
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import quick_session
-from tests.support.writes import Order, as_told, writes_of_deliver, writes_of_ship
+from tests.support.writes import Order, as_told, lock_of, told_name, writes_of_deliver, writes_of_ship
 
 Item = dict[str, Any]
 Told = tuple[str, Item | None]
@@ -147,13 +147,17 @@ class Values(dict[str, Any]):
     """A value for every slot: texts between LOWER and HIGHER, and so are numbers."""
 
     def __init__(self, write: PreparedWrite, **given: str) -> None:
-        self.kinds = {name: kind for _, kind, name in write._open if not name.startswith("own ")}
+        self.kinds = {name: kind for _, kind, name in write._open if not name.startswith("own own_")}
+        self.slots = {told_name(name): name for name in self.kinds}
         super().__init__({name: _value(name, kind) for name, kind in self.kinds.items()} | given)
 
     def typed(self, operand: str) -> Item:
         """Return the value of an operand of a condition: of a slot, or a number."""
         name = operand.removeprefix(":")
-        return {self.kinds[name]: self[name]} if name != operand else {"N": operand}
+        if name == operand:
+            return {"N": operand}
+        slot = self.slots[name]
+        return {self.kinds[slot]: self[slot]}
 
 
 def _value(name: str, kind: str) -> Any:
@@ -267,17 +271,20 @@ def changes(number: int) -> Changes:
 
 def test_whatever_a_block_sets_and_removes_is_stored_as_it_is_alone(rows: Rows) -> None:
     statements = StepStatements(Order, Order.ship._definition.codes, 3)
-    row, values = next(starts(statements.succeed({})))
+    lock = lock_of(statements)
+    row, values = next(starts(transition_of_success(lock, {}).rendered(statements.table)))
     held = {**{name: {"S": "before"} for name in NAMES}, **row}
     for number in (0, 7, 14):
         changed = changes(number)
-        write = statements.succeed(changed)
+        success = transition_of_success(lock, changed)
+        write, (_, slots) = success.rendered(statements.table), success.shape_and_slots()
+        own = {name: value for name, value in slots.items() if name.startswith("own ")}
 
         told, different = differences(
             rows,
             "UpdateItem",
             [held, {**held, "lock": {"S": "another"}}],
-            partial(write.request, values={**values, **user_values(changed)}),
+            partial(write.request, values={**values, **own}),
         )
 
         assert different == []
@@ -309,8 +316,7 @@ def put_once(item: Item, its_key: Item) -> Item:
 def test_what_no_statement_can_name_is_not_translated(name: str) -> None:
     writes = StepStatements(Order, Order.ship._definition.codes, 3)
     changed: Changes = {"own": (UnicodeAttribute(attr_name=name), {"S": "x"})}
-    save = writes.save(changed)
-    saved = save.request(key("o"), {**Values(save), **user_values(changed)})
+    saved = writes.as_action(writes.save("t", 1, changed), "o")["Update"]
 
-    assert partiql.statement("UpdateItem", {"TableName": "statements", **saved}) is None
+    assert partiql.statement("UpdateItem", {**saved, "TableName": "statements"}) is None
     assert partiql.statement("PutItem", {"TableName": "statements", **put_once({name: {"S": "x"}}, key("o"))}) is None

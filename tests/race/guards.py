@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 from unittest import mock
 
 import pytest
-from pynamodb.expressions.update import RemoveAction
 
 from pynamodb_tracker import transitions
 from pynamodb_tracker.aio import blocking
@@ -25,18 +23,19 @@ from pynamodb_tracker.transitions import (
     conditions,
     created_claims,
     creations,
-    ending,
     finishes,
     groups,
     overflow_writes,
     progress,
     set_asides,
-    statements,
     success,
 )
+from pynamodb_tracker.transitions.conditions import Guard as Part
+from pynamodb_tracker.transitions.conditions import guard
 from pynamodb_tracker.transitions.follow_ups import FollowUps
 from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
 from pynamodb_tracker.transitions.statements import StepStatements
+from pynamodb_tracker.transitions.transition import ONE_MORE, Transition
 from tests.race import traces_of_commands as commands
 from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
@@ -66,22 +65,45 @@ class Guard:
 
 
 def without(part: str, write: str = "") -> Callable[[Patch], None]:
-    """Replace a named part of a condition by one that always holds: in one write of a step, or in all."""
+    """Replace a named part of conditions by one that always holds: in one write of a step, or in all."""
 
     def remove(patch: Patch) -> None:
         assert hasattr(conditions, part)
-        if not write:
-            patch.setattr(conditions, part, always)
-            return
-        declared = vars(StepStatements)[write]
-        render = declared.func if isinstance(declared, cached_property) else declared
+        render, render_guard = vars(Transition)["condition"].fget, vars(Part)["condition"].fget
 
-        def rendered(*given: Any, **named: Any) -> Any:
+        def condition_of(each: Any) -> Any:
+            return always() if each.part.__name__ == part else render_guard(each)
+
+        def condition(transition: Any) -> Any:
+            if transition.name != write:
+                return render(transition)
             with pytest.MonkeyPatch.context() as meanwhile:
-                meanwhile.setattr(conditions, part, always)
-                return render(*given, **named)
+                meanwhile.setattr(Part, "condition", property(condition_of))
+                return render(transition)
 
-        patch.setattr(StepStatements, write, property(rendered) if render is not declared else rendered)
+        if write:
+            patch.setattr(Transition, "condition", property(condition))
+        else:
+            patch.setattr(Part, "condition", property(condition_of))
+
+    return remove
+
+
+def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
+    """Have a write leave these attributes as they are; without its name, have all writes not remove them."""
+
+    def remove(patch: Patch) -> None:
+        original = StepStatements._request
+
+        def request(self: Any, transition: Any, task_id: str) -> Any:
+            if transition.name.startswith(write):
+                _, slots = transition.shape_and_slots()  # a guard may need the value all the same
+                transition.seen |= {name: slots[name] for name in names if name in slots}
+                left = {name for name in names if write or transition.values.get(name) is None}
+                transition.values = {name: value for name, value in transition.values.items() if name not in left}
+            return original(self, transition, task_id)
+
+        patch.setattr(StepStatements, "_request", request)
 
     return remove
 
@@ -91,19 +113,10 @@ def always(*_: object, **__: object) -> Any:
     return TaskRow.task_id.exists()
 
 
-def keep_the_token(patch: Patch) -> None:
-    """Set tasks aside without a later token."""
-
-    def set_aside(self: Any, condition: Any, *, expires: bool) -> Any:
-        return self._write(condition, *self._moves(self.codes.ignored, expires=expires), *statements._ERRORS)
-
-    patch.setattr(StepStatements, "_set_aside", set_aside)
-
-
 def any_other_token(patch: Patch) -> None:
     """Refuse only the same token."""
     lock = TaskRow.lock
-    patch.setattr(conditions, "later_token", lambda: lock.does_not_exist() | (lock != slot(lock, "token")))
+    patch.setattr(conditions, "later_token", guard(lambda: lock.does_not_exist() | (lock != slot(lock, "lock"))))
 
 
 def by_token_and_status(patch: Patch) -> None:
@@ -124,23 +137,14 @@ def by_status(patch: Patch) -> None:
 
 def attempts_go_on(patch: Patch) -> None:
     """Continue to count attempts when a step starts from another state."""
-    original = type(TaskRow.attempt).set
+    original = StepStatements.claim
 
-    def set_to(attribute: Any, value: Any) -> Any:
-        starts_anew = attribute is TaskRow.attempt and type(value) is int and value == 1
-        return original(attribute, attribute + 1 if starts_anew else value)
+    def claim(*given: Any, **options: Any) -> Any:
+        claim = original(*given, **options)
+        claim.values["attempt"] = ONE_MORE
+        return claim
 
-    patch.setattr(type(TaskRow.attempt), "set", set_to)
-
-
-def keep_the_end(patch: Patch) -> None:
-    """Do not remove `expire_time`."""
-    original = StepStatements._write
-
-    def kept(self: Any, *given: Any) -> Any:
-        return original(self, *(part for part in given if not isinstance(part, RemoveAction)))
-
-    patch.setattr(StepStatements, "_write", kept)
+    patch.setattr(StepStatements, "claim", claim)
 
 
 def enter_at_once(patch: Patch) -> None:
@@ -214,20 +218,20 @@ def shut_nothing_out(patch: Patch) -> None:
     """Leave the token of the row as it is after a claim without an answer."""
     original = StepStatements.send
 
-    def send(self: Any, write: Any, *given: Any, **values: Any) -> Any:
-        return None if "seen_lock" in values else original(self, write, *given, **values)
+    def send(self: Any, transition: Any, *given: Any, **options: Any) -> Any:
+        return None if transition.name == "shut out" else original(self, transition, *given, **options)
 
     patch.setattr(StepStatements, "send", send)
 
 
 def shut_out_whatever_is_there(patch: Patch) -> None:
     """Raise the token of any row, even of one that is not there."""
-    patch.setattr(conditions, "seen", lambda: TaskRow.task_id.exists() | TaskRow.task_id.does_not_exist())
+    patch.setattr(conditions, "seen", guard(lambda: TaskRow.task_id.exists() | TaskRow.task_id.does_not_exist()))
 
 
 def trust_the_row(patch: Patch) -> None:
     """Raise the token of a row although a command has written it since."""
-    patch.setattr(conditions, "lock_seen", always)
+    patch.setattr(conditions, "lock_seen", guard(always))
 
 
 def create_whatever_is_there(patch: Patch) -> None:
@@ -287,25 +291,6 @@ def one_round(patch: Patch) -> None:
     patch.setattr(references, "round_of", lambda _: "")
 
 
-def keep_the_parent(patch: Patch) -> None:
-    """Let a child that has counted refer to its parent as before."""
-    patch.setitem(ending.PARTS, "counted", lambda: ([], []))
-
-
-def starting_over_without(name: str) -> Callable[[Patch], None]:
-    """Let a task that starts over keep this attribute."""
-
-    def remove(patch: Patch) -> None:
-        original = StepStatements._write
-
-        def kept(self: Any, condition: Any, *given: Any) -> Any:
-            return original(self, condition, *(part for part in given if part.values[0].path != [name]))
-
-        patch.setattr(StepStatements, "_write", kept)
-
-    return remove
-
-
 def any_version(patch: Patch) -> None:
     """Write the row of a group although another program has written it since it was read."""
     path, written = groups._version, groups.written
@@ -326,16 +311,16 @@ GUARDS = [
     Guard("due", runs.taken_early, without("due", "claim")),
     Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
     Guard("lock expired", commands.ignored_while_held, without("lock_expired", "ignore")),
-    Guard("lock expired", commands.spent_while_held, without("lock_expired", "spend_abandoned")),
+    Guard("lock expired", commands.spent_while_held, without("lock_expired", "spend abandoned")),
     Guard("lock expired", commands.deleted_after_an_extension, without("lock_expired")),
     Guard("attempt < max", runs.taker_dies, without("under_limit")),
     Guard("ordered tokens", runs.late_claim, without("later_token", "claim")),
     Guard("ordered tokens", runs.late_claim_after_another_worker, any_other_token),
-    Guard("ordered tokens", runs.late_claim_from_another_state, without("later_token", "claim_from")),
+    Guard("ordered tokens", runs.late_claim_from_another_state, without("later_token", "claim from")),
     Guard("token on REOPEN", commands.late_reopen, without("later_token", "reopen")),
     Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, without("later_token", "reopen")),
     Guard("token on IGNORE", commands.late_ignore, without("later_token", "ignore")),
-    Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, keep_the_token),
+    Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, leaving_out("ignore", "lock")),
     Guard("status on REOPEN", commands.reopened_while_held, without("at", "reopen")),
     Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, without("has_no_time_to_live")),
     Guard("RELEASE as seen", commands.late_release, without("held_as_seen")),
@@ -345,12 +330,12 @@ GUARDS = [
     Guard("MINE after a cancel", commands.cancelled_worker, without("mine")),
     Guard("RELEASE of my own", commands.unheard_release, look_for_no_entry),
     Guard("format on CLAIM", commands.claimed_by_an_earlier_version, without("known_format", "claim")),
-    Guard("format on ALSO", commands.claimed_from_by_an_earlier_version, without("known_format", "claim_from")),
+    Guard("format on ALSO", commands.claimed_from_by_an_earlier_version, without("known_format", "claim from")),
     Guard("format on REOPEN", commands.reopened_by_an_earlier_version, without("known_format", "reopen")),
     Guard("format on IGNORE", commands.ignored_by_an_earlier_version, without("known_format", "ignore")),
     Guard("format on SPENT", commands.spent_by_an_earlier_version, without("known_format", "spend")),
-    Guard("format on RELEASE", commands.released_by_an_earlier_version, without("known_format", "revoke")),
-    Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, without("known_format", "cancel")),
+    Guard("format on RELEASE", commands.released_by_an_earlier_version, without("known_format", "release by command")),
+    Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, without("known_format", "ignore running")),
     Guard("format on DELETE", commands.deleted_by_an_earlier_version, without("known_format")),
     Guard("no rule on REOPEN", repeats.reopened_out_of_turn, without("has_no_rule", "reopen")),
     Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, without("asked_as_seen", "reopen")),
@@ -359,8 +344,8 @@ GUARDS = [
     Guard("format on SKIP", repeats.skipped_by_an_earlier_version, without("known_format", "skip")),
     Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, without("asked_as_seen", "skip")),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
-    Guard("REMOVE expire_time", commands.reopened_with_an_end, keep_the_end),
-    Guard("REMOVE expire_time", commands.run_again_with_an_end, keep_the_end),
+    Guard("REMOVE expire_time", commands.reopened_with_an_end, leaving_out("", "expire_time")),
+    Guard("REMOVE expire_time", commands.run_again_with_an_end, leaving_out("", "expire_time")),
     Guard("EXTEND before the block", runs.late_answer, enter_at_once),
     Guard("EXTEND before the block", runs.late_data, enter_at_once),
     Guard("a refused claim that is mine", runs.locked_out, forget_my_token),
@@ -369,14 +354,14 @@ GUARDS = [
     Guard("unfinished", runs.frozen_success, by_status),
     Guard("MINE", runs.woken_success, without("mine", "succeed")),
     Guard("MINE", runs.woken_failure, without("mine", "fail")),
-    Guard("MINE", runs.woken_surrender, without("mine", "give_up")),
+    Guard("MINE", runs.woken_surrender, without("mine", "give up")),
     Guard("MINE", runs.woken_release, without("mine", "release")),
     Guard("MINE", runs.woken_extension, without("mine", "extend")),
     Guard("MINE", runs.woken_save, without("mine", "save")),
     Guard("MINE", runs.woken_settle, without("mine", "settle")),
     Guard("MINE in a transaction", overflow.woken_transaction, without("mine", "check")),
     Guard("MINE in a transaction", overflow.woken_success_in_a_transaction, without("mine", "commit")),
-    Guard("MINE in a transaction", overflow.woken_keep_out, without("mine", "keep_out")),
+    Guard("MINE in a transaction", overflow.woken_keep_out, without("mine", "keep out")),
     Guard("EXTEND only grows", runs.late_extension, without("grows")),
     Guard("EXTEND only grows", runs.short_extension, without("grows")),
     Guard("saves", runs.late_save, without("later_save", "save")),
@@ -407,7 +392,7 @@ GUARDS = [
         of_creations.late_claim_before_an_unheard_create,
         create_pending_without_a_token,
     ),
-    Guard("SPENT as seen", commands.finished_meanwhile, without("seen", "spend_abandoned")),
+    Guard("SPENT as seen", commands.finished_meanwhile, without("seen", "spend abandoned")),
     Guard("SPENT as seen", commands.reopened_meanwhile, without("seen", "spend")),
     Guard("IGNORE as seen", commands.failed_meanwhile, without("seen", "ignore")),
     Guard("DELETE as seen", commands.deleted_while_held, without("seen")),
@@ -419,7 +404,7 @@ GUARDS = [
     Guard("SPENT of the same life", commands.spent_in_its_next_life, without("same_life", "spend")),
     Guard("SKIP of the same life", repeats.skipped_in_its_next_life, without("same_life", "skip")),
     Guard("REOPEN of the same life", repeats.reopened_in_its_next_life, without("same_life", "reopen")),
-    Guard("REOPEN of the same life", of_groups.entered_in_its_next_life, without("same_life", "enter_again")),
+    Guard("REOPEN of the same life", of_groups.entered_in_its_next_life, without("same_life", "enter again")),
     Guard("SHUT OUT", runs.unheard_claim, shut_nothing_out),
     Guard("SHUT OUT", runs.unheard_claim_of_a_failed_task, shut_nothing_out),
     Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, trust_the_row),
@@ -450,9 +435,9 @@ GUARDS = [
     Guard("COUNT in the same round", joins.next_life, without("same_round")),
     Guard("COUNT in the same round", joins.next_life_of_two, without("same_round")),
     Guard("format on COUNT", joins.counted_for_a_later_version, without("known_format")),
-    Guard("a new round from the end", joins.next_round, starting_over_without("round")),
-    Guard("REMOVE waits at the end", joins.next_round, starting_over_without("waits")),
-    Guard("REMOVE parent", joins.second_success, keep_the_parent),
+    Guard("a new round from the end", joins.next_round, leaving_out("claim from", "round")),
+    Guard("REMOVE waits at the end", joins.next_round, leaving_out("claim from", "waits")),
+    Guard("REMOVE parent", joins.second_success, leaving_out("", "parent")),
     Guard("REOPEN what waits for none", joins.reopened_while_it_waits, without("waits_for_none", "reopen")),
     Guard("REOPEN what waits", joins.reopened_as_the_last_one_ends, without("waits_for_others", "reopen")),
     Guard("SUCCEED while it waits", joins.waits_again_as_the_last_one_ends, without("waits_for_others", "commit")),

@@ -3,32 +3,57 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
-from pynamodb_tracker import Step, Task, UseCase
+from pynamodb_tracker import Repeat, Step, Task, UseCase
 from pynamodb_tracker.clock import stamp
-from pynamodb_tracker.model.row import Membership
+from pynamodb_tracker.dynamodb.connection import sharing_requests
+from pynamodb_tracker.model.row import FORMAT, Membership, load
 from pynamodb_tracker.testing import stopped_clock
-from pynamodb_tracker.transitions import StepStatements, deletion, groups
+from pynamodb_tracker.transitions import Lock, StepStatements, deletion, groups
+from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.company import Waiting
 from pynamodb_tracker.transitions.created_claims import as_pending, claimed_task
 from pynamodb_tracker.transitions.creations import NewTask, deletion_as_seen
-from pynamodb_tracker.transitions.ending import Ending
+from pynamodb_tracker.transitions.finishes import finished
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.repeats import Turn, begun_again
+from pynamodb_tracker.transitions.success import transition_of_success
+from pynamodb_tracker.transitions.transition import Constant, Stored, Transition, without_payloads
 
-__all__ = ["as_told", "puts_of_ship", "writes_of_deliver", "writes_of_ship"]
+__all__ = ["as_told", "lock_of", "puts_of_ship", "told_name", "writes_of_deliver", "writes_of_ship"]
 
 
-_SEEN: dict[str, Any] = {"asked": {}}
-"""A row to merge into, which others have asked for before."""
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOKEN = "0" * 24
+TIME = "2026-01-01T00:00:00.000000+0000"
+RULE = Repeat.every(timedelta(hours=1))
+
+TOLD = {
+    "added waits": "children",
+    "due_time": "due",
+    "expire_time": "expiry",
+    "group_number": "number",
+    "lock": "token",
+    "lock_expire_time": "expire",
+    "update_time": "now",
+}
+"""What docs/explanation/lock.md calls the values of these attributes."""
 
 
 class Named(dict[str, Any]):
     """Values for a prepared write that are their own names."""
 
     def __missing__(self, name: str) -> str:
-        return f":{name}"
+        return f":{told_name(name)}"
+
+
+def told_name(slot: str) -> str:
+    """Return what docs/explanation/lock.md calls the value of a slot."""
+    return TOLD.get(slot, slot.removeprefix("own ").partition("#")[0])
 
 
 class Table(Task):
@@ -44,73 +69,142 @@ class Order(Table):
     deliver = Step(300)
 
 
+def row(**stored: Any) -> Order:
+    """Return a task that waits at the step `ship`, with these attributes in stored form."""
+    item = {"status": {"N": "200"}, "fence": {"N": "0"}, "attempt": {"N": "0"}, "creation": {"S": TOKEN}}
+    times = {name: {"S": TIME} for name in ("due_time", "create_time", "update_time")}
+    return load(Order, {"task_id": {"S": "o"}, "use_case_id": {"S": "order"}, **item, **times, **stored})
+
+
+def in_group(**stored: Any) -> Order:
+    return row(group={"S": "g"}, group_number={"N": "1"}, **stored)
+
+
+def lock_of(step: Any, **stored: Any) -> Lock[Order]:
+    """Return a run of the step."""
+    return Lock(step, row(lock_expire_time={"S": TIME}, **stored), "t")
+
+
+def waiting_for(children: int, until: datetime | None) -> Any:
+    """Return a participant of a success that has the next step wait."""
+    return SimpleNamespace(waiting=lambda: Waiting(children, until), entrants=lambda: ())
+
+
 def writes_of_deliver() -> dict[str, PreparedWrite]:
     """Return the writes that only the last step, `deliver` (300), has, by their names."""
-    writes = StepStatements(Order, Order.deliver._definition.codes, 3)
-    return {
-        "succeed at last": writes.succeed({}),
-        "take in": writes.succeed({}, _ending("asked as seen", "starts over", code=100)),
-        "succeed as a child": writes.commit({}, _ending("nothing asked", "counted", code=1000)),
+    step = StepStatements(Order, Order.deliver._definition.codes, 3)
+    again = row(again={"M": {"due_time": {"S": TIME}, "attributes": {"M": {}}}}, asked={"N": "1"})
+    writes = {
+        "succeed at last": transition_of_success(lock_of(step), {}),
+        "take in": transition_of_success(lock_of(step), {}, again),
+        "succeed as a child": committed(transition_of_success(lock_of(step, parent={"S": "p"}), {})),
     }
+    return {name: write.rendered(step.table) for name, write in writes.items()}
+
+
+def committed(success: Transition) -> Transition:
+    """Return a success as a transaction sends it."""
+    success.add(when.later_save(), saves=1)
+    return success
 
 
 def writes_of_ship() -> dict[str, PreparedWrite]:
     """Return every write of the step `ship` (200), between `confirm_payment` (100) and `deliver` (300), by its name."""
-    writes = StepStatements(Order, Order.ship._definition.codes, 3)
-    next_turn = Ending(Order.ship.pending.code)
-    next_turn.start_over(":round")
-    for part in ("set occurrence", "remove occurrence_count", "remove extra_time"):
-        next_turn.add(part)
+    step = StepStatements(Order, Order.ship._definition.codes, 3)
+    lock, waits, waits_on, held = lock_of(step), lock_of(step), lock_of(step), row(lock={"S": TOKEN})
+    waits.company, waits_on.company = [waiting_for(1, NOW)], [waiting_for(0, None)]
+    waits_on.task.attribute_values["waits"] = 1
+    plain, asked, nothing = row(), row(asked={"N": "1"}), Transition("", None)
+    again, repeating = row(asked={"N": "1"}, again={"M": {}}), row(asked={"N": "1"}, repeat={"S": "damaged"})
+    queue, ended = in_group(starts={"S": TIME}, waits={"N": "1"}), in_group(status={"N": "203"})
+    repeating.attribute_values["repeat"] = RULE
+    turn = begun_again(repeating, Turn(NOW, {"occurrence": NOW, "occurrence_count": None, "extra_time": None}))
+    turn.code = 200
+
+    def moved(transition: Transition, **values: Any) -> Transition:
+        return step.moved(transition, "o", NOW, **values)
+
+    def failed(code: int, **values: Any) -> Transition:
+        entries: dict[str, Any] = {"errors": Stored([]), "last_error": "e", **values}
+        return finished(lock, step.finish("fail", "t", code), NOW, 1, **entries)
+
+    def commanded(transition: Transition, **values: Any) -> Transition:
+        return step.by_command(transition, plain, NOW, "t", errors=Stored([]), **values)
+
+    def reopened(found: Order | None, *, kept: bool = False, by: bool = False) -> Transition:
+        entry: list[dict[str, Any]] = [{"M": {}}]
+        with sharing_requests(SimpleNamespace()):
+            return moved(step.reopen("t", found, nothing, kept=kept, entry=entry if by else None))
+
+    def entered(*, has_turn: bool) -> Transition:
+        entering = step.enter_again("t", ended, kept=False, entry=None)
+        entering.add(group_number=1)
+        if not has_turn:
+            entering.add(starts=NOW, waits=1)
+        return moved(entering)
+
+    def merged(how: str, found: Order, **values: Any) -> Transition:
+        return step.merge(how, found, ["t"], {}, values)
+
+    claim = step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)
+    as_set_aside = {"last_error": "e"}
+    kept_again: dict[str, Any] = {"again": Stored({}), "format_version": Constant(FORMAT)}
+    begun_anew = moved(merged("anew", asked, **step.anew("t")))
+    begun_anew.changes = without_payloads(Order)
+    writes = {
+        "claim": moved(claim),
+        "claim with payload": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload="p")),
+        "claim from": moved(step.claim("t", "w", NOW, timedelta(0), code=103, payload=None)),
+        "shut out": step.shut_out(held, "t"),
+        "shut out first": step.shut_out(plain, "t"),
+        "extend": step.extend("t", NOW),
+        "save": step.save("t", 1),
+        "check": step.save("t", 1),
+        "commit": committed(transition_of_success(lock, {})),
+        "keep out": step.keep_out("t", 2, 1),
+        "commit and wait": committed(transition_of_success(waits, {})),
+        "commit and go on waiting": committed(transition_of_success(waits_on, {})),
+        "succeed": transition_of_success(lock, {}),
+        "fail": failed(202),
+        "give up": failed(203),
+        "release": finished(lock, step.finish("release", "t", 200), NOW, 0, release_count=1),
+        "spend": commanded(step.spend(plain, abandoned=False), **as_set_aside),
+        "spend abandoned": commanded(step.spend(plain, abandoned=True), **as_set_aside),
+        "reopen": reopened(None),
+        "reopen by name": reopened(None, by=True),
+        "reopen ended": reopened(plain, kept=True),
+        "reopen waiting": reopened(row(waits={"N": "1"})),
+        "reopen repeating": moved(step.reopen("t", repeating, turn, kept=False, entry=None)),
+        "skip": commanded(step.skip(asked, turn, abandoned=False), **as_set_aside),
+        "skip abandoned": commanded(step.skip(asked, turn, abandoned=True), **as_set_aside),
+        "release by command": commanded(step.revoke(held)),
+        "reopen with turn": reopened(in_group()),
+        "enter again": entered(has_turn=False),
+        "enter idle group": entered(has_turn=True),
+        "ignore": commanded(step.ignore(plain), **as_set_aside),
+        "ignore with turn": commanded(step.ignore(in_group()), **as_set_aside),
+        "ignore in queue": commanded(step.ignore(queue), **as_set_aside),
+        "ignore running": commanded(step.cancel(held), **as_set_aside),
+        "merge": merged("merged", asked),
+        "merge and move": merged("merged", asked, due_time=NOW),
+        "ask again": merged("again", asked, **kept_again),
+        "ask once more": merged("again", again, **kept_again),
+        "begin anew": begun_anew,
+    }
+    table = step.table
     return {
-        "claim": writes.claim,
-        "claim with payload": writes.claim_with_payload,
-        "claim from": writes.claim_from(Order.confirm_payment.ignored.code),
-        "shut out": writes.shut_out(has_token=True),
-        "shut out first": writes.shut_out(has_token=False),
-        "extend": writes.extend,
-        "save": writes.save({}),
-        "check": writes.check,
-        "commit": writes.commit({}),
-        "keep out": writes.keep_out,
-        "commit and wait": writes.commit({}, _ending("begins to wait", "until")),
-        "commit and go on waiting": writes.commit({}, _ending("goes on waiting", "without limit")),
-        "succeed": writes.succeed({}),
-        "fail": writes.fail,
-        "give up": writes.give_up(),
-        "release": writes.release,
-        "spend": writes.spend(),
-        "spend abandoned": writes.spend_abandoned(),
-        "reopen": writes.reopen(kept=False, recorded=False),
-        "reopen by name": writes.reopen(kept=False, recorded=True, has_errors=True),
-        "reopen ended": writes.reopen(kept=True, recorded=False, is_read=True),
-        "reopen waiting": writes.reopen(kept=False, recorded=False, is_read=True, parked=True),
-        "reopen repeating": writes.reopen(kept=False, recorded=False, is_read=True, ending=next_turn, has_asked=True),
-        "skip": writes.skip(next_turn, abandoned=False, has_asked=True),
-        "skip abandoned": writes.skip(next_turn, abandoned=True, has_asked=True),
-        "release by command": writes.revoke,
-        "reopen with turn": writes.reopen(kept=False, recorded=False, is_read=True, membership=Membership.TURN),
-        "enter again": writes.enter_again(kept=False, recorded=False, has_turn=False, waits=False),
-        "enter idle group": writes.enter_again(kept=False, recorded=False, has_turn=True, waits=False),
-        "ignore": writes.ignore(),
-        "ignore with turn": writes.ignore(membership=Membership.TURN),
-        "ignore in queue": writes.ignore(membership=Membership.QUEUE),
-        "ignore running": writes.cancel(),
-        "merge": writes.merge("merged", _SEEN, {}),
-        "merge and move": writes.merge("merged", _SEEN, {}, moves_due=True),
-        "ask again": writes.merge("again", _SEEN, {}),
-        "ask once more": writes.merge("again", {**_SEEN, "again": {}}, {}),
-        "begin anew": writes.merge("anew", _SEEN, {}),
+        **{name: write.rendered(table) for name, write in writes.items()},
         "delete": deletion(Order, held=False),
         "delete as seen": deletion_as_seen(Order, has_lock=True),
         "delete abandoned": deletion(Order, held=True),
         "delete with turn": deletion(Order, held=False, membership=Membership.TURN),
         "delete in queue": deletion(Order, held=False, membership=Membership.QUEUE),
-        "group begins": groups.written(writes.table, is_new=True, idle=False, data=False),
-        "group changes": groups.written(writes.table, is_new=False, idle=False, data=False),
-        "group stores data": groups.written(writes.table, is_new=False, idle=True, data=True),
+        "group begins": groups.written(table, is_new=True, idle=False, data=False),
+        "group changes": groups.written(table, is_new=False, idle=False, data=False),
+        "group stores data": groups.written(table, is_new=False, idle=True, data=True),
         "wake": groups.woken(Order, others=False),
-        "count": counted(writes.table),
-        "count last": counted_last(writes.table, parked=True),
+        "count": counted(table),
+        "count last": counted_last(table, parked=True),
     }
 
 
@@ -144,14 +238,6 @@ def _put_as_told(task: NewTask[Any], names: dict[str, str]) -> dict[str, str]:
             value = f":{names.get(value, name.partition('#')[0])}"
         told.append(f"{name} = {value}")
     return {"IF": condition.replace("exists (", "exists("), "PUT": ", ".join(told[2:])}
-
-
-def _ending(*parts: str, code: int = 300) -> Ending:
-    """Return what a success does, made of these parts; that of `ship` by default."""
-    ending = Ending(code)
-    for part in parts:
-        ending.add(part)
-    return ending
 
 
 def as_told(write: PreparedWrite) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def test_the_watch_measures_how_long_the_oldest_order_of_a_step_has_been_due(acc
 
 def test_the_watch_sees_an_order_that_a_dead_function_left_behind(account: Account) -> None:
     account.announce(ORDER)
-    account.dies = lambda _function: 6
+    account.dies = lambda _function: 3
     account.poll("confirm_payment")
     account.clock.advance(timedelta(minutes=30))
 
