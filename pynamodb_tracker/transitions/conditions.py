@@ -307,9 +307,9 @@ def due_as_seen() -> Condition:
 
 
 @guard
-def value_seen(model: type[TaskRow], name: str, kind: str | None) -> Condition:
+def value_seen(name: str, stored_name: str, kind: str | None) -> Condition:
     """Require that the attribute has the value of this type that was read, or none if it had none."""
-    attribute = model.get_attributes()[name]
+    attribute = UnicodeAttribute(attr_name=stored_name)  # in place of its own: the class may not declare it
     path = Path(attribute)
     return path.does_not_exist() if kind is None else path == slot(attribute, f"seen {name}", kind)
 

@@ -216,7 +216,7 @@ def revoke(
     if worker is not None and row.worker != worker:
         raise held_by_another(statements, row, operation, worker)
     entry = _entry("released", row, codes.step, now, reason=reason, by=by)
-    if released := _move(statements, statements.revoke(row), row, entry):
+    if released := _move(statements, statements.revoke(row), row, entry, keeps_last_error=True):
         return released
     found = get(statements.model, task_id)
     if found is None:
@@ -264,17 +264,17 @@ def _entry(kind: str, row: T, step: str, now: datetime, *, reason: str, by: str 
     return Failure(step, row.attempt, now, by or this_worker(), kind, scrubbed(reason, row.redact))
 
 
-def _move(statements: StepStatements[T], transition: Transition, row: T, entry: Failure) -> T | None:
+def _move(
+    statements: StepStatements[T], transition: Transition, row: T, entry: Failure, *, keeps_last_error: bool = False
+) -> T | None:
     """Move a task to another state and append the entry to its errors; return it, or None if it has changed."""
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), entry], has_log(row)
     logged = had_log or not fits_row(failures)
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
-    entries = {"errors": Stored(for_row(failures, logged=logged)), "last_error": entry.one_line}
-    if transition.code == statements.codes.pending:  # a release, which keeps the last error
-        del entries["last_error"]
-    statements.by_command(transition, row, now, token, **entries)
+    last_error = {} if keeps_last_error else {"last_error": entry.one_line}
+    statements.by_command(transition, row, now, token, errors=Stored(for_row(failures, logged=logged)), **last_error)
     try:
         moved = None
         try:
@@ -285,7 +285,7 @@ def _move(statements: StepStatements[T], transition: Transition, row: T, entry: 
             if not is_invalid(refused):
                 raise
             logged = False  # the row has no room for the reason
-            transition.add(errors=Stored([]), last_error=entry.type)
+            transition.values |= {"errors": Stored([]), **dict.fromkeys(last_error, entry.type)}
             if is_ignored:
                 moved = _ignored_together(statements, transition, row, [], alone=True)
             moved = moved or load(statements.model, statements.send(transition, row.task_id)["Attributes"])

@@ -334,7 +334,7 @@ class StepStatements(StepWrites[T]):
         merge.add(when.asked_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
         for name, (attribute, _) in changes.items():
             before = stored.get(attribute.attr_name)
-            merge.add(when.value_seen(self.model, name, None if before is None else next(iter(before))))
+            merge.add(when.value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))
             if before is not None:
                 merge.seen[f"seen {name}"] = next(iter(before.values()))
         merge.add(

@@ -242,11 +242,14 @@ def test_what_a_worker_of_an_earlier_version_left_behind_begins_anew_with_the_re
     runs()
     ask("b", due_time=HOUR, note=None)
     ask("c", due_time=2 * HOUR, weight=3)
-    end: Any = {"status": {"N": "1000"}, "status_key": {"S": "index#1000#0"}, "unfinished": {"L": []}}
+    again = stored(Index, "i-1")["again"]
+    again["M"]["attributes"]["M"]["later"] = {"S": "declared by a later version of the program"}
+    end: Any = {"status": {"N": "1000"}, "status_key": {"S": "index#1000#0"}, "unfinished": {"L": []}, "again": again}
     change(Index, "i-1", **end)  # a success that does not look at `again`
     done = ask("d", due_time=2 * HOUR)
     assert (done.how, done.task.pages, done.task.note, done.task.again) == ("anew", ["b", "c", "d"], None, None)
     assert done.task.due_time == done.task.update_time + HOUR
+    assert stored(Index, "i-1")["later"] == again["M"]["attributes"]["M"]["later"]
 
 
 @pytest.mark.parametrize("step", ["build", "publish"])

@@ -16,7 +16,7 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     TaskNotReadyError,
 )
-from tests.support.network import Network, before
+from tests.support.network import Network, before, error
 from tests.support.recorder import recorded
 from tests.support.rows import stored
 from tests.support.shop import Order, Receipt
@@ -30,6 +30,11 @@ pytestmark = pytest.mark.usefixtures("table")
 
 def release(step: BoundStep[Order] = Order.confirm_payment, worker: str | None = None) -> Order:
     return step.release("o-1", reason="the host is gone", worker=worker, by="ada")
+
+
+def refuse() -> None:
+    """Answer as the engine does if an update makes the row too large."""
+    raise error("UpdateItem", "ValidationException")
 
 
 def test_a_released_task_is_pending_and_due_at_once_and_its_attempt_counts(clock: StoppedClock) -> None:
@@ -50,6 +55,15 @@ def test_a_release_keeps_who_released_the_task_and_why(clock: StoppedClock) -> N
     (entry,) = release().errors
     assert (entry.type, entry.message, entry.worker) == ("released", "the host is gone", "ada")
     assert (entry.step, entry.attempt, entry.time) == ("confirm_payment", 1, clock.now())
+
+
+def test_a_release_that_the_row_has_no_room_for_keeps_the_last_error(network: Network) -> None:
+    Order.create("o-1")
+    fail(Order.confirm_payment, "o-1")
+    failed = Order.get_task("o-1").last_error
+    die(Order.confirm_payment, "o-1")
+    before(network, "UpdateItem", refuse)
+    assert (release().last_error, Order.get_task("o-1").errors) == (failed, [])
 
 
 def test_a_released_worker_that_lives_records_nothing() -> None:

@@ -276,6 +276,18 @@ def test_a_task_whose_last_worker_died_goes_on_with_the_next_occurrence(clock: S
     assert task.last_error == "skipped: 2 of 2 attempts are used, the last one by a worker that died or lost its lock"
 
 
+def test_a_task_of_one_step_keeps_that_its_last_worker_died(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    for _ in range(2):
+        die(Sweep.run, "s-1")
+        clock.advance(HOUR)
+
+    with pytest.raises(TaskNotReadyError):
+        Sweep.run.run("s-1", print)
+    assert (sweep().state, str(sweep().last_error)[:8]) == (Sweep.run.pending, "skipped:")
+
+
 def test_the_last_failure_of_an_exhausted_rule_waits_for_a_person() -> None:
     Sweep.create("s-1", repeat=Repeat.rrule("FREQ=DAILY;COUNT=1"))
     fail(Sweep.run, "s-1")
