@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Any
 
 from pynamodb.attributes import Attribute
@@ -68,12 +67,6 @@ class PreparedWrite:
             for kind, name in value.items()
             if place not in self._fixed
         ]
-
-    def with_row_if_refused(self) -> PreparedWrite:
-        """Return the same write, whose refusal has the row in it; DynamoDB does not charge for that."""
-        write = copy(self)
-        write._rendered = {**self._rendered, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}  # noqa: SLF001 - its own class
-        return write
 
     def request(self, key: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the request for one row; `values` has the stored form of every slot."""
