@@ -29,10 +29,22 @@ _TEMPORARY = {
     "TransactionInProgressException",
 }
 
+_TEMPORARY_REASONS = {"ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"}
+"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
+
 
 def is_temporary(error: PynamoDBException) -> bool:
-    """Return whether the same request may succeed later: it was throttled, got no answer, or met a server error."""
-    return is_retryable_answer(error.cause) or _got_no_answer(error.cause)
+    """Return whether the same request may succeed later: it was throttled, got no answer, or met a server error.
+
+    A transaction may also have been cancelled for a conflict, or because one of its writes was throttled.
+    """
+    return is_retryable_answer(error.cause) or _got_no_answer(error.cause) or _was_cancelled_for_now(error.cause)
+
+
+def _was_cancelled_for_now(error: Exception | None) -> bool:
+    """Return whether all reasons why a transaction was cancelled are temporary."""
+    reasons = {reason.code for reason in getattr(error, "cancellation_reasons", ()) if reason is not None}
+    return bool(reasons) and reasons <= _TEMPORARY_REASONS
 
 
 def is_in_progress(error: PynamoDBException) -> bool:

@@ -19,7 +19,6 @@ REFUSED = "ConditionalCheckFailed"
 """Why DynamoDB cancels a transaction: the condition of a write did not hold."""
 CONFLICT = "TransactionConflict"
 """Why DynamoDB cancels a transaction: another write was on one of its items."""
-_TEMPORARY = {CONFLICT, "ThrottlingError", "ProvisionedThroughputExceeded"}
 
 
 class Deadline(Protocol):
@@ -74,8 +73,7 @@ def transact_write(
             conflicts = is_in_progress(error) or CONFLICT in reasons
             unheard = unheard or conflicts or is_unheard(error) or was_repeated(cause)
             refused = reasons[:1] == [REFUSED]
-            temporary = is_temporary(error) or (_TEMPORARY.intersection(reasons) and REFUSED not in reasons)
-            may_retry = not refused and temporary and (lock is not None or retries < TRIES - 1)
+            may_retry = not refused and is_temporary(error) and (lock is not None or retries < TRIES - 1)
             if not (may_retry and slept_before(end, jittered_pause(retries))):
                 return Unapplied(error, refused=refused, unheard=unheard)
             retries += 1

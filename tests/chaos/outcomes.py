@@ -104,8 +104,9 @@ def is_of_the_network(error: PynamoDBException) -> bool:
     """Return whether faults of the network here can cause it; they cannot cause errors about a wrong request."""
     if isinstance(error.cause, HTTPClientError | NoConnectionError):
         return True
-    if isinstance(error, TransactWriteError) and error.cause_response_code == CANCELLED:
-        return PASSING.issuperset(reason.code for reason in error.cancellation_reasons if reason)
+    if error.cause_response_code == CANCELLED:
+        reasons = getattr(error.cause, "cancellation_reasons", ())
+        return PASSING.issuperset(reason.code for reason in reasons if reason)
     return error.cause_response_code in {OWN_FAULT, *CODES}
 
 

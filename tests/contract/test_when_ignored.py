@@ -17,7 +17,7 @@ from pynamodb_tracker import GiveUp, Step, TaskIgnoredError, TaskNotFoundError, 
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.declaring import refusal
-from tests.support.network import Answer, Network, Request, error, passing, silent, unheard
+from tests.support.network import Answer, Network, Request, Rule, cancelled, error, passing, silent, unheard
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import AppTask
@@ -263,11 +263,20 @@ def test_an_answer_that_got_lost_changes_nothing(
 
 
 @pytest.mark.parametrize("ignored", [by_the_last_failure, by_a_person])
-def test_without_any_answer_it_is_left_to_the_next_one(
-    clock: StoppedClock, network: Network, ignored: Callable[[StoppedClock], str]
+@pytest.mark.parametrize(
+    "rule",
+    [
+        silent("TransactWriteItems"),
+        cancelled("None", "ThrottlingError"),
+        cancelled("TransactionConflict", "None"),
+    ],
+    ids=["silent", "throttled", "conflict"],
+)
+def test_what_cannot_be_written_for_now_is_left_to_the_next_one(
+    clock: StoppedClock, network: Network, rule: Rule, ignored: Callable[[StoppedClock], str]
 ) -> None:
     Flight.create("f-1")
-    network.rule = silent("TransactWriteItems")
+    network.rule = rule
     if ignored is by_a_person:
         with pytest.raises(UpdateError):
             ignored(clock)

@@ -10,8 +10,21 @@ from unittest import mock
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.connection.base import Connection
+from pynamodb.exceptions import CancellationReason, VerboseClientError
 
-__all__ = ["GIVEN_UP", "Network", "Rule", "before", "error", "passing", "silent", "throttled", "unheard", "unreached"]
+__all__ = [
+    "GIVEN_UP",
+    "Network",
+    "Rule",
+    "before",
+    "cancelled",
+    "error",
+    "passing",
+    "silent",
+    "throttled",
+    "unheard",
+    "unreached",
+]
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -71,6 +84,19 @@ def silent(*operations: str) -> Rule:
     def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
         if operation in operations:
             raise ReadTimeoutError(endpoint_url="of the test")
+        return send()
+
+    return rule
+
+
+def cancelled(*reasons: str) -> Rule:
+    """Cancel all transactions for these reasons, one for each write."""
+
+    def rule(operation: str, _request: Request, send: Callable[[], Answer]) -> Answer:
+        if operation == "TransactWriteItems":
+            answer = error(operation, "TransactionCanceledException").response
+            codes = [None if code == "None" else CancellationReason(code) for code in reasons]
+            raise VerboseClientError(answer, operation, cancellation_reasons=codes)
         return send()
 
     return rule
