@@ -12,7 +12,7 @@ from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, Tran
 from pynamodb_tracker import LockLostError, TrackerError
 from tests.chaos.block import AFTER_A_FAILURE, Block, lateness
 from tests.chaos.ledger import PROGRESS, SUCCESS, is_booked
-from tests.chaos.outcomes import end_of_cancelled, is_announced, is_of_the_network, of_write, outcome
+from tests.chaos.outcomes import claim_of_cancelled, end_of_cancelled, is_of_the_network, of_write, outcome
 from tests.chaos.records import is_whole, records
 from tests.chaos.script import Deed
 
@@ -143,8 +143,8 @@ class AsyncBlock(Block):
         if isinstance(came_upon, TrackerError | PynamoDBException) and outcome(came_upon) == "crash":
             self.left(came_upon)
         elif not self.claimed:
-            announced = is_announced(error) or (came_upon is not None and is_announced(came_upon))
-            self.tell("refused", outcome="unknown", announced=announced, interrupt="CancelledError")
+            came, announced = claim_of_cancelled(error)
+            self.tell("refused", outcome=came, announced=announced, interrupt="CancelledError")
         else:
-            what, came = end_of_cancelled(error, self.interrupted or self.ending)
+            what, came = end_of_cancelled(error, self.interrupted or self.ending, self.unbooked)
             self.tell("written", outcome=came, what=what, interrupt="CancelledError")

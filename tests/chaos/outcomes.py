@@ -11,6 +11,7 @@ from tests.chaos.faults import CODES
 
 __all__ = [
     "Boom",
+    "claim_of_cancelled",
     "end_after",
     "end_of_cancelled",
     "end_of_interrupted",
@@ -83,8 +84,22 @@ def end_of_interrupted(error: BaseException, what: str, *, logged: bool) -> tupl
     return what, "unknown" if logged or _notes(error, UNRECORDED) else "ok"
 
 
-def end_of_cancelled(error: BaseException, what: str) -> tuple[str, str]:
-    """Return how a run ended that was cancelled, and the outcome of that, by what the cancel tells."""
+def claim_of_cancelled(error: BaseException) -> tuple[str, bool]:
+    """Return what became of a claim that was cancelled, and whether the errors say that the task may be locked."""
+    came_upon = error.__cause__
+    if came_upon is None:
+        return "unknown", is_announced(error)
+    came = outcome(came_upon)
+    return ("refused" if came == "refused" else "unknown"), is_announced(error) or is_announced(came_upon)
+
+
+def end_of_cancelled(error: BaseException, what: str, unbooked: PynamoDBException | None = None) -> tuple[str, str]:
+    """Return how a run ended that was cancelled, and the outcome of that, by what the cancel tells.
+
+    If the error of its transaction, `unbooked`, had left the block before that, the cancel changed nothing of its end.
+    """
+    if unbooked is not None:
+        return end_after(unbooked)
     came_upon = error.__cause__
     if _notes(error, KEPT):
         return "succeed", "ok"

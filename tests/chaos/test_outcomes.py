@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import TypeVar
 
 import pytest
@@ -16,9 +17,20 @@ from pynamodb.exceptions import CancellationReason, TransactWriteError, UpdateEr
 
 from pynamodb_tracker import LockLostError, TaskLockedError, ValueNotStorableError
 from tests.chaos.interrupts import OutOfTime, comes_from_nowhere
-from tests.chaos.outcomes import KEPT, UNRECORDED, UNSURE, Boom, end_after, end_of_interrupted, of_write, outcome
+from tests.chaos.outcomes import (
+    KEPT,
+    UNRECORDED,
+    UNSURE,
+    Boom,
+    claim_of_cancelled,
+    end_after,
+    end_of_cancelled,
+    end_of_interrupted,
+    of_write,
+    outcome,
+)
 
-E = TypeVar("E", bound=Exception)
+E = TypeVar("E", bound=BaseException)
 
 
 def answered(code: str) -> UpdateError:
@@ -98,6 +110,31 @@ def test_a_transaction_was_not_applied_unless_its_error_says_so(what: str, error
 )
 def test_the_notes_say_how_a_run_ended_whose_transaction_failed(notes: list[str], expected: tuple[str, str]) -> None:
     assert end_after(noted(unheard(), *notes)) == expected
+
+
+def cancelled_by(cause: BaseException | None, *notes: str) -> BaseException:
+    error = noted(CancelledError(), *notes)
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (cancelled_by(None), ("unknown", False)),
+        (cancelled_by(TaskLockedError("held", task_id="p")), ("refused", False)),
+        (cancelled_by(noted(unheard(), "it may still be locked")), ("unknown", True)),
+    ],
+)
+def test_a_copy_of_a_claim_that_was_refused_may_come_late_although_it_was_cancelled(
+    error: BaseException, expected: tuple[str, bool]
+) -> None:
+    assert claim_of_cancelled(error) == expected
+
+
+def test_a_cancel_does_not_hide_that_the_transaction_of_a_success_had_failed() -> None:
+    assert end_of_cancelled(cancelled_by(None), "succeed") == ("succeed", "ok")
+    assert end_of_cancelled(cancelled_by(None), "succeed", unheard()) == ("fail", "ok")
 
 
 def from_nowhere(*notes: str) -> OutOfTime:
