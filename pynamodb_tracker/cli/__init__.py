@@ -19,6 +19,7 @@ from pynamodb_tracker.cli.commands import (
     set_up,
     size,
     status,
+    template,
     transfer,
     web,
     worker,
@@ -49,6 +50,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Transfer": {"load": transfer.load, "export": transfer.export, "compare": compare.compare},
     "Set up": {
         "size": size.size,
+        "template": template.template,
         "create-table": set_up.create_table,
         "doctor": set_up.doctor,
         "demo": set_up.demo,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
 from tests.infra.shop import ShopTask
 from tests.support.recorder import recorded
@@ -42,9 +43,9 @@ ALL_ADDED: Mapping[str, Mapping[str, Any]] = {
 """What each of them adds to the table, or to its index."""
 
 
-def declared(*parameters: str) -> dict[str, Any]:
+def declared(*parameters: str, model: type[Task] = ShopTask) -> dict[str, Any]:
     """Return what `create_table` asks for, what protects a table, and what these parameters of ALL add."""
-    table: dict[str, Any] = {**json.loads(_requested()), **PROTECTED}
+    table: dict[str, Any] = {**json.loads(_requested(model)), **PROTECTED}
     for parameter in parameters:
         added = {**ALL_ADDED[parameter]}
         table["GlobalSecondaryIndexes"][0].update(added.pop("Index", {}))
@@ -54,12 +55,12 @@ def declared(*parameters: str) -> dict[str, Any]:
 
 
 @cache
-def _requested() -> str:
+def _requested(model: type[Task]) -> str:
     """Return what `create_table` asks for, as JSON."""
-    with local_table(ShopTask):
-        ShopTask.delete_table()
-        with recorded(ShopTask) as requests:
-            ShopTask.create_table(wait=True)
+    with local_table(model):
+        model.delete_table()
+        with recorded(model) as requests:
+            model.create_table(wait=True)
     (create,) = (request.body for request in requests if request.operation == "CreateTable")
     (expire,) = (request.body for request in requests if request.operation == "UpdateTimeToLive")
     return json.dumps({**create, "TimeToLiveSpecification": expire["TimeToLiveSpecification"]})

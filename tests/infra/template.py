@@ -22,10 +22,11 @@ _LEFT_OUT = object()
 
 
 class Template:
-    """A template of this repository; a function that it does not know is a KeyError."""
+    """A template of this repository by its name, or another one by its text; an unknown function is a KeyError."""
 
     def __init__(self, name: str, /, **parameters: str) -> None:
-        self.source: dict[str, Any] = json.loads(_as_json(INFRA / name))
+        text = name if "\n" in name else (INFRA / name).read_text(encoding="utf-8")
+        self.source: dict[str, Any] = json.loads(_as_json(text))
         unknown = parameters.keys() - self.source["Parameters"].keys()
         assert not unknown, f"{name} has no {unknown}"
         declared = self.source["Parameters"].items()
@@ -102,8 +103,8 @@ class Template:
 
 
 @cache
-def _as_json(path: Path) -> str:
-    return json.dumps(cfn_yaml.load(str(path)))
+def _as_json(text: str) -> str:
+    return json.dumps(cfn_yaml.loads(text))
 
 
 _FUNCTIONS = {

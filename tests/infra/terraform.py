@@ -15,7 +15,7 @@ from tests.infra.template import INFRA
 
 __all__ = ["MODULE", "Module"]
 
-MODULE = INFRA / "terraform"
+MODULE = INFRA / "terraform" / "main.tf"
 
 _PLAIN = SerializationOptions(explicit_blocks=False, strip_string_quotes=True, with_comments=False)
 
@@ -23,10 +23,11 @@ Arguments = dict[str, Any]
 
 
 class Module:
-    """The module of this repository; an expression of a kind that it does not have so far is an error."""
+    """The module of this repository, or another text; an expression of a kind that it does not have is an error."""
 
-    def __init__(self) -> None:
-        source: dict[str, list[dict[str, Any]]] = json.loads(_as_json())
+    def __init__(self, text: str | None = None) -> None:
+        text = MODULE.read_text(encoding="utf-8") if text is None else text
+        source: dict[str, list[dict[str, Any]]] = json.loads(_as_json(text))
         self.resources: dict[str, Arguments] = {kind: each for one in source["resource"] for kind, each in one.items()}
         self.table: Arguments = self.resources["aws_dynamodb_table"]["tasks"]
         (self.locals,) = source["locals"]
@@ -48,10 +49,9 @@ class Module:
 
 
 @cache
-def _as_json() -> str:
-    """Return the module as JSON, read once: python-hcl2 takes its time."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted(MODULE.glob("*.tf")))
-    return json.dumps(hcl2.loads("\n".join(texts), serialization_options=_PLAIN))
+def _as_json(text: str) -> str:
+    """Return a module as JSON, read once: python-hcl2 takes its time."""
+    return json.dumps(hcl2.loads(text, serialization_options=_PLAIN))
 
 
 def _evaluated(node: Any, names: Mapping[str, Any]) -> Any:

@@ -47,7 +47,7 @@ ASK_NOBODY = {
     *("get_delete_kwargs_from_instance", "get_save_kwargs_from_instance", "get_update_kwargs_from_instance"),
     "DoesNotExist",  # an error
     "demo",  # in memory
-    "size",  # a calculation
+    *("size", "template"),  # a calculation, and a text
     "create-table",  # part of a deployment, which needs the permissions of a template
 }
 

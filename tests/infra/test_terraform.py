@@ -69,6 +69,7 @@ def as_properties(arguments: dict[str, Any]) -> dict[str, Any]:
         ],
         "AttributeDefinitions": [renamed(each, "Attribute") for each in left.pop("attribute")],
         "GlobalSecondaryIndexes": [index_of(each) for each in left.pop("global_secondary_index")],
+        **locals_of(left.pop("local_secondary_index", [])),
         "DeletionProtectionEnabled": left.pop("deletion_protection_enabled"),
         "TimeToLiveSpecification": renamed(expire),
         "PointInTimeRecoverySpecification": renamed(backups, "PointInTimeRecovery"),
@@ -91,12 +92,29 @@ def as_properties(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def index_of(block: dict[str, Any]) -> dict[str, Any]:
     left = dict(block)
-    projection = {"ProjectionType": left.pop("projection_type"), "NonKeyAttributes": left.pop("non_key_attributes")}
+    projection = projection_of(left)
     keys = [renamed(each) for each in left.pop("key_schema")]
-    throughput = units(left.pop("warm_throughput"), left.pop("on_demand_throughput"))
+    throughput = units(left.pop("warm_throughput", []), left.pop("on_demand_throughput", []))
     index = {"IndexName": left.pop("name"), "KeySchema": keys, "Projection": projection, **throughput}
     assert not left
     return index
+
+
+def projection_of(left: dict[str, Any]) -> dict[str, Any]:
+    included = {"NonKeyAttributes": left.pop("non_key_attributes")} if "non_key_attributes" in left else {}
+    return {"ProjectionType": left.pop("projection_type"), **included}
+
+
+def locals_of(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the local indexes, which have the hash key of the table."""
+    found = []
+    for block in blocks:
+        left = dict(block)
+        keys = {"task_id": "HASH", left.pop("range_key"): "RANGE"}
+        schema = [{"AttributeName": name, "KeyType": kind} for name, kind in keys.items()]
+        found.append({"IndexName": left.pop("name"), "KeySchema": schema, "Projection": projection_of(left)})
+        assert not left
+    return {"LocalSecondaryIndexes": found} if found else {}
 
 
 def units(warm: list[dict[str, Any]], most: list[dict[str, Any]]) -> dict[str, Any]:
@@ -186,7 +204,7 @@ def test_the_policies_are_those_of_the_template(name: str) -> None:
     assert policy["statements"].keys() == statements.keys()
     for sid, actions in policy["statements"].items():
         assert [f"dynamodb:{action}" for action in actions] == statements[sid]["Action"]
-        assert statements[sid]["Resource"].endswith("/index/status-index") == (sid == "States")
+        assert statements[sid]["Resource"][0].endswith("/index/status-index") == (sid == "States")
         limits = json.loads(json.dumps(settings["conditions"]).replace("${var.job_store}", "default"))
         condition = {"Bool": {"aws:SecureTransport": "true"}, **limits.get(sid, {})}
         assert statements[sid]["Condition"] == condition
@@ -216,14 +234,15 @@ def terraform(folder: Path, *arguments: str, text: str = "") -> subprocess.Compl
 
 @needs_terraform
 def test_it_is_formatted_as_terraform_formats(tmp_path: Path) -> None:
-    checked = terraform(tmp_path, "fmt", "-check", "-diff", "-recursive", str(MODULE))
+    checked = terraform(tmp_path, "fmt", "-check", "-diff", str(MODULE))
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 @pytest.fixture
 def without_provider(tmp_path: Path) -> Path:
     """Have a folder with the variables of the module, and the arguments of its table as a local value."""
-    shutil.copy(MODULE / "variables.tf", tmp_path)
+    variables = re.findall(r"^variable .*?^}", MODULE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (tmp_path / "variables.tf").write_text("\n".join(variables), encoding="utf-8")
     local = f"locals {{\n  table = {Module().expression()}\n}}\n"
     (tmp_path / "table.tf").write_text(local, encoding="utf-8")
     return tmp_path
