@@ -15,6 +15,7 @@ from tests.infra.shop import ShopTask
 from tests.infra.template import INFRA, Template
 
 NAME = ShopTask.Meta.table_name
+APPLICATIONS = ("history", "one_step", "order_pipeline")
 
 
 def asked_for(**parameters: str) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def test_a_value_that_cannot_be_meant_is_refused(name: str, value: str) -> None:
         Template("table.yaml", **{name: value})
 
 
-@pytest.mark.parametrize("name", ["table.yaml", "history/template.yaml", "order_pipeline/template.yaml"])
+@pytest.mark.parametrize("name", ["table.yaml", *(f"{each}/template.yaml" for each in APPLICATIONS)])
 def test_tables_can_be_restored_and_queues_are_encrypted(name: str) -> None:
     resources = [each for each in cfn_yaml.load(str(INFRA / name))["Resources"].values() if "Properties" in each]
     tables = [each["Properties"] for each in resources if each["Type"] == "AWS::DynamoDB::Table"]
