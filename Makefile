@@ -26,10 +26,11 @@ help: ## list the targets
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
 
+# What runs on both engines runs on DynamoDB Local here, where there is one, and on moto in `make quick`.
 test: $(READY) ## run all tests and measure coverage; ARGS="..." runs pytest with these arguments, without coverage
 ifeq ($(strip $(ARGS)),)
 	@$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(PARALLEL)
+	$(BIN)/coverage run -m pytest --one-engine $(PARALLEL)
 	@$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 else

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.dynamodb_local import HOW_TO_GET_ONE, Engine, EngineUnavailable, start
+from tests.engine.dynamodb_local import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
 from tests.support.untraced import leave_requests_out
 
@@ -19,6 +19,7 @@ HOW_TO_GET_A_BROWSER = "install Chromium (apt-get install chromium), and playwri
 ENGINE = pytest.StashKey[Engine]()
 ENGINES = pytest.StashKey[list[str]]()
 TESTS = Path(__file__).parent
+CONTRACT = TESTS / "contract"
 
 AWS_SETTINGS = {
     "AWS_ACCESS_KEY_ID": "testing",  # letters and digits only, or DynamoDB Local refuses it
@@ -39,9 +40,15 @@ SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option of the inner loop."""
+    """Add the options of `make quick` and `make test`."""
     parser.addoption(
         "--quick", action="store_true", help="run what takes less than a minute: no engine, no races, no processes"
+    )
+    parser.addoption(
+        "--one-engine",
+        action="store_true",
+        help="where there is a DynamoDB Local, share it between all processes, and leave out what --quick runs on moto "
+        "of the contract and it can run, too",
     )
 
 
@@ -66,8 +73,37 @@ def pytest_configure() -> None:
     os.environ["AWS_ACCESS_KEY_ID"] += os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start the DynamoDB Local of `--one-engine`, before the processes of pytest-xdist, which get its address.
+
+    Without one, the contract runs on moto; in CI, and where an address was given, that is an error.
+    """
+    config = session.config
+    if not config.getoption("one_engine") or hasattr(config, "workerinput"):
+        return
+    try:
+        engine = start()
+    except EngineUnavailable as unavailable:
+        if in_ci() or VARIABLE in os.environ:
+            raise pytest.UsageError(why_none(unavailable)) from unavailable
+        return
+    config.add_cleanup(engine.stop)
+    config.stash[ENGINE] = engine
+    os.environ[VARIABLE] = engine.endpoint
+
+
+def in_ci() -> bool:
+    """Return whether a test without what it needs fails, instead of being skipped."""
+    return os.environ.get("CI", "").lower() not in {"", "0", "false"}
+
+
+def why_none(unavailable: EngineUnavailable) -> str:
+    """Say why there is no DynamoDB Local, and how to get one."""
+    return f"{NO_ENGINE}{unavailable}\nTo get one: {HOW_TO_GET_ONE}."
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run files that take long first, and mark what asks for the engine.
+    """Run files that take long first, mark what asks for the engine, and leave out what the options say.
 
     If a long file were the last one, all cores but one would wait for it. The mark lets `-m "not engine"` and `--quick`
     leave out all that needs the engine.
@@ -77,10 +113,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and "dynamodb_local" in item.fixturenames:
             item.add_marker("engine")
+    left_out: set[pytest.Item] = set()
     if config.getoption("quick"):
-        left_out = [item for item in items if any(item.iter_markers("engine")) or any(item.iter_markers("race"))]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        left_out = {item for item in items if any(item.iter_markers("engine")) or any(item.iter_markers("race"))}
+    elif config.getoption("one_engine") and VARIABLE in os.environ:
+        on_engine = {item.nodeid for item in items if any(item.iter_markers("engine"))}
+        left_out = {item for item in items if item.path.parent == CONTRACT and other_engine(item.nodeid) in on_engine}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def other_engine(nodeid: str) -> str:
+    """Return what a test on moto is called on DynamoDB Local."""
+    name, _, parameters = nodeid.partition("[")
+    return f"{name}[{parameters.replace('moto', 'dynamodb_local')}" if "moto" in parameters else ""
 
 
 def pytest_collection_finish() -> None:
@@ -95,11 +142,10 @@ def dynamodb_local(pytestconfig: pytest.Config) -> Iterator[Engine]:
     try:
         engine = start()
     except EngineUnavailable as unavailable:
-        reason = f"{NO_ENGINE}{unavailable}"
-        if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
-            pytest.fail(f"{reason}\nTo get one: {HOW_TO_GET_ONE}.", pytrace=False)
-        pytest.skip(reason)
-    pytestconfig.stash[ENGINE] = engine
+        if in_ci():
+            pytest.fail(why_none(unavailable), pytrace=False)
+        pytest.skip(f"{NO_ENGINE}{unavailable}")
+    pytestconfig.stash.setdefault(ENGINE, engine)  # the one that this process shares is known by how it was started
     if hasattr(pytestconfig, "workeroutput"):  # a process of pytest-xdist, whose parent prints the summary
         pytestconfig.workeroutput["engine"] = f"{engine.how} at {engine.endpoint}"
     yield engine

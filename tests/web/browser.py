@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvicorn
 
-from tests.conftest import HOW_TO_GET_A_BROWSER, NO_BROWSER
+from tests.conftest import HOW_TO_GET_A_BROWSER, NO_BROWSER, in_ci
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -28,7 +27,7 @@ def chromium() -> Iterator[Browser]:
     path = next(filter(None, map(shutil.which, _NAMES)), None)
     if path is None or find_spec("playwright") is None:
         why = f"Playwright is not installed, or none of {', '.join(_NAMES)} is on the path"
-        if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
+        if in_ci():
             pytest.fail(f"{NO_BROWSER}{why}; to get one, {HOW_TO_GET_A_BROWSER}", pytrace=False)
         pytest.skip(f"{NO_BROWSER}{why}")
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - it may be missing
