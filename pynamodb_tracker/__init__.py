@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.exceptions import (
         DefinitionError,
         GiveUp,
         LockLostError,
         PayloadMismatchError,
         RetryLater,
+        StepPausedError,
         TaskAlreadyExistsError,
         TaskAlreadySucceededError,
         TaskFormatError,
@@ -53,6 +55,7 @@ __all__ = [
     "LockLostError",
     "Merged",
     "Page",
+    "Pause",
     "PayloadMismatchError",
     "Repeat",
     "Report",
@@ -60,6 +63,7 @@ __all__ = [
     "State",
     "Status",
     "Step",
+    "StepPausedError",
     "Tally",
     "Task",
     "TaskAlreadyExistsError",
@@ -90,6 +94,7 @@ _MODULES = {
     "IndexEntry": "pynamodb_tracker.step.glance",
     "Merged": "pynamodb_tracker.transitions.merges",
     "Page": "pynamodb_tracker.step",
+    "Pause": "pynamodb_tracker.control.item",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",
     "State": "pynamodb_tracker.step",
@@ -103,7 +108,7 @@ _MODULES = {
 """Where the public names are that are no exceptions."""
 
 _SUBMODULES = {
-    *("aio", "arguments", "clock", "dynamodb", "exceptions", "execution", "instrumentation"),
+    *("aio", "arguments", "clock", "control", "dynamodb", "exceptions", "execution", "instrumentation"),
     *("model", "query", "status", "step", "task", "transitions"),
 }
 """Those that need no extra: `pynamodb_tracker.exceptions` works after `import pynamodb_tracker` alone."""

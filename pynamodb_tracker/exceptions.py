@@ -12,6 +12,7 @@ TrackerError
 │   ├── TaskAlreadySucceededError   this step is done
 │   ├── PayloadMismatchError    the step was started with another payload before
 │   ├── TaskIgnoredError        it is ignored, and waits for a person
+│   ├── StepPausedError         the step is paused for everybody
 │   └── TaskFormatError         a later version of the library wrote it
 ├── GiveUp                      raised by the user's block: ignore the task at once
 └── RetryLater                  raised by the user's block: fail this attempt, start the next one after a delay
@@ -30,6 +31,7 @@ __all__ = [
     "LockLostError",
     "PayloadMismatchError",
     "RetryLater",
+    "StepPausedError",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
     "TaskFormatError",
@@ -144,17 +146,30 @@ class TaskIgnoredError(TaskNotStartableError):
     """The task is ignored, by a person, by GiveUp or after its last attempt, and waits for a `reopen`."""
 
 
+class StepPausedError(TaskNotStartableError):
+    """The step is paused `until` then, or until somebody resumes it if that is None; the task stays as it is."""
+
+    def __init__(
+        self, message: str, *, task_id: str = "", task: FoundTask | None = None, until: datetime | None = None
+    ) -> None:
+        super().__init__(message, task_id=task_id, task=task)
+        self.until = until
+
+
 class TaskFormatError(TaskNotStartableError):
     """A later version of the library wrote the row in a format that this version does not know; nothing was changed."""
 
 
-REASONS: dict[type[Exception], Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored"]] = {
+REASONS: dict[
+    type[Exception], Literal["succeeded", "locked", "not_ready", "not_found", "mismatch", "ignored", "paused"]
+] = {
     TaskAlreadySucceededError: "succeeded",
     TaskLockedError: "locked",
     TaskNotReadyError: "not_ready",
     TaskNotFoundError: "not_found",
     PayloadMismatchError: "mismatch",
     TaskIgnoredError: "ignored",
+    StepPausedError: "paused",
 }
 """Why a task was not started, in the word that logs and metrics have for it."""
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.call import call
 from pynamodb_tracker.aio.context import AsyncContext
-from pynamodb_tracker.aio.pool import wait_for_future
+from pynamodb_tracker.aio.pool import in_thread, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
 from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt, log_failed_requests
 from pynamodb_tracker.batch.feeding import Feeding, Source
@@ -74,6 +74,8 @@ class AsyncBatch(Generic[T]):
     start: AsyncStart[T]
     function: Callable[[AsyncContext[T]], Awaitable[object]]
     feed: Source
+    pause: Callable[[], object] | None = None
+    """Returns the pause of the step that is in force, in a thread; None if the step is never paused."""
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several tasks together."""
@@ -101,11 +103,15 @@ class AsyncBatch(Generic[T]):
             else:
                 feeding.note_end(attempt)
 
-        task = asyncio.create_task(self._run(attempt), name=f"pynamodb_tracker run of {attempt.task_id!r}")
+        task = asyncio.create_task(self._run(attempt, feeding), name=f"pynamodb_tracker run of {attempt.task_id!r}")
         task.add_done_callback(note_end)
         return task
 
-    async def _run(self, attempt: AsyncTaskAttempt[T]) -> None:
+    async def _run(self, attempt: AsyncTaskAttempt[T], feeding: Feeding) -> None:
+        if self.pause is not None and await in_thread(self.pause) is not None:
+            self.report.paused = True
+            feeding.leave_out(self.codes)
+            return
         await attempt.execute_async(self.start, self.function)
         if (error := attempt.unexpected_error) is not None:
             raise error

@@ -66,7 +66,10 @@ class RecordRunner(Generic[T]):
             attributes=partial(self._attributes_of, payload) if self.create_if_missing else None,
             batcher=batcher,
         )
-        attempt.run(self.function, payload)
+        if (pause := self.step._definition.pause()) is None:
+            attempt.run(self.function, payload)
+        else:
+            attempt.hold_back(pause)
         if self.then is not None:
             attempt.hand_on(self.then, record.group)
         return attempt
@@ -171,8 +174,9 @@ class Delivery:
     def _check_order(self, records: list[Record]) -> None:
         """Refuse replies by which a message of a FIFO queue would be acknowledged before its task has ended."""
         if self._trigger.keeps_groups and any(record.group for record in records):
-            for name in ("locked", "not_ready", "failed", "released", "unavailable"):
-                if getattr(self._replies, name) == "done":
+            for name in ("locked", "not_ready", "paused", "failed", "released", "unavailable"):
+                replies = self._runner.replies if name == "paused" else self._replies  # by default, it keeps the order
+                if getattr(replies, name) == "done":
                     raise ValueError(
                         f'Replies({name}="done") breaks the order of a FIFO queue: the next message of the group would '
                         "be run although the task of this one is not done; leave it out, and give the step no "
@@ -216,7 +220,7 @@ class Delivery:
             with self._guard:
                 self._log.unreadable(unreadable, record)
         else:
-            error = self._error_of(attempt)
+            error = self._error_of(attempt, record)
             with self._guard:
                 self._attempts.append(attempt)
                 self._log.attempt_ended(attempt, record)
@@ -224,8 +228,9 @@ class Delivery:
             self._errors.append(error)
         return error is None
 
-    def _error_of(self, attempt: InvocationAttempt) -> BaseException | None:
+    def _error_of(self, attempt: InvocationAttempt, record: Record) -> BaseException | None:
         """Return what the caller is to get as an error; None if it gets an answer."""
-        if self._replies.to(attempt.reason) == "done":
+        keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
+        if self._replies.to(attempt.reason) == "done" and not keeps_order:
             return None
         return attempt.unsent or attempt.error or TrackerError(f"it is not known how {attempt} ended")

@@ -26,6 +26,7 @@ _CODES: Mapping[ResultStatus, int] = {
     "ignored": 422,
     "mismatch": 422,
     "failed": 500,
+    "paused": 503,
     "released": 503,
     "unavailable": 503,
 }

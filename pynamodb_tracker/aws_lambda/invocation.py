@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -20,8 +20,12 @@ from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.execution.call import call_for_answer
 from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
+from pynamodb_tracker.model.answers import fingerprint
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.step.bound import BoundStep
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.item import Pause
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -33,6 +37,10 @@ _TIME_TO_ANSWER = timedelta(seconds=0.5)
 
 _LOOK_AGAIN = timedelta(seconds=5)
 """When a caller is advised to try again, at the latest, if another worker has the task, or the table no answer."""
+
+
+_ASK_AGAIN = timedelta(minutes=1)
+"""When a caller is advised to try again, at the latest, if the step is paused: somebody may resume it earlier."""
 
 
 class LambdaContext(Protocol):
@@ -155,6 +163,20 @@ class InvocationAttempt(TaskAttempt[Any]):
         if not self.was_claimed and isinstance(self.error, UnreadableEventError):
             raise self.error
 
+    def hold_back(self, pause: "Pause") -> None:
+        """Leave the task as it is, because its step is paused; one that is missing is created if it is to be."""
+        of, payload = self.step._definition, None if self._same is None else fingerprint(self._same)
+        try:
+            error = of.refusal(self.task_id, pause, payload)
+            if self._attributes is not None and isinstance(error, exceptions.TaskNotFoundError):
+                self._create(None, self._attributes)
+                error = of.refusal(self.task_id, pause, payload)
+            self.details.error = error
+        except UnreadableEventError:
+            raise
+        except Exception as error:  # noqa: BLE001 - kept like what a claim raises
+            self.details.error = error
+
     def follow(self, run: Run[Any]) -> None:
         """Have the run keep the details of this attempt up to date, and create the task if it is to."""
         super().follow(run)
@@ -177,8 +199,10 @@ class InvocationAttempt(TaskAttempt[Any]):
         except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
             self.unsent = error
 
-    def _create(self, run: Run[Any], attributes: Callable[[], Mapping[str, Any]]) -> Any:
+    def _create(self, run: Run[Any] | None, attributes: Callable[[], Mapping[str, Any]]) -> Any:
         """Return the missing task, which the run then creates; None if it was created here, because of its options.
+
+        It is also created here if there is no run.
 
         UnreadableEventError if it has attributes that cannot be stored.
         """
@@ -187,7 +211,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             given = attributes()
             try:
                 options = {**given}.keys() - self.step.model.tracker.own_attributes.keys()
-                if options <= {"trace"}:
+                if run is not None and options <= {"trace"}:
                     return run.new_task(given)
                 self.step.model.create(self.task_id, state=self.step.pending, **given)
             except exceptions.TaskAlreadyExistsError:
@@ -254,6 +278,9 @@ class InvocationAttempt(TaskAttempt[Any]):
         """Return when another try makes sense: a locked task may be done long before its lock expires."""
         if self.reason == "unavailable":
             return _LOOK_AGAIN
+        if isinstance(self.error, exceptions.StepPausedError):
+            until = self.error.until
+            return min(_ASK_AGAIN, max(until - clock.now(), timedelta(0)) if until is not None else _ASK_AGAIN)
         if task is None or self.reason not in ("locked", "not_ready", "waits", "failed", "released"):
             return None
         if task.due_time == clock.NEVER:

@@ -26,6 +26,7 @@ _LEVELS: dict[Reason | None, int] = {
     "locked": logging.INFO,
     "not_ready": logging.INFO,
     "waits": logging.INFO,
+    "paused": logging.INFO,
     "not_found": logging.WARNING,
     "mismatch": logging.WARNING,
     "ignored": logging.WARNING,

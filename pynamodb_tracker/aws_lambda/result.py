@@ -9,7 +9,17 @@ from pynamodb_tracker.model.row import TaskRow
 T = TypeVar("T", bound=TaskRow)
 
 Reason = Literal[
-    "succeeded", "locked", "not_ready", "waits", "not_found", "mismatch", "ignored", "failed", "released", "unavailable"
+    "succeeded",
+    "locked",
+    "not_ready",
+    "waits",
+    "paused",
+    "not_found",
+    "mismatch",
+    "ignored",
+    "failed",
+    "released",
+    "unavailable",
 ]
 """Why a task did not succeed in this invocation; the names of the fields of Replies."""
 

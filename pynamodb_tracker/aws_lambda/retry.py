@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict, TypeVar
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -65,6 +65,8 @@ class RetrySummary(TypedDict):
     out_of_time: bool
     """Whether tasks were left, of those that were due or were made due, because the invocation was about to end; also
     True if that is not known, because a step was not read to its end."""
+    paused: NotRequired[bool]
+    """True if a step is paused, so that no further task of it was started or sent; left out otherwise."""
 
 
 class RetryHandler(Protocol):
@@ -180,6 +182,7 @@ class _Sweep:
     counts: Counter[tuple[BoundStep[Any], str]] = field(default_factory=Counter)
     """How many tasks of each step had each outcome."""
     out_of_time: bool = False
+    paused: set[BoundStep[Any]] = field(default_factory=set)
     table_errors: list[PynamoDBException] = field(default_factory=list)
     """Why tasks could not be claimed, for reasons that are not theirs."""
     unsent: list[Exception] = field(default_factory=list)
@@ -203,7 +206,7 @@ class _Sweep:
         counts = Counter[str]()
         for step, outcome in self.counts:
             counts[outcome] += self.counts[step, outcome] if step in steps else 0
-        return {
+        summary: RetrySummary = {
             "succeeded": counts["succeeded"],
             "failed": counts["failed"],
             "ignored": counts["ignored"],
@@ -212,6 +215,16 @@ class _Sweep:
             "sent": counts["sent"],
             "out_of_time": self.out_of_time,
         }
+        if self.paused & {*steps}:
+            summary["paused"] = True
+        return summary
+
+    def is_paused(self, step: BoundStep[Any]) -> bool:
+        """Return whether a step is paused, and note that."""
+        if step._definition.pause() is None:
+            return False
+        self.paused.add(step)
+        return True
 
     def has_time(self) -> bool:
         """Return whether a further task may be started."""
@@ -251,7 +264,7 @@ class _RunTasks:
         """
         steps = {step._definition.codes: step for step in sweep.logs}
         which = {"threads": self.threads, "limit": sweep.limit, "goes_on": sweep.has_time, **sweep.which}
-        feeds = {codes: step._definition.feed(**which) for codes, step in steps.items()}
+        feeds = {codes: step._definition.feed(**which) for codes, step in steps.items() if not sweep.is_paused(step)}
         feeding, batcher = Feeding(feeds, limit=sweep.limit, goes_on=sweep.has_time), batcher_for(self.threads)
 
         def run(task: tuple[Codes, str]) -> None:
@@ -260,7 +273,11 @@ class _RunTasks:
                 steps[codes], task_id, sweep.invocation, feed=feeding.sources[codes], batcher=batcher
             )
             with feeding.following(attempt):
-                self._run(sweep, attempt)
+                if sweep.is_paused(attempt.step):
+                    attempt.skip()
+                    feeding.leave_out(codes)
+                else:
+                    self._run(sweep, attempt)
 
         in_threads(run, feeding, self.threads, rate=self.rate)
         if sweep.table_errors and len(sweep.table_errors) == sweep.counts.total():
@@ -301,7 +318,7 @@ class _SendTasks:
         feed = step._definition.feed(threads=1, limit=sweep.limit, goes_on=sweep.has_time, **sweep.which)
         ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
         sender = str(sweep.invocation.request_id)
-        while batch := list(islice(ids, _BATCH_SIZE)):
+        while not sweep.is_paused(step) and (batch := list(islice(ids, _BATCH_SIZE))):
             entries = [self.queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)]
             unsent = self.queue.send(entries, until=sweep.invocation.deadline)
             failed += unsent

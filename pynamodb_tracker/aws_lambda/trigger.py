@@ -152,6 +152,8 @@ class Replies:
     """The task is not due yet, or an earlier step of it has not succeeded."""
     waits: Reply | None = None
     """The task waits for other tasks, or for its next occurrence: it becomes due by itself."""
+    paused: Reply | None = None
+    """The step is paused; the task is there, for a worker or a schedule to run it after the pause."""
     not_found: Reply | None = None
     """There is no such task."""
     mismatch: Reply | None = None
@@ -192,6 +194,7 @@ _TO_CALLERS = Replies(
     locked="error",
     not_ready="error",
     waits="error",
+    paused="error",
     not_found="error",
     mismatch="error",
     ignored="error",
@@ -206,6 +209,7 @@ _TO_CLIENTS = Replies(
     locked="done",
     not_ready="done",
     waits="done",
+    paused="done",
     not_found="done",
     mismatch="done",
     ignored="done",
@@ -214,9 +218,12 @@ _TO_CLIENTS = Replies(
     unavailable="done",
 ).over(_TO_CALLERS)
 """For a client that gets each of them as a status code; an error of the function is a server error without a body."""
-_TO_RETRIES = Replies(waits="done", ignored="done").over(_TO_CALLERS)
+_TO_RETRIES = Replies(waits="done", paused="done", ignored="done").over(_TO_CALLERS)
 """For a trigger that delivers again after an error. That is no use for an ignored task, and none for one that waits for
-others: their end makes it due, and the message would have become a dead letter before that."""
+others: their end makes it due, and the message would have become a dead letter before that. So would that of a paused
+step, which a worker or a schedule runs after the pause."""
+_TO_STREAMS = Replies(paused="error").over(_TO_RETRIES)
+"""For records in an order, which acknowledging one would break: their event source mapping is to be disabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +305,11 @@ _WITH_RECORDS = (
     Trigger("s3", _TO_RETRIES, whole_record, ("aws:s3",), _s3_record),
     Trigger("sns", _TO_RETRIES, notification_message, ("aws:sns",), _sns_record),
     Trigger("sqs", _TO_RETRIES, message_body, ("aws:sqs",), _sqs_record, is_batch=True, keeps_groups=True),
-    Trigger("kinesis", _TO_RETRIES, kinesis_data, ("aws:kinesis",), _kinesis_record, is_batch=True, is_stream=True),
-    Trigger("dynamodb", _TO_RETRIES, whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
+    Trigger("kinesis", _TO_STREAMS, kinesis_data, ("aws:kinesis",), _kinesis_record, is_batch=True, is_stream=True),
+    Trigger("dynamodb", _TO_STREAMS, whole_record, ("aws:dynamodb",), _dynamodb_record, is_batch=True, is_stream=True),
     Trigger(
         "kafka",
-        Replies(batch="raise").over(_TO_RETRIES),
+        Replies(batch="raise").over(_TO_STREAMS),
         kafka_value,
         ("aws:kafka", "SelfManagedKafka"),
         _kafka_record,

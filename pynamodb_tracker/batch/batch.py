@@ -17,6 +17,7 @@ from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 from pynamodb_tracker.exceptions import (
+    StepPausedError,
     TaskFormatError,
     TaskIgnoredError,
     TaskNotFoundError,
@@ -59,6 +60,8 @@ class Report:
     """These were skipped, were not changed, or their lock was lost; with the error that says why."""
     due: list[str] = field(default_factory=list)
     """These would have run without `dry_run`."""
+    paused: bool = False
+    """Whether the step is paused, so that no further task was started."""
 
     def __str__(self) -> str:
         if self.due:
@@ -66,7 +69,7 @@ class Report:
         return (
             f"{len(self.succeeded)} succeeded, {len(self.failed)} failed, {len(self.ignored)} ignored, "
             f"{len(self.refused)} refused"
-        )
+        ) + (", and then the step was paused" if self.paused else "")
 
 
 class StoppedError(KeyboardInterrupt):
@@ -228,7 +231,7 @@ class TaskAttempt(Generic[T]):
             report.refused[self.task_id] = self.error
 
 
-_NOT_TAKEN = (TaskFormatError, TaskIgnoredError, TaskNotFoundError)
+_NOT_TAKEN = (StepPausedError, TaskFormatError, TaskIgnoredError, TaskNotFoundError)
 
 
 def was_taken(error: BaseException | None) -> bool:
@@ -261,6 +264,8 @@ class Batch(Generic[T]):
     start: Start[T]
     function: Callable[[ExecutionContext[T]], object]
     feed: Source
+    pause: Callable[[], object]
+    """Returns the pause of the step that is in force; None to go on."""
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several threads together."""
@@ -279,6 +284,11 @@ class Batch(Generic[T]):
     def _run(self, feeding: Feeding, task: tuple[Codes, str]) -> None:
         attempt: TaskAttempt[T] = TaskAttempt(*task, feed=self.feed, batcher=self.batcher)
         with feeding.following(attempt):
+            if self.pause() is not None:
+                self.report.paused = True
+                attempt.skip()
+                feeding.leave_out(self.codes)
+                return
             attempt.execute(self.start, self.function)
             if (error := attempt.unexpected_error) is not None:
                 raise error

@@ -82,6 +82,8 @@ class Feeding:
             for codes, of_step in ids.items():
                 if not self._has_room():
                     return
+                if codes not in self._behind:
+                    continue
                 task_id = next(of_step, None)
                 if task_id is None and (task_id := self._next_behind(codes)) is None:
                     continue
@@ -118,6 +120,12 @@ class Feeding:
                 if codes in self._behind and task.creation < self._began and task.due_time <= now:
                     self._behind[codes].append(task.task_id)
 
+    def leave_out(self, codes: Codes) -> None:
+        """Give no more tasks of this step, and do not count the one that was given, because it is not started."""
+        with self._changed:
+            self._behind.pop(codes, None)
+            self._started -= 1
+
     def stop(self) -> None:
         """Give no more tasks."""
         with self._changed:
@@ -137,7 +145,7 @@ class Feeding:
             return any(self._behind.values())
 
     def _next_behind(self, codes: Codes) -> str | None:
-        behind = self._behind[codes]
+        behind = self._behind.get(codes)
         while behind:
             task_id = behind.popleft()
             if self.sources[codes].count_in(task_id):

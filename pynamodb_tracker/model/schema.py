@@ -53,7 +53,9 @@ class UseCase(UnicodeAttribute):
     ever. Ignored tasks wait for a person: they are kept for ever, unless `keep_ignored_for` limits that. Both set the
     row's time to live. `data` that takes more bytes of JSON than `data_in_row` is stored in overflow chunks, so that a
     status change costs the same whatever its size. With `index_succeeded=False`, a task leaves the index when its last
-    step succeeds: a write unit less for each task, but queries and counts do not find it any more.
+    step succeeds: a write unit less for each task, but queries and counts do not find it any more. With `control`,
+    steps can be paused, and a step that was renumbered is refused: what runs due tasks, and each handler, reads one
+    more item, at most once in 5 seconds.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class UseCase(UnicodeAttribute):
         keep_ignored_for: timedelta | None = None,
         data_in_row: int = 1024,
         index_succeeded: bool = True,
+        control: bool = False,
     ) -> None:
         given: object = name  # `mistakes` reports what is not text, with the name of the class
         super().__init__(range_key=True, default_for_new=given if isinstance(given, str) else None)
@@ -76,6 +79,7 @@ class UseCase(UnicodeAttribute):
         self.keep_ignored_for = keep_ignored_for
         self.data_in_row = data_in_row
         self.index_succeeded = index_succeeded
+        self.control = control
         self.prefix = f"{name}{SEPARATOR}"
         """The beginning of the index hash keys of this use case, and of no other."""
 
@@ -93,7 +97,7 @@ class UseCase(UnicodeAttribute):
         """Yield what is wrong with the declaration; called once the name of the class is known."""
         name: object = self.name
         in_row: object = self.data_in_row
-        indexed: object = self.index_succeeded
+        flags: dict[str, object] = {"index_succeeded": self.index_succeeded, "control": self.control}
         if not isinstance(name, str):
             yield f"UseCase({name!r}): the name is text"
         elif SEPARATOR in name or not 1 <= len(name.encode(errors="ignore")) <= _LONGEST or not _is_utf8(name):
@@ -105,8 +109,9 @@ class UseCase(UnicodeAttribute):
                 yield f"UseCase({name!r}, {option}={time!r}): write a timedelta above zero, or leave it out"
         if type(in_row) is not int or not 0 <= in_row <= _MOST_IN_ROW:
             yield f"UseCase({name!r}, data_in_row={in_row!r}): write a number of bytes from 0 to {_MOST_IN_ROW:,}"
-        if not isinstance(indexed, bool):
-            yield f"UseCase({name!r}, index_succeeded={shown(indexed)}): write True or False"
+        for option, flag in flags.items():
+            if not isinstance(flag, bool):
+                yield f"UseCase({name!r}, {option}={shown(flag)}): write True or False"
 
     def _mistakes_in_shards(self) -> Iterator[str]:
         shards: dict[str, object] = {"status_shards": self.status_shards, "read_shards": self.read_shards}

@@ -384,9 +384,13 @@ class BoundStep(StepCommands[T]):
         which: dict[str, Any] = {"since": since, "until": until, "limit": limit, "only": only, "error_like": error_like}
         if dry_run or function is None:
             return Report(due=list(self.due_ids(**which)))
+        if self._definition.pause() is not None:
+            return Report(paused=True)
         feed = self._definition.feed(threads=threads, **which)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(self._definition.codes, start, function, feed, progress, batcher_for(threads))
+        batch = Batch(
+            self._definition.codes, start, function, feed, self._definition.pause, progress, batcher_for(threads)
+        )
         return batch.run(limit=limit, threads=threads, rate=rate)
 
     async def arun_all(
@@ -421,9 +425,13 @@ class BoundStep(StepCommands[T]):
             due = await in_thread(lambda: list(self.due_ids(**which)))
             return Report(due=due)
         of = self._definition
+        controlled = self.model.tracker.use_case.control
+        if controlled and await in_thread(of.pause) is not None:
+            return Report(paused=True)
         start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
         feed, batcher = of.feed(threads=concurrency, **which), batcher_for(concurrency)
-        batch = AsyncBatch(of.codes, start, chosen, feed, progress, batcher)
+        pause = of.pause if controlled else None
+        batch = AsyncBatch(of.codes, start, chosen, feed, pause, progress, batcher)
         return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
 
     @staticmethod

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from pynamodb_tracker import arguments, transitions
+from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.model.row import TaskRow
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.step.definition import StepDefinition
 
 T = TypeVar("T", bound=TaskRow)
@@ -18,7 +20,7 @@ T = TypeVar("T", bound=TaskRow)
 
 @arguments.named_as("BoundStep")
 class StepCommands(Generic[T]):
-    """What a person does with the tasks of a step: each a command that is refused while a worker holds the task."""
+    """What a person does with the tasks of a step, each refused while a worker holds the task; and with the step."""
 
     def __init__(self, definition: StepDefinition[T]) -> None:
         self._definition = definition
@@ -113,6 +115,32 @@ class StepCommands(Generic[T]):
         worker = arguments.check_name("worker", worker)
         return transitions.revoke(self._definition.statements, arguments.check_task_id(task_id), reason, worker, by)
 
+    def pause(self, *, until: datetime | timedelta | None, reason: str, by: str | None = None) -> Pause:
+        """Pause this step for everybody, and return the pause that is in force: the later `until` wins.
+
+        Within 5 seconds, workers, `run_all`, `retry_handler` and `handles` start no more of its tasks; what runs goes
+        on, and `start` and `run` of one task do not look. `until=None` lasts until `resume`. A handler acknowledges a
+        message of a standard queue, so let a worker or a schedule run this step as well. Needs
+        `UseCase(..., control=True)`; TrackerError otherwise. One request, of one write unit; two if the pause that is
+        there lasts longer.
+        """
+        from pynamodb_tracker.control import commands  # noqa: PLC0415 - few programs pause a step
+
+        reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
+        given, now = arguments.check_due_time(until, "until"), clock.now()
+        end = now + given if isinstance(given, timedelta) else given
+        if end is not None and end <= now:
+            raise ValueError(f"until must be in the future, not {until!r}")
+        return commands.pause(self.model, self._definition.codes.pending, end, reason, by)
+
+    def resume(self, *, by: str | None = None) -> None:
+        """End a pause of this step, if there is one: its tasks are started again within 5 seconds. One request."""
+        from pynamodb_tracker.control import commands  # noqa: PLC0415 - as above
+
+        commands.resume(self.model, self._definition.codes.pending, arguments.check_name("by", by))
+
+    apause = awaited(pause)
+    aresume = awaited(resume)
     areopen = awaited(reopen)
     aignore = awaited(ignore)
     arelease = awaited(release)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar
 
 from pynamodb_tracker import arguments, clock, query, transitions
+from pynamodb_tracker.exceptions import StepPausedError, TaskNotStartableError
 from pynamodb_tracker.execution.retry_policy import RetryPolicy
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes, Status
@@ -15,6 +16,7 @@ from pynamodb_tracker.step.state import State, window
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
+    from pynamodb_tracker.control.item import Pause
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -144,6 +146,32 @@ class StepDefinition(Generic[T]):
         due = self.due(since=since, until=until, only=only, error_like=error_like, goes_on=goes_on)
         selects = bool(since or until or only or error_like)
         return Feed(due.ids_in, shards=self.shards, threads=threads, limit=limit, goes_on=goes_on, selects=selects)
+
+    def pause(self) -> Pause | None:
+        """Return the pause of this step, as this process knows it; None without a control item.
+
+        At most one request in 5 seconds. DefinitionError if steps have other numbers than those that tasks are stored
+        with.
+        """
+        if not self.model.tracker.use_case.control:
+            return None
+        from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - few use cases are controlled
+
+        return pause_of(self.model, self.codes.pending)
+
+    def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
+        """Read a task while its step is paused, and return the error that its claim would raise, or StepPausedError."""
+        from pynamodb_tracker.transitions import refusals  # noqa: PLC0415 - few use cases are controlled
+
+        operation, row = f"start {self.codes.step} of", transitions.get(self.model, task_id)
+        if row is None:
+            return refusals.not_found(self.statements, task_id, operation)
+        if payload is not None and refusals.is_other_payload(self.statements, row, payload):
+            return refusals.payload_mismatch(row, operation)
+        if not (refusals.is_startable(row, self.codes, clock.now()) or row.status in self.also_from):
+            return refusals.refusal(self.statements, row, operation)
+        message = f"cannot {operation} {self.model.__name__} {task_id!r}: {pause}"
+        return StepPausedError(message, task_id=task_id, task=row, until=pause.until)
 
     def check_index(self) -> None:
         """Send one request to the index, which raises what would make all others fail, such as a missing table."""

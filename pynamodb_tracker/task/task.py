@@ -31,6 +31,7 @@ from pynamodb_tracker.task.metaclass import TaskMeta
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
+    from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
@@ -280,6 +281,16 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return {state: count.tasks for state, count in counted(cls).items()}
 
     @classmethod
+    def pauses(cls) -> list[Pause]:
+        """Return the pauses of steps that are in force now, in the order of the steps; one strongly consistent read.
+
+        TrackerError without `UseCase(..., control=True)`.
+        """
+        from pynamodb_tracker.control.item import read  # noqa: PLC0415 - few use cases are controlled
+
+        return [pause for _, pause in sorted(read(cls).pauses.items()) if pause.is_in_force]
+
+    @classmethod
     def delete_task(cls, task_id: str) -> None:
         """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none."""
         transitions.delete(cls, check_task_id(task_id))
@@ -288,8 +299,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
     def delete_use_case(cls, *, threads: int = 1) -> Report:
         """Delete every task of this use case that is not in progress, and its groups that are idle then.
 
-        Other use cases are not touched. The report lists deleted tasks as succeeded and those in progress as refused.
-        Reads the whole table, and sends a request for each task; several threads, 25 for example, share theirs.
+        If none is left, its control item goes, too. Other use cases are not touched. The report lists deleted tasks as
+        succeeded and those in progress as refused. Reads the whole table, and sends a request for each task; several
+        threads, 25 for example, share theirs.
         """
         check_threads(threads)
 
@@ -311,6 +323,10 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
             for name in groups:
                 forget(cls, name)
+        if cls.tracker.use_case.control and not report.refused:
+            from pynamodb_tracker.control import commands  # noqa: PLC0415 - few use cases are controlled
+
+            commands.forget(cls)
         return report
 
     @classmethod
@@ -370,6 +386,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
     async def acounts(cls) -> dict[State[Self], int]:
         """Return how many tasks there are in every state, as `counts` does; it reads the whole index."""
         return await in_thread(cls.counts)
+
+    @classmethod
+    async def apauses(cls) -> list[Pause]:
+        """Return the pauses of steps that are in force now, as `pauses` does."""
+        return await in_thread(cls.pauses)
 
     @classmethod
     async def adelete_task(cls, task_id: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pynamodb.exceptions import PynamoDBException
 
@@ -21,10 +21,13 @@ from pynamodb_tracker.batch.batch import Outcome
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.dynamodb.backoff import RANDOM
 from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
-from pynamodb_tracker.exceptions import TaskError, TaskFormatError
+from pynamodb_tracker.exceptions import DefinitionError, TaskError, TaskFormatError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.item import Pause
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -214,6 +217,8 @@ class StepPoller:
         self.step = step
         self.name = f"{step.model.__name__}.{step.name}"
         self.tally = Tally()
+        self.pause: Pause | None = None
+        """The pause of the step, as it was known when a task was last looked for."""
         self.is_taken = False
         """Whether a thread is taking from it."""
         self.turn: datetime | None = None
@@ -256,7 +261,9 @@ class StepPoller:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the last poll was answered, and found nothing to do now."""
+        """Whether the last poll was answered, and found nothing to do now; or the step is paused."""
+        if self.pause is not None:
+            return True
         has_polled = self._scan is None and not self._found and self.next_poll > _EARLIEST
         return has_polled and self._outage.since is None
 
@@ -269,10 +276,22 @@ class StepPoller:
     def take(self) -> str | None:
         """Return the id of a task to try; None if there is none now, or requests fail."""
         try:
-            return self._next()
+            self._note_pause(self._of.pause())
+            return self._next() if self.pause is None else None
+        except DefinitionError:
+            raise
         except Exception as error:  # noqa: BLE001 - a worker keeps trying until it is stopped
             self._cut(self._outage.note_failure(error))
             return None
+
+    def _note_pause(self, pause: "Pause | None") -> None:
+        """Start nothing while the step is paused, and log when that begins and ends."""
+        before, self.pause = self.pause, pause
+        if pause is not None:
+            self._scan, self._found, self.next_poll = None, 0, clock.now() + min(_SHORTEST, self._longest)
+        if str(pause) != str(before):
+            text = f"the worker starts no more tasks of it: {pause}" if pause else "its pause has ended"
+            log.info("%s: %s", self.name, text, extra=log_fields(self._codes.use_case_id, self._codes.step))
 
     def note_end(
         self, task_id: str, outcome: Outcome, error: Exception | None, *, gave_up_occurrence: bool = False

@@ -75,5 +75,6 @@ class Work:
         lines += [f"  {attempt}: {(now - attempt.details.start_time).total_seconds():.1f} s" for attempt in running]
         for poller in self._pollers:
             wait = max(0.0, (poller.next_poll - now).total_seconds())
-            lines.append(f"  {poller.name}: {poller.tally}; next poll {f'in {wait:.1f} s' if wait else 'now'}")
+            then = poller.pause or f"next poll {f'in {wait:.1f} s' if wait else 'now'}"
+            lines.append(f"  {poller.name}: {poller.tally}; {then}")
         print_to_stderr("\n".join([*lines, ""]))

@@ -54,6 +54,9 @@ class FakeStep:
         self._clock = clock
         self._definition = self
 
+    def pause(self) -> None:
+        return None
+
     def due_in(self, shard: int, *, only: Sequence[str] = ()) -> FakeDue:
         return FakeDue(self, shard, list(only))
 

@@ -180,6 +180,8 @@ class WatchedBatch:
     running: set[str] = field(default_factory=set)
     taken: int = 0
     """Tasks that other workers had first, which is nobody's failure."""
+    pause: object = None
+    """The pause of the step, if that is why not all were run; tasks that are named are run all the same."""
     released: int = 0
     """Tasks that were claimed, and released because of the stop."""
     _began: float = field(default_factory=time.monotonic)
@@ -208,6 +210,11 @@ class WatchedBatch:
                 if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                     attempt.skip()
                     raise KeyboardInterrupt
+                if not self.selection.is_named and (pause := self.selection.step._definition.pause()) is not None:
+                    self.pause = pause
+                    attempt.skip()
+                    feeding.leave_out(codes)
+                    return
                 attempt.execute(tasks.start, self._call)
                 is_no_id = self.selection.is_named and isinstance(attempt.error, ValueError)
                 if attempt.unexpected_error is not None and not is_no_id:
@@ -288,11 +295,16 @@ class WatchedBatch:
         """Print the report as JSON."""
         refused = {task_id: f"{type(error).__name__}: {one_line(error)}" for task_id, error in self.refused.items()}
         others = {"taken": self.taken, "refused": refused, "released": self.released}
-        terminal.say_json({**self._counted(), **others, "seconds": round(self._seconds(), 1), "stopped": stopped})
+        paused = {} if self.pause is None else {"paused": str(self.pause)}
+        terminal.say_json(
+            {**self._counted(), **others, **paused, "seconds": round(self._seconds(), 1), "stopped": stopped}
+        )
 
     def print_report(self, *, stopped: bool) -> None:
         """Print the outcomes, why some tasks failed, and what was refused."""
-        if not self.done and not stopped:
+        if self.pause is not None:
+            say(escaped(f"{self.pause}; tasks that are named are run all the same"))
+        elif not self.done and not stopped:
             say(self.selection.why_empty())
             return
         took = self._seconds()
@@ -309,7 +321,7 @@ class WatchedBatch:
         if self.released:
             are, them = ("it is", "it") if self.released == 1 else ("they are", "them")
             say(f"{count(self.released)} released; {are} pending now: run takes {them}")
-        if not stopped and (skipped := self.selection.skipped(self.began, self.expected, self.done)):
+        if not (stopped or self.pause) and (skipped := self.selection.skipped(self.began, self.expected, self.done)):
             say(skipped)
 
     def _seconds(self) -> float:

@@ -1,0 +1,97 @@
+"""What this process knows of the control items: each is read at most once in five seconds.
+
+What was read last holds until its end, also while the table does not answer. If nothing was read yet, work goes on, and
+one warning says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime, timedelta
+from weakref import WeakKeyDictionary
+
+from pynamodb.connection.table import TableConnection
+from pynamodb.exceptions import PynamoDBException
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.control import numbers
+from pynamodb_tracker.control.item import Pause, read
+from pynamodb_tracker.exceptions import DefinitionError, TrackerError
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.row import TaskRow
+
+log = logging.getLogger("pynamodb_tracker")
+
+INTERVAL = timedelta(seconds=5)
+"""Between two reads, by the time of day: the clock of a Lambda environment that is frozen goes on."""
+
+_WITHIN = timedelta(seconds=2)
+"""How long a read may take, its retries included."""
+
+
+class _Known:
+    """What is known of one use case."""
+
+    def __init__(self, table: TableConnection) -> None:
+        self.table = table
+        self.pauses: dict[int, Pause] | None = None
+        """None until the item was read."""
+        self.mistake = ""
+        """Why the steps of the class cannot be the recorded ones."""
+        self.is_compared = False
+        self.is_warned = False
+        self.last_read: datetime | None = None
+        self.guard = threading.Lock()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it was read lately; setting the clock back does not lengthen that."""
+        return self.last_read is not None and self.last_read <= clock.now() < self.last_read + INTERVAL
+
+    def refresh(self, model: type[TaskRow]) -> None:
+        """Read the item if that is due; a thread that need not wait for another one's read goes on."""
+        if self.is_fresh or not self.guard.acquire(timeout=0 if self.pauses is not None else _WITHIN.total_seconds()):
+            return
+        try:
+            if not self.is_fresh:
+                self.last_read = clock.now()
+                self._read(model)
+        finally:
+            self.guard.release()
+
+    def _read(self, model: type[TaskRow]) -> None:
+        try:
+            control = read(model, within=_WITHIN)
+            if not self.is_compared:
+                numbers.compare(model, control)
+            self.pauses, self.is_compared, self.is_warned, self.mistake = control.pauses, True, False, ""
+        except DefinitionError as error:
+            self.mistake = str(error)
+        except (PynamoDBException, TrackerError) as error:
+            if not self.is_warned:
+                held = "pauses are not known, and work goes on" if self.pauses is None else "pauses hold as they were"
+                text = "the control item of %s cannot be read; %s: %s"
+                log.warning(text, model.__name__, held, error, extra=log_fields(model.tracker.use_case.name))
+            self.is_warned = True
+
+
+_known: WeakKeyDictionary[type[TaskRow], _Known] = WeakKeyDictionary()
+_guard = threading.Lock()
+
+
+def pause_of(model: type[TaskRow], number: int) -> Pause | None:
+    """Return the pause of a step that keeps its tasks from being started now, as this process knows it.
+
+    DefinitionError if the numbers of the steps are not those that tasks are stored with.
+    """
+    table = model.tracker.connection()
+    with _guard:
+        known = _known.get(model)
+        if known is None or known.table is not table:
+            known = _known[model] = _Known(table)
+    known.refresh(model)
+    if known.mistake:
+        raise DefinitionError(known.mistake)
+    pause = (known.pauses or {}).get(number)
+    return pause if pause is not None and pause.is_in_force else None
