@@ -18,6 +18,7 @@ from moto.dynamodb.models import dynamodb_backends
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table
+from tests.support.quick_moto import hurry
 from tests.support.rows import client, keys
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 _MOST_WRITES = 25
+
+hurry()
 
 ENGINES = ["moto", pytest.param("dynamodb_local", marks=pytest.mark.engine)]
 
