@@ -14,14 +14,15 @@ ARGS ?=
 # files with few, long tests would otherwise come last, and leave a core idle.
 PARALLEL ?= --numprocesses auto --dist loadfile --no-loadscope-reorder
 SECONDS ?= 600
+PYTHON ?=
 
 # Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick upstream check docs bench chaos clean
+.PHONY: help demo test quick environments upstream check docs bench chaos clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY_DEMO) ## run the demo; ARGS="..." is passed on, try ARGS=--help
 	@$(BIN)/python -m pynamodb_tracker demo $(ARGS)
@@ -40,14 +41,18 @@ endif
 quick: $(READY) ## run the tests of the inner loop, within a minute; ARGS="..." goes to pytest
 	@$(BIN)/python -m pytest --quick $(PARALLEL) $(ARGS)
 
+environments: $(READY) ## run the quick tests against the wheel, on other Pythons and lowest versions; ARGS="3.13 lowest"
+	@.ci/environments $(ARGS)
+
 upstream: $(READY) ## run APScheduler's own tests of job stores against ours; downloads its release the first time
 	@$(BIN)/python -m tests.upstream
 
-check: $(READY) ## check format, lint, types and layers
+check: $(READY) ## check format, lint, types, layers and workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet .github/workflows
 
 docs: $(READY) ## build the documentation site into build/site; a broken link or anchor is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --config-file .mkdocs.yml --strict
@@ -68,7 +73,7 @@ clean: ## remove all that these targets made, .venv included
 # installed, so each is asked for its version.
 define make_venv
 @if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-    for python in python3.13 python3.12 python3.11 python3.14 python3 python; do \
+    for python in $(PYTHON) python3.13 python3.12 python3.11 python3.14 python3 python; do \
         if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then break; fi; \
         python=; \
     done; \

@@ -80,7 +80,7 @@ __all__ = [
     "Worker",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"
 
 _MODULES = {
     "AsyncContext": "pynamodb_tracker.aio.context",

@@ -16,8 +16,10 @@ def main() -> None:
         package = _missing(error)
         if package == __package__:
             raise
+        from pynamodb_tracker.exceptions import INSTALLABLE  # noqa: PLC0415 - worker processes import this file
+
         sys.stderr.write(f"pynamodb-tracker needs {package}, which is not installed: ")
-        sys.stderr.write(f"pip install 'pynamodb-tracker[{'cli,web' if package in _OF_WEB else 'cli,local'}]'\n")
+        sys.stderr.write(f"pip install '{INSTALLABLE}[{'cli,web' if package in _OF_WEB else 'cli,local'}]'\n")
         sys.exit(2)
     except KeyboardInterrupt:  # before the command has started
         sys.exit(130)

@@ -44,6 +44,9 @@ __all__ = [
     "ValueNotStorableError",
 ]
 
+INSTALLABLE = "PATH-OF-THE-CLONE"
+"""What pip installs, in messages and on pages; "pynamodb-tracker" once the package index has it."""
+
 
 if TYPE_CHECKING:
     from typing import Protocol

@@ -13,6 +13,7 @@ from unittest import mock
 from pynamodb_tracker import clock
 from pynamodb_tracker.clock import StoppedClock
 from pynamodb_tracker.dynamodb.connection import SharedConnection
+from pynamodb_tracker.exceptions import INSTALLABLE
 from pynamodb_tracker.task.task import Task
 
 T = TypeVar("T", bound=Task)
@@ -64,7 +65,7 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
     try:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it
     except ImportError as error:
-        raise ImportError("local_table needs moto: pip install 'pynamodb-tracker[local]'") from error
+        raise ImportError(f"local_table needs moto: pip install '{INSTALLABLE}[local]'") from error
     given: list[object] = [table, *further]
     for model in given:
         if not (isinstance(model, type) and issubclass(model, Task)):

@@ -1,10 +1,12 @@
 """A page in the browser about the tasks of a table, as an ASGI app; it needs the extra `web`."""
 
+from pynamodb_tracker.exceptions import INSTALLABLE
+
 try:
     from pynamodb_tracker.web.app import dashboard
 except ImportError as error:
     if (error.name or "").startswith("pynamodb_tracker"):
         raise
-    raise ImportError(f"the page needs {error.name}: pip install 'pynamodb-tracker[web]'") from error
+    raise ImportError(f"the page needs {error.name}: pip install '{INSTALLABLE}[web]'") from error
 
 __all__ = ["dashboard"]

@@ -99,7 +99,7 @@ def test_without_apscheduler_the_import_says_what_to_install() -> None:
         for name in list(sys.modules):
             if name.startswith(("apscheduler.", "pynamodb_tracker.apscheduler")):
                 del sys.modules[name]
-        with pytest.raises(ImportError, match=r"needs apscheduler.*: pip install 'pynamodb-tracker\[apscheduler\]'"):
+        with pytest.raises(ImportError, match=r"needs apscheduler.*: pip install 'PATH-OF-THE-CLONE\[apscheduler\]'"):
             import_module("pynamodb_tracker.apscheduler")
 
 

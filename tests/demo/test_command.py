@@ -25,7 +25,7 @@ def test_a_missing_package_is_reported_in_one_line_with_what_to_install(package:
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr == (
-        f"pynamodb-tracker needs {package}, which is not installed: pip install 'pynamodb-tracker[cli,local]'\n"
+        f"pynamodb-tracker needs {package}, which is not installed: pip install 'PATH-OF-THE-CLONE[cli,local]'\n"
     )
 
 

@@ -122,7 +122,7 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
-    with pytest.raises(ImportError, match=r"need opentelemetry: pip install 'pynamodb-tracker\[opentelemetry\]'"):
+    with pytest.raises(ImportError, match=r"need opentelemetry: pip install 'PATH-OF-THE-CLONE\[opentelemetry\]'"):
         importlib.import_module("pynamodb_tracker.opentelemetry")
 
 

@@ -60,14 +60,14 @@ def test_a_missing_package_is_reported_with_the_extra_that_has_it() -> None:
     ended = ran("web", "--app", APP, missing=["starlette"])
     assert ended.returncode == 2
     assert ended.stderr == (
-        "pynamodb-tracker needs starlette, which is not installed: pip install 'pynamodb-tracker[cli,web]'\n"
+        "pynamodb-tracker needs starlette, which is not installed: pip install 'PATH-OF-THE-CLONE[cli,web]'\n"
     )
 
 
 def test_an_app_without_the_extra_is_told_what_to_install() -> None:
     program = "import sys; sys.modules['jinja2'] = None; import pynamodb_tracker.web"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
-    assert ended.stderr.splitlines()[-1] == "ImportError: the page needs jinja2: pip install 'pynamodb-tracker[web]'"
+    assert ended.stderr.splitlines()[-1] == "ImportError: the page needs jinja2: pip install 'PATH-OF-THE-CLONE[web]'"
 
 
 def test_the_demo_serves_the_page_while_it_runs_and_until_a_signal() -> None:

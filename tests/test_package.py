@@ -1,0 +1,86 @@
+"""The package: its links, its page on the index, what it says about its installation, and the Pythons it runs on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import pynamodb_tracker
+from pynamodb_tracker.exceptions import INSTALLABLE
+from tests.support.pages import ROOT, Page
+
+PROJECT_FILE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PROJECT_FILE["project"]
+SOURCE = PROJECT["urls"]["Source"]
+WORKFLOWS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+
+
+def test_the_page_on_the_index_has_absolute_links_to_the_files_of_its_version() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for rule in PROJECT_FILE["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
+    assert len(images) == 3
+    assert len(links) > 50
+    raw = SOURCE.replace("https://github.com/", "https://raw.githubusercontent.com/")
+    places = {link: raw if link in images else f"{SOURCE}/blob" for link in links}
+    assert [link for link, place in places.items() if not link.startswith(f"{place}/v$HFPR_VERSION/")] == []
+
+
+def test_every_address_of_the_project_is_in_its_repository_or_its_site() -> None:
+    owner, name = SOURCE.removeprefix("https://github.com/").split("/")
+    site = f"https://{owner}.github.io/{name}/"
+    assert [url for url in PROJECT["urls"].values() if not f"{url}/".startswith((f"{SOURCE}/", site))] == []
+    assert f"{SOURCE}/security/advisories/new" in (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+
+
+def test_messages_and_pages_say_from_one_constant_what_pip_installs() -> None:
+    texts = {page.name: page.path.read_text(encoding="utf-8") for page in Page.all()}
+    modules = (ROOT / "pynamodb_tracker").rglob("*.py")
+    texts |= {str(path): path.read_text(encoding="utf-8") for path in modules}
+    said = {(name, each) for name, text in texts.items() for each in re.findall(r"pip\s+install '([^'\[]+)\[", text)}
+    ours = {(name, each) for name, each in said if not each.startswith(("aws-lambda-powertools", "."))}
+    assert len(ours) >= 9
+    assert [(name, each) for name, each in ours if each not in {INSTALLABLE, "{INSTALLABLE}"}] == []
+
+
+def test_the_workflows_and_the_environments_run_every_python_of_the_classifiers() -> None:
+    classifiers = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    script = (ROOT / ".ci" / "environments").read_text(encoding="utf-8")
+    pythons = re.search(r"^PYTHONS=\((.*?)\)", script, re.MULTILINE)
+    matrix = re.search(r"^ +environment: \[(.*)\]$", WORKFLOWS["tests"], re.MULTILINE)
+    assert pythons
+    assert matrix
+    assert [*pythons[1].split(), "lowest"] == matrix[1].replace('"', "").split(", ")
+    assert set(classifiers) <= set(pythons[1].split())
+    assert PROJECT["requires-python"] == f">={pythons[1].split()[0]}"
+
+
+def test_no_workflow_runs_an_action_that_can_change() -> None:
+    used = re.findall(r"uses: (\S+)", "\n".join(WORKFLOWS.values()))
+    assert used
+    assert [action for action in used if not re.search(r"@[0-9a-f]{40}$", action)] == []
+
+
+@pytest.mark.parametrize(
+    ("tag", "repository", "complaint"),
+    [
+        ("v9.9.9", SOURCE, f"the tag is v9.9.9, and __version__ is {pynamodb_tracker.__version__}"),
+        (
+            f"v{pynamodb_tracker.__version__}",
+            "https://github.com/fork/it",
+            "the repository is https://github.com/fork/it",
+        ),
+    ],
+)
+def test_a_release_that_does_not_fit_is_refused(tag: str, repository: str, complaint: str) -> None:
+    command = [sys.executable, str(ROOT / ".ci" / "check_release.py"), tag, repository]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    assert ended.returncode == 1
+    assert complaint in ended.stderr
