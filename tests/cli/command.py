@@ -37,7 +37,8 @@ class Ended:
 def run(*arguments: str, of: str = APP, text: str | None = None, **variables: str) -> Ended:
     """Run a command about a class; `text` is what stdin has."""
     environment = {"PYNAMODB_TRACKER_APP": of, "COLUMNS": "100", "NO_COLOR": "1"} | variables
-    apart: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}  # click before 8.2
+    before_click_8_2 = "mix_stderr" in signature(CliRunner).parameters
+    apart: dict[str, Any] = {"mix_stderr": False} if before_click_8_2 else {}
     result = CliRunner(**apart).invoke(app, list(arguments), input=text, env=environment)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
