@@ -73,6 +73,7 @@ def test_the_public_names_for_lambda_are_exactly_these() -> None:
         "StepHandler",
         "TriggerName",
         "UnreadableEventError",
+        "event_publisher",
         "handles",
         "retry_handler",
     ]

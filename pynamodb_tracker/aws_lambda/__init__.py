@@ -1,10 +1,15 @@
-"""Steps in AWS Lambda: handlers that run one task per event or record, and one that runs what is due on a schedule."""
+"""Steps in AWS Lambda: handlers of events, records and schedules, and one that publishes what becomes of tasks."""
+
+from typing import TYPE_CHECKING
 
 from pynamodb_tracker.aws_lambda.handler import Handler, StepHandler, handles
 from pynamodb_tracker.aws_lambda.invocation import LambdaContext
 from pynamodb_tracker.aws_lambda.result import Result, ResultStatus
 from pynamodb_tracker.aws_lambda.retry import RetryHandler, RetrySummary, retry_handler
 from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName, UnreadableEventError
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.aws_lambda.publisher import event_publisher
 
 __all__ = [
     "Handler",
@@ -18,6 +23,16 @@ __all__ = [
     "StepHandler",
     "TriggerName",
     "UnreadableEventError",
+    "event_publisher",
     "handles",
     "retry_handler",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the publisher on first access: no other handler pays for it at its cold start."""
+    if name == "event_publisher":
+        from pynamodb_tracker.aws_lambda.publisher import event_publisher  # noqa: PLC0415 - as above
+
+        return event_publisher
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -54,9 +54,9 @@ def wait_for_letter(ctx: ExecutionContext[Parcel]) -> None:
     ctx.create(Letter, f"{ctx.task.task_id}/letter", wait=True)
 
 
-def records(endpoint: str, arn: str) -> Iterator[dict[str, Any]]:
+def records(endpoint: str, arn: str, **credentials: str) -> Iterator[dict[str, Any]]:
     """Yield what the stream has."""
-    streams = boto3.client("dynamodbstreams", endpoint_url=endpoint, **_KEYS)
+    streams = boto3.client("dynamodbstreams", endpoint_url=endpoint, **credentials)
     for shard in streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]:
         place = streams.get_shard_iterator(StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON")
         page = streams.get_records(ShardIterator=place["ShardIterator"])
@@ -78,7 +78,7 @@ def main() -> None:
             "LatestStreamArn"
         ]
         live()
-        found = [{**record, "eventSourceARN": arn} for record in records(engine.endpoint, arn)]
+        found = [{**record, "eventSourceARN": arn} for record in records(engine.endpoint, arn, **_KEYS)]
         FILE.write_text(json.dumps({"Records": found}, indent=1, default=as_delivered) + "\n", encoding="utf-8")
     finally:
         engine.stop()

@@ -15,7 +15,7 @@ from tests.infra.shop import ShopTask
 from tests.infra.template import INFRA, Template
 
 NAME = ShopTask.Meta.table_name
-APPLICATIONS = ("history", "one_step", "order_pipeline")
+APPLICATIONS = ("events", "history", "one_step", "order_pipeline")
 
 
 def asked_for(**parameters: str) -> dict[str, Any]:

@@ -1,0 +1,10 @@
+"""Publishes an event for each transition of a task that the stream of its table reports."""
+
+import os
+from pkgutil import resolve_name
+
+from pynamodb_tracker.aws_lambda import event_publisher
+
+__all__ = ["handler"]
+
+handler = event_publisher(resolve_name(os.environ["PYNAMODB_TRACKER_APP"]), bus=os.environ["BUS"])

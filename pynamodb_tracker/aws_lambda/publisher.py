@@ -1,0 +1,249 @@
+"""A handler of the stream of a table: it publishes one event on an EventBridge bus for each transition of a task."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, cast
+
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext
+from pynamodb_tracker.aws_lambda.trigger import UnreadableEventError, trigger_named
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model.failure import Failure
+from pynamodb_tracker.model.failure_log import failures_in_row
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.status import END, Status
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+
+log = logging.getLogger("pynamodb_tracker")
+
+_MOST = 10
+"""Entries of a request: https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html"""
+_LONGEST_TYPE = 128
+_TRIES = 4
+_CONFIG = Config(connect_timeout=2, read_timeout=4, retries={"total_max_attempts": 2, "mode": "standard"})
+_TIME_TO_PUT = timedelta(seconds=15)
+"""What a request takes at most, if it is not answered; with less time left, the rest of the batch is redelivered."""
+
+_OF_COMMANDS = {"ignored", "released", "reopened", "skipped"}
+"""Types of entries of `errors` that are no failures."""
+_CAME_OR_WENT = {"INSERT": "created", "REMOVE": "deleted"}
+_MOVED = ("status", "update_time", "fence")
+"""Attributes of which each transition changes one at least, and other writes none."""
+_WITH_ERROR = {"failed", "ignored", "skipped"}
+
+
+BatchAnswer = dict[str, list[dict[str, str]]]
+"""`batchItemFailures`, with the first record that has to be redelivered, and with it all later ones; or none."""
+
+
+def event_publisher(
+    model: type[Task], *, bus: str, source: str = "pynamodb_tracker"
+) -> Callable[[Any, LambdaContext | None], BatchAnswer]:
+    """Make a Lambda handler for the stream of a table that publishes an event for each transition of a task.
+
+    `model` is a use case, or a table for all its imported use cases; `bus` is the name or the ARN of an EventBridge
+    bus. The `detail-type` names the step and what became of it, as in `ship ignored`: created, in_progress, succeeded,
+    failed, released, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its end),
+    deleted or expired. The detail has `id`, `use_case_id`, `task_id`, `step`, `from` and `to`, `attempt`, `time`,
+    `last_error` and `trace`; what does not apply is null.
+    The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once; `detail.id`, the sequence number of its
+    record, is the same each time, and those of a task grow. A later event of a task is sent only once the earlier one
+    is accepted. A batch is answered with the first record that was not; an error is raised if that is the first event.
+    """
+    given: object = model
+    if not (isinstance(given, type) and issubclass(given, Task) and given.tracker.has_table):
+        raise TypeError(f"this takes the class of a table or of a use case, not {shown(given)}")
+    texts: dict[str, object] = {"bus": bus, "source": source}
+    for name, text in texts.items():
+        if not (isinstance(text, str) and text):
+            raise TypeError(f"{name} is text, not {shown(text)}")
+    target = _Bus(model, bus, source)
+
+    def handler(event: Any, context: LambdaContext | None) -> BatchAnswer:
+        invocation, published = Invocation(context), 0
+        for request in _requests(_transitions(model, event)):
+            left, why = request, "no time is left in this invocation"
+            if not published or invocation.has_time_for(_TIME_TO_PUT):
+                left, why = target.put(request)
+            if left:
+                message = f"{len(left)} events could not be published on {bus}: {why}"
+                if not published and left[0] is request[0]:
+                    raise TrackerError(message)
+                log.error("%s; the stream redelivers its records from %s on", message, left[0].id)
+                return {"batchItemFailures": [{"itemIdentifier": left[0].id}]}
+            published += len(request)
+        return {"batchItemFailures": []}
+
+    return handler
+
+
+@dataclass(frozen=True, slots=True)
+class _Transition:
+    """What became of a task, by one record of the stream."""
+
+    id: str
+    """The sequence number of the record."""
+    step: str
+    what: str
+    time: datetime
+    row: TaskRow
+    """After the transition, or before it was deleted."""
+    before: str | None
+    after: str | None
+    attempt: int | None
+
+    @property
+    def task(self) -> tuple[str, str]:
+        """The key of the task."""
+        return self.row.task_id, self.row.use_case_id
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """The detail of the event."""
+        return {
+            "id": self.id,
+            "use_case_id": self.row.use_case_id,
+            "task_id": self.row.task_id,
+            "step": self.step,
+            "from": self.before,
+            "to": self.after,
+            "attempt": self.attempt,
+            "time": self.time.isoformat(timespec="microseconds"),
+            "last_error": readable_value(self.row, "last_error") if self.what in _WITH_ERROR else None,
+            "trace": readable_value(self.row, "trace"),
+        }
+
+
+class _Bus:
+    """A bus of EventBridge; its client is created when it is first used."""
+
+    def __init__(self, model: type[Task], name: str, source: str) -> None:
+        self._model, self._name, self._source = model, name, source
+
+    @cached_property
+    def _client(self) -> Any:
+        session = self._model.tracker.table.connection().connection.session
+        region = re.match(r"arn:[a-z-]+:events:([a-z0-9-]+):", self._name)
+        return session.create_client("events", region and region[1], config=_CONFIG)
+
+    def put(self, transitions: list[_Transition]) -> tuple[list[_Transition], str]:
+        """Publish at most ten events, some of them several times; return those that are not accepted, and why."""
+        why = ""
+        for retry in range(_TRIES):
+            if retry:
+                clock.sleep(jittered_pause(retry - 1))
+            try:
+                answers = self._client.put_events(Entries=list(map(self._entry, transitions)))["Entries"]
+            except (BotoCoreError, ClientError) as error:
+                return transitions, " ".join(str(error).split())
+            refused = [pair for pair in zip(transitions, answers, strict=True) if "ErrorCode" in pair[1]]
+            transitions = [each for each, _ in refused]
+            why = ", ".join(sorted({f"{each['ErrorCode']}: {each.get('ErrorMessage', '')}" for _, each in refused}))
+            if not refused:
+                break
+        return transitions, why
+
+    def _entry(self, transition: _Transition) -> dict[str, Any]:
+        return {
+            "EventBusName": self._name,
+            "Source": self._source,
+            "DetailType": f"{transition.step} {transition.what}"[-_LONGEST_TYPE:],
+            "Detail": json.dumps(transition.detail),
+            "Time": transition.time,
+        }
+
+
+def _requests(transitions: Iterable[_Transition]) -> Iterator[list[_Transition]]:
+    """Yield them in their order, with at most one of each task in a request: it may be refused, and others not."""
+    request: list[_Transition] = []
+    for transition in transitions:
+        if len(request) == _MOST or any(transition.task == each.task for each in request):
+            yield request
+            request = []
+        request.append(transition)
+    if request:
+        yield request
+
+
+def _transitions(model: type[Task], event: object) -> Iterator[_Transition]:
+    known = model.tracker.table.use_cases if model is model.tracker.table.owner else [model.tracker.use_case.name]
+    for record in trigger_named("dynamodb").records(event):
+        if record.content["dynamodb"]["Keys"].get("use_case_id", {}).get("S") in known:
+            yield from _transition_of(model, record.content)
+
+
+def _transition_of(model: type[Task], record: Mapping[str, Any]) -> Iterator[_Transition]:
+    """Yield the transition of a record; nothing for one that only saved, extended a lock or merged."""
+    change, name = record["dynamodb"], record["eventName"]
+    images = change.get("OldImage"), change.get("NewImage")
+    if (images[0] is None) != (name == "INSERT") or (images[1] is None) != (name == "REMOVE"):
+        raise UnreadableEventError("a record lacks an image: the stream needs the view type NEW_AND_OLD_IMAGES")
+    old, new = (None if image is None else model.from_raw_data(image) for image in images)
+    row = cast("Task", new or old)
+    what, step = _CAME_OR_WENT.get(name, ""), _state(row).step
+    if old is not None and new is not None:
+        if all(readable_value(old, each) == readable_value(new, each) for each in _MOVED):
+            return
+        what, step = _what_became(old, new)
+    time = readable_value(row, "update_time")
+    if new is None:
+        time = datetime.fromtimestamp(change["ApproximateCreationDateTime"], UTC)
+        if record.get("userIdentity", {}).get("principalId") == "dynamodb.amazonaws.com":
+            what = "expired"
+    was_running = old is not None and _state(old).status is Status.IN_PROGRESS
+    yield _Transition(
+        id=change["SequenceNumber"],
+        step=step or "unknown",
+        what=what,
+        time=time or clock.now(),
+        row=row,
+        before=None if old is None else str(_state(old)),
+        after=None if new is None else str(_state(new)),
+        attempt=readable_value(old if old and was_running and what != "in_progress" else row, "attempt"),
+    )
+
+
+def _what_became(old: Task, new: Task) -> tuple[str, str]:
+    """Return what became of a task, and the step that it is about: the one that was left, or the one that it entered.
+
+    A success is seen by the state that was left, because the row is at the next step already.
+    """
+    before, after, entry = _state(old), _state(new), _new_entry(old, new)
+    if after.status is Status.IN_PROGRESS:
+        return "in_progress", after.step
+    if entry is not None:
+        failed = "ignored" if after.status is Status.IGNORED else "failed"
+        return entry.type if entry.type in _OF_COMMANDS else failed, entry.step
+    if after.status in (Status.FAILED, Status.IGNORED):
+        return str(after.status), before.step
+    if before.status is Status.IN_PROGRESS:
+        stays = before.step == after.step and readable_value(old, "round") == readable_value(new, "round")
+        return "released" if stays and after.code != END else "succeeded", before.step
+    return "restarted" if before.code == END else "reopened", after.step
+
+
+def _new_entry(old: Task, new: Task) -> Failure | None:
+    """Return what this transition has appended to `errors`; None if that is nothing, or there was no room for it."""
+    known = {(entry.step, entry.attempt, entry.time, entry.type) for entry in failures_in_row(old)}
+    newest = failures_in_row(new)[-1:]
+    return next((each for each in newest if (each.step, each.attempt, each.time, each.type) not in known), None)
+
+
+def _state(row: Task) -> State[Any]:
+    """Return the state of a row; one without a step if no step declares its code, or it cannot be read."""
+    code = readable_value(row, "status")
+    return row.state if code is not None else State(type(row), "", None, 0, row.use_case_id)
