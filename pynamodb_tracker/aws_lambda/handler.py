@@ -73,6 +73,7 @@ def handles(
     store_answer: bool = False,
     answer: Callable[[Result[T]], Any] | None = None,
     then: str | None = None,
+    message_group: Callable[[T], str | None] | None = None,
     threads: int = 1,
     metrics: bool | str = False,
 ) -> StepHandler[T]:
@@ -96,7 +97,8 @@ def handles(
     An HTTP request has a status code for each result, and `retry-after` where another try makes sense; its payload is
     the event with the body read as JSON, so that `task_id="body.order_id"` and `"headers.idempotency-key"` are paths.
     `then` is the URL of the next step's queue: once the success is recorded, `{"task_id": ...}` is sent there, and
-    again if the event is redelivered; if that fails, the record has failed. A FIFO queue keeps the message group.
+    again if the event is redelivered; if that fails, the record has failed. A FIFO queue keeps the message group. In a
+    standard queue, it is the tenant of a fair queue: the group of the task, or what `message_group` returns of it.
     `threads` run the records of a batch at once; a stream, a message group and a partition stay in order.
     `metrics` are written in CloudWatch's embedded metric format, in a namespace of your own if you name one.
     A batch is answered with its `batchItemFailures`, which needs ReportBatchItemFailures, but one of Kafka with an
@@ -106,7 +108,9 @@ def handles(
     """
     fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = check_namespace(metrics)
-    queue = None if then is None else Queue("then", then, check_step(step))
+    if message_group is not None and then is None:
+        raise TypeError("message_group is that of the messages to the next queue: give that, too, as then")
+    queue = None if then is None else Queue("then", then, check_step(step), message_group)
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
         runner = RecordRunner(

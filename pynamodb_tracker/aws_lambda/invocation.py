@@ -193,7 +193,8 @@ class InvocationAttempt(TaskAttempt[Any]):
             return
         sender = f"{self.task.use_case_id} {self.step.name} {self.task.fence}"
         try:
-            failed = queue.send([queue.entry("0", self.task_id, sender, group=group)], until=self._invocation.deadline)
+            entry = queue.entry("0", self.task_id, sender, group=group, task=self.task)
+            failed = queue.send([entry], until=self._invocation.deadline)
             if failed:
                 raise queue.unsent(failed)  # noqa: TRY301 - kept like what the client raises
         except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered

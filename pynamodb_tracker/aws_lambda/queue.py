@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from botocore.config import Config
 
@@ -17,7 +18,11 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.step import BoundStep
+
+log = logging.getLogger("pynamodb_tracker")
 
 _TRIES = 4
 _GROUP_ID = re.compile(r"[!-~]{1,128}")
@@ -34,28 +39,51 @@ Entry = dict[str, str]
 class Queue:
     """A queue of messages `{"task_id": ...}`, for a function that `handles` a step."""
 
-    def __init__(self, name: str, url: object, step: BoundStep[Any]) -> None:
-        """`name` is that of the argument that has the URL; the clients share the session of the step's table."""
+    def __init__(self, name: str, url: object, step: BoundStep[Any], message_group: object = None) -> None:
+        """`name` is that of the argument that has the URL; the clients share the session of the step's table.
+
+        `message_group` is a function of the task that returns the tenant of its message in a standard queue.
+        """
         if not (isinstance(url, str) and re.fullmatch(r"https?://\S+/\S+", url)):
             raise ValueError(
                 f"{name} is the URL of a queue, such as https://sqs.us-east-1.amazonaws.com/..., not {shown(url)}"
             )
+        if message_group is not None:
+            if not callable(message_group):
+                raise TypeError(f"message_group is a function of the task, not {shown(message_group)}")
+            if url.endswith(".fifo"):
+                raise ValueError("message_group is for standard queues: in a FIFO queue, groups keep an order")
         self.url = url
+        self.message_group: Callable[[Any], object] | None = message_group
         self._step = step
         self._clients: dict[Config, Any] = {}
         self._building = threading.Lock()
 
-    def entry(self, name: str, task_id: str, sender: str, *, group: str | None = None) -> Entry:
+    def entry(self, name: str, task_id: str, sender: str, *, group: str | None = None, task: Any = None) -> Entry:
         """Return a message about a task; a FIFO queue takes one about it from each sender within five minutes.
 
-        In a FIFO queue, a task is a group of its own unless it is given a group.
+        In a FIFO queue, a task is a group of its own unless it is given a group. In a standard queue, messages of one
+        group are those of one tenant: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html
         """
         entry = {"Id": name, "MessageBody": json.dumps({"task_id": task_id})}
         if not self.url.endswith(".fifo"):
-            return entry
-        group = group or task_id  # a partition of Kafka may have a longer name than a group
-        group = group if _GROUP_ID.fullmatch(group) else _digest(group)
+            tenant = None if task is None else self._tenant(task)
+            return {**entry, "MessageGroupId": _group_id(tenant)} if tenant else entry
+        group = _group_id(group or task_id)  # a partition of Kafka may have a longer name than a group
         return {**entry, "MessageGroupId": group, "MessageDeduplicationId": _digest(f"{sender} {task_id}")}
+
+    def _tenant(self, task: TaskRow) -> str | None:
+        """Return whose message it is: a fair queue lets no tenant delay the others; None for a tenant of its own."""
+        if self.message_group is None:
+            return cast("str | None", readable_value(task, "group"))
+        try:
+            found = self.message_group(task)
+            if not isinstance(found, str | None):
+                raise TypeError(f"message_group returns text or None, not {shown(found)}")  # noqa: TRY301 - as below
+        except Exception:  # fairness is not worth a message that is never sent
+            log.exception("the message about %s %r is sent without a group", type(task).__name__, task.task_id)
+            return None
+        return found
 
     def send(self, entries: Sequence[Entry], *, until: datetime | None = None) -> list[dict[str, Any]]:
         """Send at most ten entries, retry those that failed for a reason of the queue's own, and return all failures.
@@ -93,6 +121,10 @@ class Queue:
                 region = re.search(r"//sqs\.([a-z0-9-]+)\.", self.url)
                 self._clients[config] = session.create_client("sqs", region and region[1], config=config)
             return self._clients[config]
+
+
+def _group_id(name: str) -> str:
+    return name if _GROUP_ID.fullmatch(name) else _digest(name)
 
 
 def _digest(text: str) -> str:

@@ -35,6 +35,7 @@ from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.connection import ending_by
 from pynamodb_tracker.dynamodb.write_batcher import batcher_for
 from pynamodb_tracker.execution.context import ExecutionContext
+from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.worker_name import working_as
 from pynamodb_tracker.status import Codes
@@ -90,6 +91,7 @@ def retry_handler(
     rate: float | None = None,
     time_per_task: timedelta | None = None,
     then: str | None = None,
+    message_group: Callable[[Any], str | None] | None = None,
     metrics: bool | str = False,
 ) -> RetryHandler:
     """Make a Lambda handler for a schedule that runs the due tasks of a step: pending, failed and abandoned ones.
@@ -100,9 +102,9 @@ def retry_handler(
     second longer than the invocation can. No task is started if the invocation has less than `time_per_task` left, 10
     seconds unless set, or less than the longest task so far took; `limit` counts tasks that actually start, of all
     steps together. With `queue_url` it sends `{"task_id": ...}` for each to that SQS queue instead, for a function that
-    `handles` the step; in a FIFO queue each task is a group of its own. `since` selects tasks that came to their state
-    within that time; everything else, such as `then`, is as in `run_all` and `handles`. The event's content does not
-    matter.
+    `handles` the step; in a FIFO queue each task is a group of its own. With `message_group`, it reads their rows, too.
+    `since` selects tasks that came to their state within that time; everything else, such as `then`, is as in `run_all`
+    and `handles`. The event's content does not matter.
     Returns how many `succeeded`, `failed`, were `ignored`, `released`, `refused` or `sent`, and whether it was
     `out_of_time`. An error of the table is raised if no task could be tried; TrackerError if the queue did not accept
     all messages.
@@ -120,10 +122,10 @@ def retry_handler(
                 "threads, rate, time_per_task, then and metrics cannot be combined with queue_url: set them where the "
                 "messages are processed"
             )
-        action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0]))
+        action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0], message_group))
     else:
         per_task = timedelta(seconds=10) if time_per_task is None else time_per_task
-        queue = _next_queue(steps, then)
+        queue = _next_queue(steps, then, message_group)
         action = _RunTasks(function=function, threads=threads, rate=rate, time_per_task=per_task, queue=queue)
 
     for each in steps:
@@ -155,10 +157,14 @@ def _step_to_send(given: object, function: object) -> BoundStep[Any]:
     return check_step(given)
 
 
-def _next_queue(steps: Sequence[BoundStep[Any]], url: str | None) -> Queue | None:
+def _next_queue(
+    steps: Sequence[BoundStep[Any]], url: str | None, message_group: Callable[[Any], str | None] | None
+) -> Queue | None:
+    if message_group is not None and url is None:
+        raise TypeError("message_group is that of messages: give a queue, too, as then or queue_url")
     if url is not None and len(steps) > 1:
         raise ValueError("then is the queue after one step, and these are several: make a handler for each")
-    return None if url is None else Queue("then", url, steps[0])
+    return None if url is None else Queue("then", url, steps[0], message_group)
 
 
 def _check_only(steps: Sequence[BoundStep[Any]], only: States) -> None:
@@ -319,7 +325,10 @@ class _SendTasks:
         ids, failed = islice(feed, sweep.limit), list[dict[str, Any]]()
         sender = str(sweep.invocation.request_id)
         while not sweep.is_paused(step) and (batch := list(islice(ids, _BATCH_SIZE))):
-            entries = [self.queue.entry(str(at), task_id, sender) for at, task_id in enumerate(batch)]
+            tasks = {} if self.queue.message_group is None else rows(step.model, batch)
+            entries = [
+                self.queue.entry(str(at), task_id, sender, task=tasks.get(task_id)) for at, task_id in enumerate(batch)
+            ]
             unsent = self.queue.send(entries, until=sweep.invocation.deadline)
             failed += unsent
             sweep.counts[step, "sent"] += len(batch) - len(unsent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -136,3 +137,64 @@ def test_the_next_queue_is_named_by_its_url(wrong: Any) -> None:
         handles(Order.ship, task_id="order_id", then=wrong)(ship)
     with pytest.raises(ValueError, match="then is the URL of a queue"):
         retry_handler(Order.ship, label, then=wrong)
+
+
+def groups_of(sent: list[dict[str, Any]]) -> dict[str, str | None]:
+    return {json.loads(each["Body"])["task_id"]: each["Attributes"].get("MessageGroupId") for each in sent}
+
+
+def test_a_standard_queue_gets_the_group_of_a_task_as_its_tenant(context: Context, client: Any, url: str) -> None:
+    ready("o-1")
+    Order.create("o-2", state=Order.ship.pending, group="customer 7" * 20)
+    Order.create("o-3", state=Order.ship.pending, group="customer-8")
+    handles(Order.ship, task_id="order_id", then=url)(ship)(sqs(bare("o-1"), bare("o-2"), bare("o-3")), context)
+
+    groups = groups_of(received(client, url))
+
+    assert (groups["o-1"], groups["o-3"]) == (None, "customer-8")
+    assert len(groups["o-2"] or "") == 64, "a name that SQS does not take is replaced by its digest"
+
+
+def test_a_function_of_the_task_names_the_tenant_and_delays_nothing_if_it_fails(
+    context: Context, client: Any, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ready("o-1", "o-2", "o-3", "o-4")
+
+    def tenant(task: Order) -> Any:
+        return {"o-1": f"{task.state}".replace(" ", "-"), "o-2": None, "o-3": 3}[task.task_id]
+
+    handler = handles(Order.ship, task_id="order_id", then=url, message_group=tenant)(ship)
+    assert names(handler(sqs(*map(bare, ("o-1", "o-2", "o-3", "o-4"))), context)) == []
+
+    assert groups_of(received(client, url)) == {"o-1": "deliver-pending", "o-2": None, "o-3": None, "o-4": None}
+    assert "message_group returns text or None, not 3" in caplog.text
+    assert "KeyError" in caplog.text
+
+
+def test_a_schedule_names_the_tenants_of_what_it_sends_and_of_what_it_has_finished(
+    clock: StoppedClock, client: Any, url: str
+) -> None:
+    ready("o-1", "o-2")
+
+    def tenant(task: Order) -> str:
+        return f"{task.state.step}-{task.task_id}"
+
+    assert retry_handler(Order.ship, queue_url=url, message_group=tenant)(SCHEDULE, Context(clock))["sent"] == 2
+    assert groups_of(received(client, url)) == {"o-1": "ship-o-1", "o-2": "ship-o-2"}
+    retry_handler(Order.ship, label, then=url, message_group=tenant)(SCHEDULE, Context(clock))
+    assert groups_of(received(client, url)) == {"o-1": "deliver-o-1", "o-2": "deliver-o-2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"message_group": str}, TypeError),
+        ({"message_group": "customer", "then": MISSING}, TypeError),
+        ({"message_group": str, "then": f"{MISSING}.fifo"}, ValueError),
+    ],
+)
+def test_a_group_without_a_standard_queue_is_refused(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match="message_group"):
+        handles(Order.ship, task_id="order_id", **options)
+    with pytest.raises(error, match="message_group"):
+        retry_handler(Order.ship, label, **options)
