@@ -27,7 +27,7 @@ def awaited(function: Callable[..., Any]) -> Callable[..., Any]:
             try:
                 await hold_on_loop(ctx)
             except Exception as error:
-                ctx._lock.unstarted = error  # noqa: SLF001 - no name for it among what users see
+                ctx._journal.unstarted = error  # noqa: SLF001 - no name for it among what users see
                 raise
             return await call(lambda given: function(given, *arguments), async_ctx)
 

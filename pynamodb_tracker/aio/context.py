@@ -52,7 +52,7 @@ class AsyncContext(BlockContext[T_co]):
     """
 
     def __init__(self, ctx: ExecutionContext[T_co]) -> None:
-        super().__init__(ctx._lock, ctx._lock_for)  # noqa: SLF001 - the two are one context, in two forms
+        super().__init__(ctx._journal, ctx._lock_for)  # noqa: SLF001 - the two are one context, in two forms
         self._blocking = ctx
 
     @property

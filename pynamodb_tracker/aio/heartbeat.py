@@ -12,7 +12,7 @@ from pynamodb_tracker.aio.pool import HEARTBEATS, in_thread, wait_for_future
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.execution.heartbeat import MOMENT, Beats
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock
+from pynamodb_tracker.transitions import Journal
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -23,12 +23,14 @@ class AsyncHeartbeat(Generic[T]):
     A loop that hangs sends no beats, so that another worker takes its tasks over.
     """
 
-    def __init__(self, lock: Lock[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]) -> None:
+    def __init__(
+        self, journal: Journal[T], lock_for: timedelta, owner: Callable[[], asyncio.Task[object] | None]
+    ) -> None:
         """Start the task; `owner` is the task of the run, and None once that is dropped, because nothing ends it."""
-        self._beats = Beats(lock, lock_for)
+        self._beats = Beats(journal, lock_for)
         with sharing_requests(None):  # a beat does not wait for the writes of others
             self._task = asyncio.create_task(
-                _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}"
+                _beat(self._beats, owner), name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}"
             )
 
     async def end(self) -> asyncio.CancelledError | None:

@@ -55,7 +55,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
     async def __aenter__(self) -> AsyncContext[T]:
         """Claim the task; an error says why it was refused."""
         run = self.run
-        if run.lock is not None:
+        if run.journal is not None:
             raise RuntimeError(f"this run of {run.task_id!r} was entered before: call astart() for each run")
         self.asyncio_task = asyncio.current_task()
         self._cancelled_before = cancel_requests()
@@ -65,8 +65,8 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
                 run.observation.begin()
             await hold_on_loop(ctx)  # nothing is awaited from here to the block
             if self._has_heartbeat:
-                lock = ctx._lock  # noqa: SLF001 - no name for it among what users see
-                self._heartbeat = AsyncHeartbeat(lock, run.lock_for, partial(_task_of, weakref.ref(self)))
+                journal = ctx._journal  # noqa: SLF001 - no name for it among what users see
+                self._heartbeat = AsyncHeartbeat(journal, run.lock_for, partial(_task_of, weakref.ref(self)))
         except BaseException as error:
             await self._abandon(error)
             raise
@@ -81,7 +81,7 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
     async def _abandon(self, error: BaseException) -> None:
         """Release the task if it was claimed; the block never starts."""
         try:
-            if self.run.lock is None:  # nothing has to be sent
+            if self.run.journal is None:  # nothing has to be sent
                 return
             if issubclass(type(error), GeneratorExit):  # as in `_end`
                 self.run.undo_claim(error)
@@ -125,7 +125,8 @@ class AsyncRun(AbstractAsyncContextManager[AsyncContext[T], bool | None], Generi
         if cancellation is None or run.is_cancelled:
             return begun.result()
         if (unrecorded := begun.exception()) is not None:
-            add_note(cancellation, f"pynamodb_tracker: the end of {run.lock} raised {unrecorded!r}")
+            claim = None if run.journal is None else run.journal.claim
+            add_note(cancellation, f"pynamodb_tracker: the end of {claim} raised {unrecorded!r}")
             raise cancellation from unrecorded
         raise cancellation
 

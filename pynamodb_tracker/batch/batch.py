@@ -31,8 +31,8 @@ from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.instrumentation import RunDetails, log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions import Lock
-from pynamodb_tracker.transitions.company import MadeDue
+from pynamodb_tracker.transitions import Journal
+from pynamodb_tracker.transitions.participants import MadeDue
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -207,14 +207,14 @@ class TaskAttempt(Generic[T]):
         return self.details.task if self.was_claimed else getattr(self.error, "task", None)
 
     @property
-    def lock(self) -> Lock[T] | None:
-        """The lock of the run, once it has one."""
-        return None if self._run is None else self._run.lock
+    def journal(self) -> Journal[T] | None:
+        """The journal of the run, once it has claimed the task."""
+        return None if self._run is None else self._run.journal
 
     @property
     def made_due(self) -> Iterator[MadeDue]:
         """What the end of the run has made due, or will have at a known time."""
-        return iter(()) if self.lock is None else self.lock.made_due()
+        return iter(()) if self.journal is None else self.journal.made_due()
 
     @property
     def unexpected_error(self) -> BaseException | None:

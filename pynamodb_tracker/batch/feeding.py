@@ -17,8 +17,8 @@ from typing import Protocol
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions.company import MadeDue
 from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.transitions.participants import MadeDue
 
 
 class Source(Protocol):

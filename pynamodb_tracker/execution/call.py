@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pynamodb_tracker.execution.context import BlockContext, ExecutionContext
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock
+from pynamodb_tracker.transitions import Journal
 
 R = TypeVar("R")
 T = TypeVar("T", bound=TaskRow)
@@ -23,11 +23,11 @@ def call(function: Callable[[ExecutionContext[T]], R], ctx: ExecutionContext[T])
     """
     # A defaultdict keeps what its factory returns without a line of Python, before which a signal could be handled.
     returned: defaultdict[str, R] = defaultdict(partial(function, ctx))
-    ctx._lock.returned = returned  # noqa: SLF001 - no name for it among what users see
+    ctx._journal.returned = returned  # noqa: SLF001 - no name for it among what users see
     try:
         result = returned["result"]
     finally:
-        returned.default_factory = None  # it refers to the lock, and only the garbage collector could free both
+        returned.default_factory = None  # it refers to the journal, and only the garbage collector could free both
     check_done(result)
     return result
 
@@ -41,9 +41,9 @@ def check_done(result: object) -> None:
         _refuse(result)
 
 
-def has_returned(lock: Lock[Any]) -> bool:
+def has_returned(journal: Journal[Any]) -> bool:
     """Return whether the function of a run has done all its work: an exception comes from elsewhere after that."""
-    return not lock.expects_answer and any(not _is_to_be_done(result) for result in lock.returned.values())
+    return not journal.expects_answer and any(not _is_to_be_done(result) for result in journal.returned.values())
 
 
 def _is_to_be_done(result: object) -> bool:
@@ -63,16 +63,16 @@ def call_for_answer(function: Callable[[ExecutionContext[T]], R], ctx: Execution
 
 def expect_answer(ctx: BlockContext[T]) -> None:
     """Refuse to record the success in a transaction before an answer is stored."""
-    ctx._lock.expects_answer = True  # noqa: SLF001 - no name for it among what the user's function sees
+    ctx._journal.expects_answer = True  # noqa: SLF001 - no name for it among what the user's function sees
 
 
 def answer_of(ctx: BlockContext[T], result: R) -> R:
     """Store what a function has returned, unless it has stored an answer itself; return the answer."""
-    lock = ctx._lock  # noqa: SLF001 - as above
-    if lock.expects_answer:
+    journal = ctx._journal  # noqa: SLF001 - as above
+    if journal.expects_answer:
         ctx.store_answer(result)
         return result
-    answer: R = json.loads(lock.answer or "null")
+    answer: R = json.loads(journal.answer or "null")
     return answer
 
 

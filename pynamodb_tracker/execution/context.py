@@ -39,14 +39,15 @@ class BlockContext(Generic[T_co]):
     invocation: Any = None
     """Lambda's context object, if a handler of `aws_lambda` runs the function; otherwise None."""
 
-    def __init__(self, lock: transitions.Lock[T_co], lock_for: timedelta) -> None:
-        self._lock = lock
+    def __init__(self, journal: transitions.Journal[T_co], lock_for: timedelta) -> None:
+        self._journal = journal
+        self._claim = journal.claim
         self._lock_for = lock_for
 
     @property
     def task(self) -> T_co:
         """The row; what the block assigns to it is saved with the success, or not at all."""
-        return self._lock.task
+        return self._claim.task
 
     @property
     def occurrence(self) -> datetime | None:
@@ -55,7 +56,7 @@ class BlockContext(Generic[T_co]):
         It stays the same in each attempt, whenever that is: ids of further tasks can be made from it. A run that was
         asked for by `create_or_merge` has the time for which it was asked.
         """
-        task = self._lock.task
+        task = self._claim.task
         extra_time: datetime | None = task.extra_time
         if task.repeat is None or extra_time is None:
             return task.occurrence
@@ -64,7 +65,7 @@ class BlockContext(Generic[T_co]):
     @property
     def attempt(self) -> int:
         """Which attempt of this step it is, from 1; attempts of workers that died count."""
-        return self._lock.attempt
+        return self._claim.attempt
 
     @property
     def fence(self) -> int:
@@ -72,7 +73,7 @@ class BlockContext(Generic[T_co]):
 
         `fencing_token` also grows across that.
         """
-        return self._lock.fence
+        return self._claim.fence
 
     @property
     def fencing_token(self) -> str:
@@ -82,7 +83,7 @@ class BlockContext(Generic[T_co]):
         backup, and for comparisons between tasks, it depends on clocks: the first 16 digits are the nanoseconds since
         1970 by the clock of the worker, or more.
         """
-        return self._lock.token
+        return self._claim.token
 
     @property
     def idempotency_key(self) -> str:
@@ -108,8 +109,8 @@ class BlockContext(Generic[T_co]):
     def _key(self, name: str) -> str:
         from uuid import UUID, uuid5  # noqa: PLC0415 - few runs call another system
 
-        codes = self._lock.statements.codes
-        parts = [codes.use_case_id, self.task.task_id, codes.pending, self._lock.round, name]
+        codes = self._claim.statements.codes
+        parts = [codes.use_case_id, self.task.task_id, codes.pending, self._claim.round, name]
         return str(uuid5(UUID(_KEYS), json.dumps(parts, separators=(",", ":"))))
 
     @property
@@ -118,12 +119,12 @@ class BlockContext(Generic[T_co]):
 
         The state of the task does not always tell: after a success, the task may be due again.
         """
-        return self._lock.outcome
+        return self._journal.outcome
 
     @property
     def lock_expire_time(self) -> datetime:
         """Until when no other worker takes the task."""
-        return self._lock.expire_time
+        return self._claim.expire_time
 
     @property
     def lock_lost(self) -> bool:
@@ -135,8 +136,8 @@ class BlockContext(Generic[T_co]):
         True as well in a process that was forked inside the block: only the process that claimed a task holds it.
         It describes a block that runs: a run whose end is recorded holds no lock, and has not lost one.
         """
-        lock = self._lock
-        return lock.lost is not None or lock.is_foreign or lock.expire_time <= clock.now()
+        claim = self._claim
+        return self._journal.lost is not None or claim.is_foreign or claim.expire_time <= clock.now()
 
     def store_answer(self, answer: object) -> None:
         """Store a JSON value with the success, as the answer to repeated calls; `step.answer` reads it.
@@ -147,8 +148,8 @@ class BlockContext(Generic[T_co]):
         stores it as well, if you call this before its commit.
         """
         with self._holding("store the answer of"):
-            self._lock.answer = answer_text(answer, self.task.task_id)
-            self._lock.expects_answer = False
+            self._journal.answer = answer_text(answer, self.task.task_id)
+            self._journal.expects_answer = False
 
     def check_in(self, transaction: TransactWrite) -> None:
         """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
@@ -167,14 +168,15 @@ class BlockContext(Generic[T_co]):
                 f"check_in takes a TransactWrite of your own, not {transaction!r}; ctx.transaction() checks by itself"
             )
         with self._holding("check the lock in a transaction of"):
-            transitions.check_in(self._lock, transaction)
+            transitions.check_in(self._claim, transaction)
 
     def _check_process(self, operation: str) -> None:
         """Refuse an operation in a process that was forked inside the block."""
-        if self._lock.is_foreign:
+        claim = self._claim
+        if claim.is_foreign:
             raise LockLostError(
-                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {self._lock.describe_foreign()}; only "
-                "the process that claimed a task holds it",
+                f"cannot {operation} {claim.step} of {self.task.task_id!r}: {claim.describe_foreign()}; only the "
+                "process that claimed a task holds it",
                 task_id=self.task.task_id,
             )
 
@@ -182,22 +184,22 @@ class BlockContext(Generic[T_co]):
     def _holding(self, operation: str) -> Iterator[None]:
         """Refuse an operation at once if the block has ended or the lock is known to be lost; remember a new loss."""
         self._check_process(operation)
-        if self._lock.ended:
-            pending = self._lock.pending_success
+        if self._journal.ended:
+            pending = self._journal.pending_success
             why = "a transaction has recorded its success" if pending and pending.recorded else "the block has ended"
             raise LockLostError(
-                f"cannot {operation} {self._lock.step} of {self.task.task_id!r}: {why}, which released the lock",
+                f"cannot {operation} {self._claim.step} of {self.task.task_id!r}: {why}, which released the lock",
                 task_id=self.task.task_id,
             )
-        self._lock.check()
+        self._journal.check()
         try:
             yield
         except LockLostError as proof:
-            self._lock.note_refusal(proof)
+            self._journal.note_refusal(proof)
             raise
 
     def __repr__(self) -> str:
-        name, step = type(self.task).__name__, self._lock.step
+        name, step = type(self.task).__name__, self._claim.step
         return f"<{type(self).__name__} {name}.{step} {self.task.task_id!r} attempt {self.attempt} fence {self.fence}>"
 
 
@@ -211,8 +213,8 @@ class ExecutionContext(BlockContext[T_co]):
         `data` is a dictionary, read when it is first touched, and saved with the success if the block has changed it;
         at most 350,000 bytes of JSON. AttributeError for a task without a group.
         """
-        lock = self._lock
-        if lock.group is None:
+        asked = self._journal.asked
+        if "group" not in asked:
             if self.task.group is None:
                 raise AttributeError(
                     f"{type(self.task).__name__} {self.task.task_id!r} has no group: it was created without group=",
@@ -221,8 +223,10 @@ class ExecutionContext(BlockContext[T_co]):
                 )
             from pynamodb_tracker.transitions.groups import GroupOfRun  # noqa: PLC0415 - few cold starts need it
 
-            lock.group = GroupOfRun(self.task, lambda: lock.expire_time)
-        return lock.group
+            claim = self._claim
+            asked["group"] = GroupOfRun(self.task, lambda: claim.expire_time)
+        group: GroupOfRun = asked["group"]
+        return group
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
@@ -231,7 +235,7 @@ class ExecutionContext(BlockContext[T_co]):
         """
         duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
         with self._holding("extend the lock of"):
-            transitions.extend(self._lock, duration)
+            transitions.extend(self._claim, duration)
 
     def save(self) -> None:
         """Save what the block has assigned so far, while the lock is held: it stays even if the block fails later.
@@ -240,7 +244,7 @@ class ExecutionContext(BlockContext[T_co]):
         value cannot be stored.
         """
         with self._writing("save"):
-            transitions.save(self._lock)
+            transitions.save(self._journal)
 
     def create(
         self,
@@ -272,7 +276,7 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         with self._writing("create a follow-up of"):
-            follow_ups_of(self._lock).create(
+            follow_ups_of(self._journal).create(
                 model, task_id, wait=wait, due_time=due_time, group=group, repeat=repeat, trace=trace, **attributes
             )
 
@@ -284,14 +288,14 @@ class ExecutionContext(BlockContext[T_co]):
         """
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
-        lock = self._lock
+        journal, claim = self._journal, self._claim
         with self._writing("let the next step wait for what was created in"):
-            if lock.statements.codes.succeeded == END:
-                raise ValueError(f"{lock} is the last step, and no step after it can wait")
+            if claim.statements.codes.succeeded == END:
+                raise ValueError(f"{claim} is the last step, and no step after it can wait")
             until = check_due_time(time, "time")
             if until is None:
                 raise TypeError("wait_until takes an aware datetime, not None: without a limit, leave it out")
-            follow_ups_of(lock).wait_until = until if isinstance(until, datetime) else clock.now() + until
+            follow_ups_of(journal).wait_until = until if isinstance(until, datetime) else clock.now() + until
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
@@ -308,24 +312,24 @@ class ExecutionContext(BlockContext[T_co]):
 
         check_flags(succeed=succeed)
         with self._holding("open a transaction of"):
-            lock = self._lock
-        if succeed and lock.pending_success is None:
-            lock.pending_success = transitions.PendingSuccess()
-        pending = lock.pending_success if succeed else None
-        return TaskTransaction(lock.statements.table, lock.task, partial(self._commit, pending), pending)
+            journal, claim = self._journal, self._claim
+        if succeed and journal.pending_success is None:
+            journal.pending_success = transitions.PendingSuccess()
+        pending = journal.pending_success if succeed else None
+        return TaskTransaction(claim.statements.table, claim.task, partial(self._commit, pending), pending)
 
     def _commit(self, pending: transitions.PendingSuccess | None, actions: list[dict[str, Any]]) -> None:
         with self._writing("commit a transaction of"):
             if pending is None:
-                transitions.commit(self._lock, actions)
+                transitions.commit(self._journal, actions)
             else:
-                transitions.commit_success(self._lock, pending, actions)
+                transitions.commit_success(self._journal, pending, actions)
 
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:
         """Refuse an operation as `_holding` does, one after the other."""
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
-        with self._lock.writing, self._holding(operation):
+        with self._journal.writing, self._holding(operation):
             yield
 
 
@@ -337,6 +341,6 @@ def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:
     """
     while ctx.lock_lost:
         if not tries:
-            raise transitions.too_slow(ctx._lock, ctx._lock_for)  # noqa: SLF001 - no names for them among what users see
+            raise transitions.too_slow(ctx._claim, ctx._lock_for)  # noqa: SLF001 - no names among what users see
         ctx.extend_lock()
         tries -= 1

@@ -29,11 +29,11 @@ MOMENT = 1.0
 class Heartbeat(Generic[T]):
     """The thread that extends the lock of one run, from `start` until `stop`, or until the lock is lost."""
 
-    def __init__(self, lock: transitions.Lock[T], lock_for: timedelta) -> None:
-        beats = Beats(lock, lock_for)
+    def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
+        beats = Beats(journal, lock_for)
         self._stopped = beats.stopped
         self._thread = threading.Thread(
-            target=beats.run, name=f"pynamodb_tracker heartbeat of {lock.task.task_id!r}", daemon=True
+            target=beats.run, name=f"pynamodb_tracker heartbeat of {journal.claim.task.task_id!r}", daemon=True
         )
         # Nothing ends a run that is dropped inside its block. The thread refers to the beats, not to this object, so
         # that the garbage collector notices.
@@ -57,9 +57,10 @@ class Heartbeat(Generic[T]):
 class Beats(Generic[T]):
     """What extends the lock of one run, whatever calls it when the time has come."""
 
-    def __init__(self, lock: transitions.Lock[T], lock_for: timedelta) -> None:
+    def __init__(self, journal: transitions.Journal[T], lock_for: timedelta) -> None:
         self.stopped = threading.Event()
-        self._lock = lock
+        self._journal = journal
+        self._claim = journal.claim
         self._lock_for = lock_for
 
     def run(self) -> None:
@@ -70,23 +71,23 @@ class Beats(Generic[T]):
                 pause = self.until_due() or self.beat()
         except BaseException:  # another thread may raise SystemExit here, which ends a thread without a word
             text = "the heartbeat of %s has ended: the lock is no longer extended"
-            log.exception(text, self._lock, extra=self._lock.log_fields)
+            log.exception(text, self._claim, extra=self._claim.log_fields)
             raise
 
     @property
     def are_needed(self) -> bool:
         """Whether there is a lock to extend: the block runs, and the lock is not lost."""
-        return not self.stopped.is_set() and self._lock.lost is None and not self._lock.ended
+        return not self.stopped.is_set() and self._journal.lost is None and not self._journal.ended
 
     def until_due(self) -> float:
         """Return the seconds until a third of the lock has passed; a longer extension by the block saves beats."""
-        due = self._lock.expire_time - self._lock_for * 2 / 3
+        due = self._claim.expire_time - self._lock_for * 2 / 3
         return max(0.0, (due - clock.now()).total_seconds())
 
     def beat(self) -> float:
         """Extend the lock; return the seconds until it is checked again."""
         try:
-            transitions.extend(self._lock, self._lock_for)
+            transitions.extend(self._claim, self._lock_for)
         except LockLostError as proof:
             self._note_refusal(proof)
         except Exception as error:  # noqa: BLE001 - whatever it is, the lock is worth another try
@@ -95,9 +96,9 @@ class Beats(Generic[T]):
 
     def _note_refusal(self, proof: LockLostError) -> None:
         """Mark the lock as lost, unless the beat was refused because the run itself has ended."""
-        self._lock.note_refusal(proof)
-        if self._lock.lost is not None and not self.stopped.is_set():
-            log.error("%s", proof, extra=self._lock.log_fields)
+        self._journal.note_refusal(proof)
+        if self._journal.lost is not None and not self.stopped.is_set():
+            log.error("%s", proof, extra=self._claim.log_fields)
         self.stopped.set()
 
     def _failed(self, error: Exception) -> float:
@@ -105,11 +106,11 @@ class Beats(Generic[T]):
         if not self.stopped.is_set():
             log.warning(
                 "a heartbeat of %s of %s %r failed, and is retried: %r",
-                self._lock.step,
-                type(self._lock.task).__name__,
-                self._lock.task.task_id,
+                self._claim.step,
+                type(self._claim.task).__name__,
+                self._claim.task.task_id,
                 error,
                 exc_info=not isinstance(error, PynamoDBException),
-                extra=self._lock.log_fields,
+                extra=self._claim.log_fields,
             )
         return RANDOM.uniform(0, min(_SOON, self._lock_for.total_seconds() / 6))

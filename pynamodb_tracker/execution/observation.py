@@ -11,7 +11,7 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError, TaskNotStartableError
 from pynamodb_tracker.instrumentation import Hook, RunDetails, notify
-from pynamodb_tracker.transitions import Lock
+from pynamodb_tracker.transitions import Journal
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -19,12 +19,12 @@ log = logging.getLogger("pynamodb_tracker")
 class Observation:
     """The details of one run, kept up to date, and its hooks: its own, and those that were registered at its claim."""
 
-    __slots__ = ("_begun", "_entered", "_guard", "_has_ended", "_lock", "_own", "details", "hooks")
+    __slots__ = ("_begun", "_entered", "_guard", "_has_ended", "_journal", "_own", "details", "hooks")
 
     def __init__(self, details: RunDetails, *own: Hook) -> None:
         self.details = details
         self.hooks = self._own = own
-        self._lock: Lock[Any] | None = None
+        self._journal: Journal[Any] | None = None
         self._guard = threading.Lock()
         self._begun = 0
         """For how many of the hooks `on_start` was called: these get `on_end`, all others `on_refuse`."""
@@ -35,13 +35,13 @@ class Observation:
         """Call these hooks, too, which are registered for the whole process."""
         self.hooks = (*self._own, *hooks)
 
-    def note_claim(self, lock: Lock[Any]) -> None:
+    def note_claim(self, journal: Journal[Any]) -> None:
         """Keep what is known of the run once its task is claimed."""
-        self._lock = lock
-        lock.on_loss = self._lose
-        details = self.details
-        details.task, details.attempt, details.fence = lock.task, lock.attempt, lock.fence
-        details.took_over = lock.took_over
+        self._journal = journal
+        journal.on_loss = self._lose
+        details, claim = self.details, journal.claim
+        details.task, details.attempt, details.fence = claim.task, claim.attempt, claim.fence
+        details.took_over = claim.took_over
 
     def begin(self) -> None:
         """Call `on_start`, and enter the context managers that it returns, in the context of the block."""
@@ -72,9 +72,9 @@ class Observation:
                 return
             self._has_ended = True
         details = self.details
-        details.outcome = (self._lock and self._lock.outcome) or "refused"
-        ended_by = self._lock or error  # a refused claim may have found that no attempt was left
-        details.gave_up_occurrence = isinstance(ended_by, Lock | TaskNotStartableError) and ended_by.gave_up_occurrence
+        details.outcome = (self._journal and self._journal.outcome) or "refused"
+        by = self._journal or error  # a refused claim may have found that no attempt was left
+        details.gave_up_occurrence = isinstance(by, Journal | TaskNotStartableError) and by.gave_up_occurrence
         details.error = error
         details.duration = max(clock.now() - details.start_time, timedelta(0))  # a clock may be set back
         try:
@@ -84,8 +84,8 @@ class Observation:
 
     def leave(self, error: BaseException | None) -> None:
         """Leave what was entered, the last one first; an interrupt is raised once all of them are left."""
-        if self._lock is not None:
-            self._lock.on_loss = None  # otherwise only the garbage collector could free both, and the row
+        if self._journal is not None:
+            self._journal.on_loss = None  # otherwise only the garbage collector could free both, and the row
         interrupt: BaseException | None = None
         while self._entered:
             hook, manager = self._entered.pop()

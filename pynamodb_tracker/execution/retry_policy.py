@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.exceptions import RetryLater
 from pynamodb_tracker.model.failure import add_note
-from pynamodb_tracker.transitions import Lock
+from pynamodb_tracker.transitions import Claim
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -22,14 +22,14 @@ class RetryPolicy(Protocol):
     give_up_on: Sequence[type[BaseException]]
 
 
-def delay_after(policy: RetryPolicy, lock: Lock[Any], error: BaseException) -> timedelta:
+def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) -> timedelta:
     """Return the pause before the next attempt; a failure is recorded even if the user's function for it fails."""
     if issubclass(type(error), RetryLater):
         return _checked_delay(getattr(error, "delay", None), error, "the delay of RetryLater is")
     retry_delay = policy.retry_delay
     if not callable(retry_delay):
         return retry_delay or timedelta(0)
-    attempt = lock.attempt
+    attempt = claim.attempt
     try:
         delay: object = retry_delay(attempt)
     except KeyboardInterrupt:
@@ -37,7 +37,7 @@ def delay_after(policy: RetryPolicy, lock: Lock[Any], error: BaseException) -> t
     except BaseException as raised:
         add_note(error, f"retry_delay({attempt}) raised {raised!r}: the next attempt may start at once")
         text = "retry_delay(%s) of step %s failed: the next attempt may start at once"
-        log.exception(text, attempt, lock.step, extra=lock.log_fields)
+        log.exception(text, attempt, claim.step, extra=claim.log_fields)
         return timedelta(0)
     return _checked_delay(delay, error, f"retry_delay({attempt}) returned")
 

@@ -35,7 +35,7 @@ from pynamodb_tracker.execution.unrecorded import (
 from pynamodb_tracker.instrumentation import Hook, RunDetails
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock, NewTask, PendingSuccess, StepStatements
+from pynamodb_tracker.transitions import Journal, NewTask, PendingSuccess, StepStatements
 
 if TYPE_CHECKING:
     from pynamodb_tracker.execution.observation import Observation
@@ -64,7 +64,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "heartbeat",
         "is_cancelled",
         "is_used",
-        "lock",
+        "journal",
         "lock_for",
         "observation",
         "payload",
@@ -111,7 +111,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         """Whether the block was cancelled from outside, so that its attempt is released, as by Ctrl-C."""
         self.observation: Observation | None = None
         """The hooks of the run, once it is claimed; None without hooks."""
-        self.lock: Lock[T] | None = None
+        self.journal: Journal[T] | None = None
         self.delay: timedelta | None = None
         """The pause after a failure; kept, so that a retry does not ask the user's function again."""
 
@@ -132,7 +132,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def __enter__(self) -> ExecutionContext[T]:
         """Claim the task; an error says why it was refused."""
-        if self.lock is not None:
+        if self.journal is not None:
             raise RuntimeError(f"this run of {self.task_id!r} was entered before: call start() for each run")
         try:  # an exception of a signal handler may be raised at any line, and then the block never starts
             ctx = self.claim()
@@ -169,19 +169,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
         try:
-            self.lock = lock = self._claim()
+            self.journal = journal = self._claim()
         except TaskNotFoundError:
             if self.create is None:
                 raise
-            self.lock = lock = self._claim(self.create())
+            self.journal = journal = self._claim(self.create())
         if self.observation is not None:
-            self.observation.note_claim(lock)
+            self.observation.note_claim(journal)
         if self.heartbeat:
-            self.heartbeat = Heartbeat(lock, self.lock_for)
+            self.heartbeat = Heartbeat(journal, self.lock_for)
             self.heartbeat.start()
-        return ExecutionContext(lock, self.lock_for)
+        return ExecutionContext(journal, self.lock_for)
 
-    def _claim(self, new: NewTask[T] | None = None) -> Lock[T]:
+    def _claim(self, new: NewTask[T] | None = None) -> Journal[T]:
         return transitions.claim(
             self.statements,
             self.task_id,
@@ -203,8 +203,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
 
     def undo_claim(self, error: BaseException) -> None:
         """Release the task, in any thread, if it was claimed; a note on the error says if that fails. Then `refuse`."""
-        if self.lock is not None:
-            self._release_unstarted(self.lock, error)
+        if self.journal is not None:
+            self._release_unstarted(self.journal, error)
 
     def refuse(self, error: BaseException) -> None:
         """Call the hooks of a run whose block never starts, in the context that it was entered in."""
@@ -219,13 +219,13 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         try:
             return self._end(error, call)
         except BaseException as raised:
-            if not self.concluded and self.lock is not None and is_interrupt(raised):
-                self._end_once_more(self.lock, error, call, raised)
+            if not self.concluded and self.journal is not None and is_interrupt(raised):
+                self._end_once_more(self.journal, error, call, raised)
             raise
 
     def leave(self, error: BaseException | None) -> None:
         """Call the hooks at the end, in the context of the block; a forked process leaves that to its parent."""
-        if self.observation is None or self.lock is None or self.lock.is_foreign:
+        if self.observation is None or self.journal is None or self.journal.claim.is_foreign:
             return
         try:
             if not isinstance(self.finisher.get("call"), _GiveBack):  # that calls it itself, perhaps later
@@ -243,9 +243,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         if not getattr(self, "is_used", True):  # an exception may be raised in `__init__`, too
             why = "was never entered, so nothing was claimed: write `with` before start, `async with` before astart"
             warnings.warn(f"{self.call_of('start')} {why}", ResourceWarning, source=self, stacklevel=2)
-        lock = getattr(self, "lock", None)
-        if lock is not None and not self.concluded:
-            log_unended(lock)
+        journal: Journal[T] | None = getattr(self, "journal", None)
+        if journal is not None and not self.concluded:
+            log_unended(journal.claim)
 
     def _add_hooks(self, hooks: tuple[Hook, ...]) -> None:
         from pynamodb_tracker.execution.observation import Observation  # noqa: PLC0415 - few cold starts need it
@@ -262,164 +262,167 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         that records its success in a transaction is left alone, and so is one that is ending: if it were released while
         such a transaction is on its way, it would be impossible to find out which of the two was applied.
         """
-        lock, call = self.lock, _GiveBack()
-        if lock is None or has_pending_success(lock):
+        journal, call = self.journal, _GiveBack()
+        if journal is None or has_pending_success(journal):
             return False
-        lock.ended = True  # from here on, the block begins no transaction, and commits none
-        if has_pending_success(lock):  # since a moment ago: its transaction may be on its way
-            lock.ended = False
+        journal.ended = True  # from here on, the block begins no transaction, and commits none
+        if has_pending_success(journal):  # since a moment ago: its transaction may be on its way
+            journal.ended = False
             return False
         if self.finisher.setdefault("call", call) is not call:
             return False
-        self._stop_block(lock)
+        self._stop_block(journal)
         reason = KeyboardInterrupt()
         try:
-            released = self._record_after(lock, reason, transitions.release)
-            lock.lost = given_back(lock)
+            released = self._record_after(journal, reason, transitions.release)
+            journal.lost = given_back(journal.claim)
         finally:
             if self.observation is not None:
                 self.observation.end(reason)
         return released
 
-    def _release_unstarted(self, lock: Lock[T], error: BaseException) -> None:
+    def _release_unstarted(self, journal: Journal[T], error: BaseException) -> None:
         """Release an attempt whose block never started; a note on the error says so if that is not possible."""
-        self._stop_block(lock)
+        self._stop_block(journal)
         if issubclass(type(error), LockLostError):  # there is nothing to release
             self.concluded = True
             return
         try:
-            self._record_after(lock, error, transitions.release)
+            self._record_after(journal, error, transitions.release)
         except BaseException as interrupt:
-            self._note_unrecorded(lock, interrupt, stays_locked(lock, interrupt))
+            self._note_unrecorded(journal, interrupt, stays_locked(journal.claim, interrupt))
             raise
 
     def _end(self, error: BaseException | None, call: object) -> bool:
         """Record how the block ended, and return whether its error is skipped; the same when it is called again."""
-        lock = self.lock
-        if lock is None:
+        journal = self.journal
+        if journal is None:
             self.is_used = True
             raise RuntimeError(f"this run of {self.task_id!r} was never entered")
-        if lock.process != os.getpid():
-            return leave_fork(lock, error)
+        if journal.claim.process != os.getpid():
+            return leave_fork(journal.claim, error)
         if self.finisher.setdefault("call", call) is not call:
-            return end_after_give_back(lock, error)
-        self._stop_block(lock)
-        if lock.pending_success is not None and lock.pending_success.of_block:
-            return self._end_with_pending_success(lock, lock.pending_success, error)
+            return end_after_give_back(journal, error)
+        self._stop_block(journal)
+        if journal.pending_success is not None and journal.pending_success.of_block:
+            return self._end_with_pending_success(journal, journal.pending_success, error)
         if error is None:
-            self._succeed(lock)
-        elif not has_returned(lock):
-            return self._end_without_success(lock, error)
+            self._succeed(journal)
+        elif not has_returned(journal):
+            return self._end_without_success(journal, error)
         else:
             try:
-                self._succeed(lock)
+                self._succeed(journal)
             except (PynamoDBException, TrackerError) as unrecorded:
                 add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
         return False
 
-    def _succeed(self, lock: Lock[T]) -> None:
+    def _succeed(self, journal: Journal[T]) -> None:
         """Record the success; if it is impossible, record a failure with the reason, and raise that."""
         try:
-            self._record(lock, transitions.succeed)
+            self._record(journal, transitions.succeed)
         except TaskError as impossible:
             if isinstance(impossible, LockLostError):
                 raise
             # A value that cannot be stored, a follow-up whose id another task has, or a row that cannot be read.
-            self._fail(lock, impossible)
-            if lock.pending_success is None or not lock.pending_success.recorded:  # by an earlier try, as it turned out
+            self._fail(journal, impossible)
+            pending = journal.pending_success
+            if pending is None or not pending.recorded:  # by an earlier try, as it turned out
                 raise
-        if lock.interrupt is not None:
-            raise lock.interrupt
+        if journal.interrupt is not None:
+            raise journal.interrupt
 
     def _end_once_more(
-        self, lock: Lock[T], error: BaseException | None, call: object, interrupt: BaseException
+        self, journal: Journal[T], error: BaseException | None, call: object, interrupt: BaseException
     ) -> None:
         """Record the end after an interrupt stopped that, such as Ctrl-C or an exception of a signal handler."""
         try:
             self._end(error, call)
         except (PynamoDBException, TrackerError) as unrecorded:
-            if lock.outcome is None:  # otherwise a success that was impossible is recorded as a failure
-                self._note_unrecorded(lock, interrupt, str(unrecorded))
+            if journal.outcome is None:  # otherwise a success that was impossible is recorded as a failure
+                self._note_unrecorded(journal, interrupt, str(unrecorded))
         except BaseException as second:
             if not self.concluded:
-                self._note_unrecorded(lock, second, stays_locked(lock, second))
+                self._note_unrecorded(journal, second, stays_locked(journal.claim, second))
             raise
 
-    def _note_unrecorded(self, lock: Lock[T], error: BaseException, reason: str) -> None:
+    def _note_unrecorded(self, journal: Journal[T], error: BaseException, reason: str) -> None:
         """Say in a note and in the log that the end may not be recorded."""
         self.concluded = True
-        message = f"pynamodb_tracker could not record how {lock} ended: {reason}"
+        message = f"pynamodb_tracker could not record how {journal.claim} ended: {reason}"
         add_note(error, message)
-        log.error("%s", message, extra=lock.log_fields)
+        log.error("%s", message, extra=journal.claim.log_fields)
 
-    def _stop_block(self, lock: Lock[T]) -> None:
+    def _stop_block(self, journal: Journal[T]) -> None:
         """Stop the heartbeat, and refuse further writes of the block."""
-        lock.ended = True
+        journal.ended = True
         if isinstance(self.heartbeat, Heartbeat):
             self.heartbeat.stop()
 
-    def _end_with_pending_success(self, lock: Lock[T], pending: PendingSuccess, error: BaseException | None) -> bool:
+    def _end_with_pending_success(
+        self, journal: Journal[T], pending: PendingSuccess, error: BaseException | None
+    ) -> bool:
         """Record nothing more if a transaction has recorded the success; otherwise the attempt fails."""
         if not pending.recorded:
-            reason = not_committed(lock, pending) if error is None else error
-            skipped = self._end_without_success(lock, reason)  # first finds out whether the success was recorded
+            reason = not_committed(journal.claim, pending) if error is None else error
+            skipped = self._end_without_success(journal, reason)  # first finds out whether the success was recorded
             pending.error = None
             if not pending.recorded:
                 if error is None and not skipped:
                     raise reason
                 return skipped
         self.concluded = True
-        check_after_success(lock, error, was_stopped=self._was_stopped(error))
+        check_after_success(journal.claim, error, was_stopped=self._was_stopped(error))
         return False
 
-    def _end_without_success(self, lock: Lock[T], error: BaseException) -> bool:
+    def _end_without_success(self, journal: Journal[T], error: BaseException) -> bool:
         """Record release or failure; return whether the error is skipped."""
         kind = type(error)  # isinstance would ask the user's exception for its class, which may lie, or raise
-        if self._was_stopped(error) or error is lock.unstarted:
-            self._record_after(lock, error, transitions.release)
+        if self._was_stopped(error) or error is journal.unstarted:
+            self._record_after(journal, error, transitions.release)
             return False
-        recorded = self._fail(lock, error)
+        recorded = self._fail(journal, error)
         return recorded and self.skip_error and issubclass(kind, Exception)
 
     def _was_stopped(self, error: BaseException | None) -> bool:
         """Return whether somebody stopped the block from outside, rather than that it has failed."""
         return self.is_cancelled or (error is not None and is_stop(error))
 
-    def _fail(self, lock: Lock[T], error: BaseException) -> bool:
+    def _fail(self, journal: Journal[T], error: BaseException) -> bool:
         """Record the failure; return whether it is on record."""
         final = issubclass(type(error), (GiveUp, *self.policy.give_up_on))
         if self.delay is None:
             self.delay = timedelta(0)  # it stays if the user's retry_delay raises KeyboardInterrupt
             if not final:
-                self.delay = delay_after(self.policy, lock, error)
+                self.delay = delay_after(self.policy, journal.claim, error)
         fail = partial(transitions.fail, error=error, delay=self.delay, final=final)
-        return self._record_after(lock, error, fail)
+        return self._record_after(journal, error, fail)
 
-    def _record_after(self, lock: Lock[T], error: BaseException, finish: Callable[[Lock[T]], None]) -> bool:
+    def _record_after(self, journal: Journal[T], error: BaseException, finish: Callable[[Journal[T]], None]) -> bool:
         """Record how the block ended after an error; return whether that is on record, or add a note to the error."""
         try:
-            self._record(lock, finish)
+            self._record(journal, finish)
         except (PynamoDBException, TrackerError) as unrecorded:
             self.concluded = True
             add_note(error, f"pynamodb_tracker could not record this: {unrecorded}")
             return False
         return True
 
-    def _record(self, lock: Lock[T], finish: Callable[[Lock[T]], None]) -> None:
+    def _record(self, journal: Journal[T], finish: Callable[[Journal[T]], None]) -> None:
         """Send the end of the run, unless the row has proved that it would be refused."""
         try:
             if isinstance(self.heartbeat, Heartbeat):
                 self.heartbeat.join()
-            with lock.writing:
-                if lock.lost is not None:
-                    lock.check()
-                pending = lock.pending_success
+            with journal.writing:
+                if journal.lost is not None:
+                    journal.check()
+                pending = journal.pending_success
                 if pending is not None:
-                    transitions.settle_success(lock, pending)
+                    transitions.settle_success(journal, pending)
                 if pending is None or not pending.recorded:
-                    finish(lock)
+                    finish(journal)
         except LockLostError as proof:
-            lock.record_loss(proof)
+            journal.record_loss(proof)
             self.concluded = True
             raise
         except TaskError:

@@ -9,68 +9,68 @@ from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotSto
 from pynamodb_tracker.model.changes import changes_of
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions import Lock, PendingSuccess
+from pynamodb_tracker.transitions import Claim, Journal, PendingSuccess
 
 T = TypeVar("T", bound=TaskRow)
 
 log = logging.getLogger("pynamodb_tracker")
 
 
-def stays_locked(lock: Lock[T], interrupt: BaseException) -> str:
+def stays_locked(claim: Claim[T], interrupt: BaseException) -> str:
     """Return what is left when an interrupt stopped the recording of an end."""
     return (
         f"{type(interrupt).__name__} stopped it; unless it was recorded before, the task stays locked until "
-        f"{lock.expire_time}, and the next start after that takes it over"
+        f"{claim.expire_time}, and the next start after that takes it over"
     )
 
 
-def leave_fork(lock: Lock[T], error: BaseException | None) -> bool:
+def leave_fork(claim: Claim[T], error: BaseException | None) -> bool:
     """Record nothing: this process was forked inside the block, and the run belongs to the process that claimed it."""
     if error is None:
-        log.warning("%s: its end is not recorded here", lock.describe_foreign(), extra=lock.log_fields)
+        log.warning("%s: its end is not recorded here", claim.describe_foreign(), extra=claim.log_fields)
     return False
 
 
-def log_unended(lock: Lock[Any]) -> None:
+def log_unended(claim: Claim[Any]) -> None:
     """Log that nothing was recorded; a forked process leaves that to its parent."""
-    if not lock.is_foreign:
+    if not claim.is_foreign:
         log.error(
             "%s was left without its end, by an exception that arrived there, or because its context manager was not "
             "used in a with statement: nothing is recorded, and it stays locked until %s",
-            lock,
-            lock.expire_time,
-            extra=lock.log_fields,
+            claim,
+            claim.expire_time,
+            extra=claim.log_fields,
         )
 
 
-def has_pending_success(lock: Lock[T]) -> bool:
+def has_pending_success(journal: Journal[T]) -> bool:
     """Return whether the block uses a transaction to record its success."""
-    return lock.pending_success is not None and lock.pending_success.of_block
+    return journal.pending_success is not None and journal.pending_success.of_block
 
 
-def given_back(lock: Lock[T]) -> LockLostError:
+def given_back(claim: Claim[T]) -> LockLostError:
     """Return the error of a block whose task was released while it ran."""
-    task_id = lock.task.task_id
+    task_id = claim.task.task_id
     return LockLostError(
-        f"cannot finish {lock.step} of {type(lock.task).__name__} {task_id!r}: it was released while the block still "
+        f"cannot finish {claim.step} of {type(claim.task).__name__} {task_id!r}: it was released while the block still "
         "ran, so that another worker can take it",
         task_id=task_id,
     )
 
 
-def end_after_give_back(lock: Lock[T], error: BaseException | None) -> bool:
+def end_after_give_back(journal: Journal[T], error: BaseException | None) -> bool:
     """Record nothing: the task was released while the block ran."""
-    lost = lock.lost or given_back(lock)
+    lost = journal.lost or given_back(journal.claim)
     if error is None:
         raise lost
     add_note(error, f"pynamodb_tracker could not record this: {lost}")
     return False
 
 
-def not_committed(lock: Lock[T], pending: PendingSuccess) -> Exception:
+def not_committed(claim: Claim[T], pending: PendingSuccess) -> Exception:
     """Return why a block without an error has failed: it caught the error of its transaction, or did not commit it."""
     message = (
-        f"ctx.transaction(succeed=True) of {lock.step} of {type(lock.task).__name__} {lock.task.task_id!r} was not "
+        f"ctx.transaction(succeed=True) of {claim.step} of {type(claim.task).__name__} {claim.task.task_id!r} was not "
         "committed, so this attempt has failed"
     )
     reason = pending.error
@@ -82,17 +82,17 @@ def not_committed(lock: Lock[T], pending: PendingSuccess) -> Exception:
     return error
 
 
-def check_after_success(lock: Lock[T], error: BaseException | None, *, was_stopped: bool) -> None:
+def check_after_success(claim: Claim[T], error: BaseException | None, *, was_stopped: bool) -> None:
     """Report what came too late to be recorded, after a transaction had recorded the success."""
-    task = lock.task
-    named = f"{lock.step} of {type(task).__name__} {task.task_id!r}"
+    task = claim.task
+    named = f"{claim.step} of {type(task).__name__} {task.task_id!r}"
     if error is not None:
         add_note(
             error, f"pynamodb_tracker: a transaction had recorded the success of {named} before; it stays recorded"
         )
         level, what = (logging.INFO, "was stopped") if was_stopped else (logging.ERROR, "raised")
         text = "the block of %s %s after its success was recorded: %r"
-        log.log(level, text, named, what, error, extra=lock.log_fields)
+        log.log(level, text, named, what, error, extra=claim.log_fields)
         return
     try:
         late = list(changes_of(task))
@@ -100,7 +100,7 @@ def check_after_success(lock: Lock[T], error: BaseException | None, *, was_stopp
         late = [unstorable.attribute]
     if late:
         text = "%s of %s changed after its success was recorded, and that is not saved"
-        log.error(text, ", ".join(late), named, extra=lock.log_fields)
+        log.error(text, ", ".join(late), named, extra=claim.log_fields)
         raise AttributeError(
             f"{', '.join(late)} of {named} changed after a transaction had recorded the success; that is not saved: "
             "change it before the transaction is committed",

@@ -34,9 +34,9 @@ class StepCommands(Generic[T]):
         With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
         TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
         """
-        return transitions.reopen(
-            self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by)
-        )
+        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
+
+        return reopen(self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by))
 
     def ignore(
         self,
@@ -76,12 +76,13 @@ class StepCommands(Generic[T]):
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
         from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
+        from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
 
-        def reopen(task_id: str, _given: None) -> Literal["succeeded"]:
-            transitions.reopen(self._definition.statements, task_id, by)
+        def reopen_one(task_id: str, _given: None) -> Literal["succeeded"]:
+            reopen(self._definition.statements, task_id, by)
             return "succeeded"
 
-        return report_of_each(((task_id, None) for task_id in each_once(ids)), reopen, threads)
+        return report_of_each(((task_id, None) for task_id in each_once(ids)), reopen_one, threads)
 
     def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
         """Ignore these tasks, each once and on its own, and return what became of them.

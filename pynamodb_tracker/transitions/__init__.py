@@ -23,19 +23,21 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
+from pynamodb_tracker.transitions.commands import ignore, revoke
 from pynamodb_tracker.transitions.created_claims import claimed_task
-from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, SeenDeletes, create, delete, deletion
+from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, create
+from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
 from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.lock import Lock, PendingSuccess
-from pynamodb_tracker.transitions.progress import check_in, commit, extend, save
+from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess
+from pynamodb_tracker.transitions.progress import check_in, commit, extend, save, settle_success
 from pynamodb_tracker.transitions.refusals import too_slow
-from pynamodb_tracker.transitions.set_asides import ignore, reopen, revoke
 from pynamodb_tracker.transitions.statements import StepStatements, get
-from pynamodb_tracker.transitions.success import commit_success, settle_success, succeed
+from pynamodb_tracker.transitions.success import commit_success, succeed
 
 __all__ = [
     "ONE_OF_BOTH",
-    "Lock",
+    "Claim",
+    "Journal",
     "NewTask",
     "PendingSuccess",
     "SeenDeletes",
@@ -53,7 +55,6 @@ __all__ = [
     "get",
     "ignore",
     "release",
-    "reopen",
     "revoke",
     "save",
     "settle_success",

@@ -19,13 +19,13 @@ from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
-from pynamodb_tracker.transitions import refusals
+from pynamodb_tracker.transitions import features, refusals
+from pynamodb_tracker.transitions.commands import spend
 from pynamodb_tracker.transitions.created_claims import as_pending
 from pynamodb_tracker.transitions.creations import NewTask, put
 from pynamodb_tracker.transitions.finishes import fail, release
-from pynamodb_tracker.transitions.lock import Lock, new_token
+from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
-from pynamodb_tracker.transitions.set_asides import spend
 from pynamodb_tracker.transitions.statements import StepStatements, get, loaded, raise_if_damaged
 
 T = TypeVar("T", bound=TaskRow)
@@ -88,7 +88,7 @@ def claim(
     payload: str | None = None,
     creates: bool = False,
     new: NewTask[T] | None = None,
-) -> Lock[T]:
+) -> Journal[T]:
     """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
 
     The lock may have expired when the answer arrives. With a `payload`, a fingerprint, the claim is refused if the
@@ -115,12 +115,12 @@ def _claim(
     *,
     detailed: bool,
     also_from: Collection[int],
-) -> Lock[T]:
+) -> Journal[T]:
     operation = f"start {statements.codes.step} of"
     new, code = tries.new, None
     for _ in range(_TRIES):
         try:
-            lock = _send(statements, task_id, tries, lock_for, new or code, shows_row=tries.creates or not detailed)
+            claim = _send(statements, task_id, tries, lock_for, new or code, shows_row=tries.creates or not detailed)
         except Refused as refused:
             if not (detailed or refused.repeated or also_from or _is_worth_reading(statements, refused.item, tries)):
                 raise refusals.not_startable(statements, task_id, operation) from None
@@ -130,14 +130,15 @@ def _claim(
             raise
         else:
             tries.in_doubt = True
-            _fail_unless_readable(lock)
-            return lock
+            _fail_unless_readable(claim)
+            features.load(claim.task)
+            return Journal(claim)
         tries.in_doubt = True
         row = _row_met(statements, task_id, item, is_shown=tries.creates and new is None)
         if row is None:
             raise tries.not_found(statements, task_id, operation)
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
-            return Lock(statements, row, row.lock)
+            return Journal(Claim(statements, row, row.lock))
         tries.in_doubt = False
         refusals.check_format(row, operation)
         if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):
@@ -180,24 +181,24 @@ def _send(
     claimed: NewTask[T] | int | None,
     *,
     shows_row: bool,
-) -> Lock[T]:
+) -> Claim[T]:
     """Put a task that is new, or claim it from the state of that code, or from those of the step."""
     if isinstance(claimed, NewTask):
         put(claimed, until=claimed.row.lock_expire_time)
-        return Lock(statements, claimed.row, claimed.row.lock)
+        return Claim(statements, claimed.row, claimed.row.lock)
     now, token = clock.now(), tries.tokens[-1]
     claim = statements.claim(token, this_worker(), now, lock_for, code=claimed, payload=tries.payload)
     statements.moved(claim, task_id, now)
     answer = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
-    return Lock(statements, load(statements.model, answer["Attributes"]), token)
+    return Claim(statements, load(statements.model, answer["Attributes"]), token)
 
 
-def _fail_unless_readable(lock: Lock[T]) -> None:
+def _fail_unless_readable(claim: Claim[T]) -> None:
     """Fail the attempt, and raise, if one of the tracker's own attributes in the row is damaged."""
     try:
-        check_tracker_attributes(lock.task)
+        check_tracker_attributes(claim.task)
     except TaskError as error:
-        fail(lock, error=error, delay=timedelta(0), final=False)
+        fail(Journal(claim), error=error, delay=timedelta(0), final=False)
         raise
 
 
@@ -249,9 +250,8 @@ def _undo(statements: StepStatements[T], task_id: str, tries: _Tries, *, until: 
                 return "was created by this call, pending"
             continue
         if refusals.is_held_by(row, statements.codes, tokens):
-            lock = Lock(statements, row, row.lock)
-            release(lock)
-            outcome, row = "was locked by this call, and was released", lock.task
+            release(Journal(Claim(statements, row, row.lock)))
+            outcome = "was locked by this call, and was released"
         if has_later_format(row) or (readable_value(row, "lock") is not None and row.lock >= max(tokens)):
             return outcome
         if not refusals.is_free(row):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pynamodb.constants import NUMBER, STRING
 from pynamodb.exceptions import TransactWriteError
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_due_time, check_group, check_repeat, check_task_id, shown
 from pynamodb_tracker.dynamodb.limits import item_size
 from pynamodb_tracker.dynamodb.transact_write import REFUSED
@@ -24,12 +25,14 @@ from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions.company import Action, Companion, OptionalCompanion, Reason, Waiting
+from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
 from pynamodb_tracker.transitions.group_members import NewMember
-from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.progress import commit
+from pynamodb_tracker.transitions.groups import Entry
+from pynamodb_tracker.transitions.lock import Journal
+from pynamodb_tracker.transitions.participants import Action, OptionalParticipant, Participant, Reason
 from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.transition import Added, Constant, Transition
 
 if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
@@ -87,11 +90,11 @@ class FollowUp:
         return f"{type(self.task.row).__name__} {self.task.row.task_id!r}"
 
 
-class FollowUps(Companion, Generic[T]):
+class FollowUps(Participant, Generic[T]):
     """What one run of a task, or what its being ignored, creates."""
 
     def __init__(self, task: T, step: str) -> None:
-        self._task = task
+        self._task = self._row = task
         self._step = step
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
@@ -202,17 +205,34 @@ class FollowUps(Companion, Generic[T]):
         """How many actions the transaction of the success takes for them."""
         return _MOST_WITH_SUCCESS - (0 if readable_value(self._task, "group") is None else _FOR_OWN_GROUP)
 
-    def entrants(self) -> Iterator[tuple[type[TaskRow], str, Any]]:
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any]:
+        """Return what the run creates; the next step waits as the row says that was found."""
+        follow_ups: FollowUps[Any] = run.asked["follow_ups"]
+        follow_ups._row = row
+        return follow_ups
+
+    def entrants(self) -> Iterator[Entry]:
         """Yield those that are not known to exist, and enter a group: use case, group and task."""
         for each in self._left:
             if each.member is not None:
                 yield type(each.task.row), each.task.row.group, each.member
 
-    def waiting(self) -> Waiting | None:
-        """Return how many of those that are not known to exist the next step waits for, and until when."""
-        if not self._waits and self.wait_until is None:
-            return None
-        return Waiting(sum(each.waits for each in self._left), self.wait_until)
+    def change(self, success: Transition) -> None:
+        """Let the next step wait for what the block has created for that, if there is any.
+
+        One that exists already, put by an earlier success in this round, has counted, or is among those for which the
+        row waits.
+        """
+        children, waits = sum(each.waits for each in self._left), readable_value(self._row, "waits")
+        if not (self._waits or self.wait_until) or not (children or waits):
+            return
+        success.due = self.wait_until or clock.NEVER
+        if children:
+            success.add(waits=Added(children, after=children + (waits or 0)), format_version=Constant(FORMAT))
+        else:
+            success.add(when.waits_for_others())
+        success.add(wait_until=self.wait_until)
 
     def actions(self) -> list[Action]:
         """Return the actions that create what is not known to exist."""
@@ -222,13 +242,13 @@ class FollowUps(Companion, Generic[T]):
         """Leave out what exists as a follow-up of this task; TaskAlreadyExistsError for another one's."""
         self._leave_out(self._left, reasons)
 
-    def prepare(self, lock: Lock[T]) -> None:
+    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
         """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
         first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
         for batch in first:
             while batch:
                 try:
-                    commit(lock, _actions(batch))
+                    commit(_actions(batch))
                 except TransactWriteError as error:
                     if not self._leave_out(batch, error.cancellation_reasons[1:]):
                         raise
@@ -276,7 +296,7 @@ class FollowUps(Companion, Generic[T]):
         return f"created by {use_case} {task_id!r}"
 
 
-class FollowUpsOfIgnored(FollowUps[T], OptionalCompanion):
+class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
     """What a task creates when it is ignored; whatever keeps that from being created, the task is ignored."""
 
     def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
@@ -359,11 +379,11 @@ def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
     return actions <= most and size <= _MOST_BYTES
 
 
-def follow_ups_of(lock: Lock[T]) -> FollowUps[T]:
+def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
     """Return what this run creates with its success."""
-    for companion in lock.company:
-        if isinstance(companion, FollowUps):
-            return companion
-    follow_ups = FollowUps(lock.task, lock.step)
-    lock.company.append(follow_ups)
+    asked, claim = journal.asked, journal.claim
+    if "follow_ups" not in asked:
+        asked["follow_ups"] = FollowUps(claim.task, claim.step)
+        asked.setdefault("group", None)  # in which they may enter
+    follow_ups: FollowUps[T] = asked["follow_ups"]
     return follow_ups

@@ -11,7 +11,7 @@ from pynamodb.constants import NUMBER, STRING
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.company import Action
+from pynamodb_tracker.transitions.participants import Action
 
 
 class Entrant(Protocol):

@@ -12,8 +12,8 @@ from pynamodb_tracker.dynamodb.connection import Refused, get_items, send
 from pynamodb_tracker.dynamodb.transact_write import transact_write
 from pynamodb_tracker.model.group_records import row_key
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.company import Action, is_busy
 from pynamodb_tracker.transitions.groups import TURN, GroupChange, read_queue
+from pynamodb_tracker.transitions.participants import Action, is_busy
 
 _TRIES = 6
 

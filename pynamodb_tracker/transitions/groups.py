@@ -35,10 +35,20 @@ from pynamodb_tracker.model.group_records import (
     stored_place,
 )
 from pynamodb_tracker.model.overflow import GROUP_OF, by_key
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.transitions.company import Action, Companion, MadeDue, Reason, is_busy, send_together
+from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions.group_members import Entrant
+from pynamodb_tracker.transitions.lock import Journal
+from pynamodb_tracker.transitions.participants import (
+    Action,
+    MadeDue,
+    Participant,
+    Reason,
+    Until,
+    is_busy,
+    send_together,
+)
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
 
 _MOST_DEAD = 20
@@ -46,6 +56,9 @@ _MOST_DEAD = 20
 
 _ENTRIES = 5
 """How often the tries of a command are repeated for a task that enters a group which is written all the time."""
+
+Entry = tuple[type[TaskRow], str, Entrant]
+"""A use case, the name of a group, and a task that enters it."""
 
 _IDLE = GroupRow(None, 0, "{}", 0)
 
@@ -266,14 +279,13 @@ def _leave_place(model: type[TaskRow], name: str, number: int) -> Action:
     return {"Delete": {"TableName": table.table_name, "Key": key}}
 
 
-class Groups(Companion):
-    """The companion of an end, or of a creation: what it changes in groups."""
+class Groups(Participant):
+    """Takes part in an end, or in a creation: what it changes in groups."""
 
-    def __init__(self, until: Callable[[], datetime] | None = None) -> None:
-        """`until` returns when the lock of a run expires, which may be extended."""
+    def __init__(self, until: Until | None = None, created: Callable[[], Iterable[Entry]] | None = None) -> None:
+        """`until` returns when the lock of a run expires; `created`, the tasks that are created with its success."""
         self._until = until
-        self.follow_ups: Callable[[], Iterable[tuple[type[TaskRow], str, Entrant]]] | None = None
-        """Returns the tasks that are created with the end of this one, each with its use case and its group."""
+        self._created = created
         self._changes: dict[tuple[str, str], GroupChange] = {}
         self._places: list[Action] = []
         self._built: list[tuple[GroupChange, int]] = []
@@ -282,6 +294,37 @@ class Groups(Companion):
         """Return what is changed in this group; its row can be written once in a transaction."""
         key = model.tracker.use_case.name, name
         return self._changes.setdefault(key, GroupChange(model, name))
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Groups | None:
+        """Store the data of the task's group, hand on its turn after the last step, and let created tasks enter theirs.
+
+        Raises ValueNotStorableError if the block has changed the data to something that cannot be stored.
+        """
+        of_run, follow_ups = run.asked.get("group"), run.asked.get("follow_ups")
+        groups = cls(lambda: run.claim.expire_time, follow_ups and follow_ups.entrants)
+        ends = run.claim.statements.codes.succeeded == END and membership_of(row) is not Membership.NONE
+        data = of_run and of_run.changed()
+        if data is not None:
+            change = groups.of(type(row), row.group)
+            change.data, change.holder = data, row.task_id
+        if ends:
+            groups.leave(row)
+        return groups if ends or data is not None or (follow_ups and any(follow_ups.entrants())) else None
+
+    @classmethod
+    def of_ignored(cls, row: TaskRow, until: Until | None) -> Groups | None:
+        """Hand on the turn, or give up the place."""
+        if membership_of(row) in {Membership.NONE, Membership.ENDED}:
+            return None
+        groups = cls(until)
+        groups.leave(row)
+        return groups
+
+    @classmethod
+    def of_deletion(cls, row: TaskRow) -> Groups | None:
+        """Do the same for a task that is deleted."""
+        return cls.of_ignored(row, None)
 
     def leave(self, row: TaskRow) -> None:
         """Let a task end: it hands on its turn, or leaves its place if it still waits.
@@ -306,11 +349,11 @@ class Groups(Companion):
 
     def _place_follow_ups(self) -> None:
         """Let those enter that are not known to exist by now."""
-        if self.follow_ups is None:
+        if self._created is None:
             return
         for change in self._changes.values():
             change.entrants = []
-        for model, name, entrant in self.follow_ups():
+        for model, name, entrant in self._created():
             self.of(model, name).entrants.append(entrant)
 
     def made_due(self) -> list[MadeDue]:

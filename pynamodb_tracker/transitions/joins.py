@@ -17,16 +17,15 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import send
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.references import parse, round_of
-from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import Action, Companion, MadeDue, Reason
-from pynamodb_tracker.transitions.finishes import wait_before_retry
-from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.lock import Claim, Journal
+from pynamodb_tracker.transitions.participants import Action, MadeDue, Participant, Reason
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill
-from pynamodb_tracker.transitions.refusals import check_format
-from pynamodb_tracker.transitions.transition import Added, Constant, Transition
+from pynamodb_tracker.transitions.refusals import check_format, wait_before_retry
+from pynamodb_tracker.transitions.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -46,33 +45,14 @@ def counted_last(table: TableConnection, *, parked: bool, has_token: bool = True
     )
 
 
-def waiting(lock: Lock[T], found: TaskRow | None, success: Transition) -> None:
-    """Let a success have the next step wait for what the block has created, if that is anything.
+class Parent(Participant):
+    """Takes part in a child's success, or in its deletion: its parent waits for one task less."""
 
-    A child that exists already, put by an earlier success in this round, has counted, or is among those for which the
-    row waits. `found` is the row, if it has turned out that it waits for none of these any more.
-    """
-    asked = next((each for companion in lock.company if (each := companion.waiting()) is not None), None)
-    waits = readable_value(found or lock.task, "waits")
-    if asked is None or not (asked.children or waits):
-        return
-    success.due = asked.until or clock.NEVER
-    if asked.children:
-        success.add(waits=Added(asked.children, after=asked.children + (waits or 0)))
-        success.add(format_version=Constant(FORMAT))
-    else:
-        success.add(when.waits_for_others())
-    success.add(wait_until=asked.until)
-
-
-class Parent(Companion):
-    """The company of a child's success, or of its deletion: its parent waits for one task less."""
-
-    def __init__(self, child: TaskRow, lock: Lock[Any] | None = None) -> None:
-        """`lock` is the child's, if its success counts."""
+    def __init__(self, child: TaskRow, claim: Claim[Any] | None = None) -> None:
+        """`claim` is the child's, if its success counts."""
         self._owner: Any = child.tracker.table.owner
         self._table = child.tracker.connection()
-        self._lock = lock
+        self._claim = claim
         self._last: list[MadeDue] = []
         """The parent, if this is the last child that it waits for."""
         try:
@@ -84,6 +64,20 @@ class Parent(Companion):
                 task_id=child.task_id,
                 task=child,
             ) from error
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
+        """Count the success of the last step."""
+        return cls(row, run.claim) if run.claim.statements.codes.succeeded == END else None
+
+    @classmethod
+    def of_deletion(cls, row: TaskRow) -> Parent | None:
+        """Count the deletion, unless the reference is damaged."""
+        return None if readable_value(row, "parent") is None else cls(row)
+
+    def change(self, success: Transition) -> None:
+        """Remove the reference, so that the child counts once."""
+        success.add(parent=None)
 
     def actions(self) -> Sequence[Action]:
         """Return the count; nothing if the parent is gone, or waits no more for this child.
@@ -125,12 +119,12 @@ class Parent(Companion):
         request, retries = {"Key": self._key, "ConsistentRead": True}, 0
         while True:
             try:
-                until = self._lock.expire_time if self._lock else None
+                until = self._claim.expire_time if self._claim else None
                 item = send(self._table, "GetItem", request, until=until).get("Item")
             except PynamoDBConnectionError as error:
-                if self._lock is None:
+                if self._claim is None:
                     raise
-                wait_before_retry(self._lock, END, error, retries)
+                wait_before_retry(self._claim, END, error, retries)
                 retries += 1
             else:
                 row: TaskRow | None = check_tracker_attributes(load(self._owner, item)) if item else None

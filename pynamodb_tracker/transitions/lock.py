@@ -1,4 +1,7 @@
-"""The lock of a run: a successful claim, which guards every later write of the run; and the tokens of claims."""
+"""The lock of a run, a claim that holds its task; the journal of what the run has done so far; the tokens of claims.
+
+Whoever is given only the claim can extend it, and change nothing else of the run.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from pynamodb.constants import MAP
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.changes import Changes, mark_saved
+from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.overflow import other_slot, pointer_in
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values
-from pynamodb_tracker.transitions.company import Companion, MadeDue
+from pynamodb_tracker.transitions.participants import MadeDue, Participant
 from pynamodb_tracker.transitions.statements import StepStatements
 from pynamodb_tracker.transitions.transition import Transition
-
-if TYPE_CHECKING:
-    from pynamodb_tracker.transitions.groups import GroupOfRun
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -101,78 +101,36 @@ class PendingSuccess:
         """What kept the last transaction from being committed."""
 
 
-class Lock(Generic[T]):
-    """The lock of one run; `task` is the row as it was claimed, which the block then changes."""
+class Claim(Generic[T]):
+    """What a run has claimed; only its expiry moves. `task` is the row as claimed, which the block then changes."""
 
     # No dataclass: building one takes time at every cold start.
 
-    outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
-    """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
-    gave_up_occurrence = False
-    """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
-    group: GroupOfRun | None = None
-    """The group of the task, once the block has asked for it."""
-    ended_with: Sequence[Companion] = ()
-    """What was written together with the end, once that is on record."""
-    returned: Mapping[str, object] = MappingProxyType({})
-    """What the function has returned, from that moment on; nothing in a block that the library does not call."""
-    unstarted: Exception | None = None
-    """Why an async function does not begin although its thread is in the block; the attempt is released then."""
-    answer: str | None = None
-    """The answer, as JSON, that is stored with the success."""
-    on_loss: Callable[[LockLostError], None] | None = None
-    """What is called, once, when the row proves that the lock is lost."""
-
     def __init__(self, statements: StepStatements[T], task: T, token: str) -> None:
-        self.statements = statements
+        self.statements: Final = statements
         """The writes of the step that is run."""
-        self.task = task
-        self.process = os.getpid()
+        self.task: Final = task
+        self.process: Final = os.getpid()
         """The process that claimed the task: a child that it forks does not hold it."""
-        self.token = token
+        self.token: Final = token
         """The row's `lock` must still have this value for anything of this run to be recorded."""
         values = readable_values(task)  # if one is missing that every row has, the attempt fails
         self.expire_time: datetime = values["lock_expire_time"]
         """Until when this worker may assume that it holds the task; `extended` moves it."""
-        self.attempt: int = values.get("attempt") or 1
+        self.attempt: Final[int] = values.get("attempt") or 1
         """Which attempt of the step this is, from 1."""
         *earlier, fence = values.get("unfinished") or [values.get("fence") or 0]
-        self.fence: int = fence
+        self.fence: Final[int] = fence
         """Which claim of the task this is; it only grows, so a later holder has a higher number."""
-        self.unfinished: list[int] = earlier
+        self.unfinished: Final[list[int]] = earlier
         """Fences of earlier claims that never finished."""
-        self.create_time: datetime = values.get("create_time", _UNKNOWN)
+        self.create_time: Final[datetime] = values.get("create_time", _UNKNOWN)
         """When the task was created: a task that was deleted and created again is another one."""
-        self.round: str = values.get("round") or values.get("creation") or clock.stamp(self.create_time)
+        self.round: Final[str] = values.get("round") or values.get("creation") or clock.stamp(self.create_time)
         """Which round of its life the task is in, while this run lasts: its success may begin the next one."""
-        self.release_count: int = values.get("release_count") or 0
+        self.release_count: Final[int] = values.get("release_count") or 0
         """How often the task was released without counting the attempt."""
-        self.saves = 0
-        """How many saves of this run were sent."""
-        self.writing = threading.RLock()
-        """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
-        self.slot = self._slot_in_row()
-        """The slot of the overflow chunks that the row points to; None if the data is in the row."""
-        self.unsure: tuple[Changes, Changes] | None = None
-        """The changes of a save without an answer, and these as sent; it may have been applied, or may be later."""
-        self.success: tuple[Changes, Changes] | None = None
-        """The changes of the success, and these as they are sent; kept, so that a retry sends the same."""
-        self.failure: Failure | None = None
-        """The failure that is recorded; kept, so that a retry sends the same."""
-        self.company: list[Companion] = []
-        """What the block has asked for to be written together with its success."""
-        self.expects_answer = False
-        """Whether the block has to store an answer before it records its success in a transaction."""
-        self.pending_success: PendingSuccess | None = None
-        """Set if a transaction is to record the success."""
-        self.interrupt: BaseException | None = None
-        """An exception from elsewhere that was taken for a problem with a value; raised once the end is recorded."""
-        self.ended = False
-        """Whether the block has ended, or its success is on record: this lock writes nothing more."""
-        self.lost: LockLostError | None = None
-        """The proof, found in the row, that another claim or command has taken the task; it stays."""
-        self.extending = threading.Lock()
-        """The block and its heartbeat may extend the lock at the same time."""
+        self._extending: Final = threading.Lock()
 
     @property
     def step(self) -> str:
@@ -189,14 +147,6 @@ class Lock(Generic[T]):
         """Whether this process was forked from the one that claimed the task, inside its block."""
         return self.process != os.getpid()
 
-    def made_due(self) -> Iterator[MadeDue]:
-        """Yield the tasks that the end of the run has made due, or has given a due time: its own, and others."""
-        if self.outcome == "succeeded":
-            task = self.task
-            yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
-        for companion in self.ended_with:
-            yield from companion.made_due()
-
     def describe_foreign(self) -> str:
         """Return why a forked process writes nothing."""
         return f"process {self.process} claimed {self}, and this is process {os.getpid()}, forked inside its block"
@@ -209,11 +159,72 @@ class Lock(Generic[T]):
     def __str__(self) -> str:
         return f"{self.step} of {type(self.task).__name__} {self.task.task_id!r} (attempt {self.attempt})"
 
+    def holds(self, row: TaskRow) -> bool:
+        """Return whether a row that was read is held by this claim."""
+        return row.lock == self.token and row.status == self.statements.codes.in_progress
+
     def extended(self, expire_time: datetime) -> None:
-        """Move the expiry of the lock; never back, whichever of two extensions is answered last."""
-        with self.extending:
+        """Move the expiry; never back: the block and its heartbeat may extend the lock at the same time."""
+        with self._extending:
             self.expire_time = max(self.expire_time, expire_time)
             self.task.attribute_values["lock_expire_time"] = self.expire_time
+
+
+class Journal(Generic[T]):
+    """What a run has done so far, and what it has asked for to be written with its end."""
+
+    # No dataclass, and defaults of the class: few runs need most of it.
+
+    outcome: Literal["succeeded", "failed", "ignored", "released"] | None = None
+    """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
+    gave_up_occurrence = False
+    """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
+    ended = False
+    """Whether the block has ended, or its success is on record: this run writes nothing more."""
+    ended_with: Sequence[Participant] = ()
+    """What was written together with the end, once that is on record."""
+    returned: Mapping[str, object] = MappingProxyType({})
+    """What the function has returned, from that moment on; nothing in a block that the library does not call."""
+    unstarted: Exception | None = None
+    """Why an async function does not begin although its thread is in the block; the attempt is released then."""
+    answer: str | None = None
+    """The answer, as JSON, that is stored with the success."""
+    expects_answer = False
+    """Whether the block has to store an answer before it records its success in a transaction."""
+    saves = 0
+    """How many saves of this run were sent."""
+    unsure: tuple[Changes, Changes] | None = None
+    """The changes of a save without an answer, and these as sent; it may have been applied, or may be later."""
+    success: tuple[Changes, Changes] | None = None
+    """The changes of the success, and these as they are sent; kept, so that a retry sends the same."""
+    pending_success: PendingSuccess | None = None
+    """Set if a transaction is to record the success."""
+    failure: Failure | None = None
+    """The failure that is recorded; kept, so that a retry sends the same."""
+    interrupt: BaseException | None = None
+    """An exception from elsewhere that was taken for a problem with a value; raised once the end is recorded."""
+    lost: LockLostError | None = None
+    """The proof, found in the row, that another claim or command has taken the task; it stays."""
+    on_loss: Callable[[LockLostError], None] | None = None
+    """What is called, once, when the row proves that the lock is lost."""
+
+    def __init__(self, claim: Claim[T]) -> None:
+        self.claim: Final = claim
+        self.asked: Final[dict[str, Any]] = {}
+        """What the block has asked for to be written with its success, by the names of `features`."""
+        self.slot = self._slot_in_row()
+        """The slot of the overflow chunks that the row points to; None if the data is in the row."""
+        self.writing: Final = threading.RLock()
+        """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
+        self._losing: Final = threading.Lock()
+
+    def made_due(self) -> Iterator[MadeDue]:
+        """Yield the tasks that the end of the run has made due, or has given a due time: its own, and others."""
+        if self.outcome == "succeeded":
+            task = self.claim.task
+            yield MadeDue(type(task), task.task_id, task.status, "", task.due_time)
+        for participant in self.ended_with:
+            yield from participant.made_due()
 
     def note_refusal(self, proof: LockLostError) -> None:
         """Remember that the lock is lost, if a refused write proves that: the row is gone, or has another token.
@@ -224,12 +235,12 @@ class Lock(Generic[T]):
         found = proof.task
         pending = self.pending_success
         ending = self.ended or (pending is not None and pending.sent is not None)
-        if not ending and self.lost is None and (found is None or found.lock != self.token):
+        if not ending and self.lost is None and (found is None or found.lock != self.claim.token):
             self.record_loss(proof)
 
     def record_loss(self, proof: LockLostError) -> None:
         """Remember that the lock is lost."""
-        with self.extending:  # the block and its heartbeat may find out at the same time
+        with self._losing:  # the block and its heartbeat may find out at the same time
             is_new, self.lost = self.lost is None, _fresh(proof)
         if is_new and self.on_loss is not None:
             self.on_loss(self.lost)
@@ -245,7 +256,7 @@ class Lock(Generic[T]):
         return other_slot(self.slot)
 
     def _slot_in_row(self) -> str | None:
-        stored = self.task._row_state.stored
+        stored = self.claim.task._row_state.stored
         pointer = pointer_in(stored) if MAP in stored.get("data", ()) else None
         return None if pointer is None else pointer.slot
 
@@ -253,9 +264,19 @@ class Lock(Generic[T]):
         """Remember that these changes are stored, and which slot the row points to."""
         self.unsure = None
         if changes:
-            mark_saved(self.task, changes, sent)
+            mark_saved(self.claim.task, changes, sent)
             if "data" in changes:
                 self.slot = self._slot_in_row()
+
+    def note_success(self, success: SentSuccess) -> None:
+        """Let the task in memory be what its row is after the success."""
+        task, transition = self.claim.task, success.transition
+        self.outcome = "succeeded"
+        self.mark_saved(success.changes, transition.assigned)
+        transition.apply_to(task)
+        if transition.changes:
+            mark_saved(task, transition.changes, transition.changes)
+            read_again(task, transition.changes)
 
 
 def _fresh(proof: LockLostError) -> LockLostError:

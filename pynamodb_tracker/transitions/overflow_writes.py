@@ -25,8 +25,8 @@ from pynamodb_tracker.model.failure_log import packed
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.serialization import same
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.refusals import is_held_by, lost
+from pynamodb_tracker.transitions.lock import Claim, Journal
+from pynamodb_tracker.transitions.refusals import lost
 from pynamodb_tracker.transitions.statements import StepStatements, get
 
 T = TypeVar("T", bound=TaskRow)
@@ -42,25 +42,26 @@ _LAST_NUMBER = 999_999
 _TRIES = 4
 
 
-def needs_chunks(lock: Lock[T], changes: Changes) -> bool:
+def needs_chunks(claim: Claim[T], changes: Changes) -> bool:
     """Return whether these changes have `data` that is stored in overflow chunks."""
-    return "data" in changes and is_too_large_for_row(lock.statements.model, changes["data"][1])
+    return "data" in changes and is_too_large_for_row(claim.statements.model, changes["data"][1])
 
 
-def put_next_version(lock: Lock[T], changes: Changes) -> Changes:
+def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
     """Put `data` into overflow chunks; return the changes with the pointer in its place.
 
     It counts as a save, so that a late copy of one write cannot pass for a part of another. Raises LockLostError if a
     later holder has written a chunk.
     """
-    lock.saves += 1
+    claim = journal.claim
+    journal.saves += 1
     attribute, value = changes["data"]
     if value is None:
         return changes
-    version = overflow.version_of(lock.create_time, lock.fence, lock.saves)
-    pointer, chunks = overflow.split(value[STRING], lock.free_slot, version)
-    for item in _chunk_items(_key(lock.task), lock.token, pointer, chunks):
-        _put_chunk(lock, item, version)
+    version = overflow.version_of(claim.create_time, claim.fence, journal.saves)
+    pointer, chunks = overflow.split(value[STRING], journal.free_slot, version)
+    for item in _chunk_items(_key(claim.task), claim.token, pointer, chunks):
+        _put_chunk(claim, item, version)
     return {**changes, "data": (attribute, pointer.stored())}
 
 
@@ -95,28 +96,29 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
         )
 
 
-def settle(lock: Lock[T]) -> None:
+def settle(journal: Journal[T]) -> None:
     """Find out what the row holds after a save without an answer, and make sure that a late copy of that save fails.
 
     Otherwise the next save would compare with the wrong row, and could put its chunks where that row points to.
     """
-    lock.saves += 1
-    statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
+    claim = journal.claim
+    journal.saves += 1
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     try:
-        count = statements.save(lock.token, lock.saves)
+        count = statements.save(claim.token, journal.saves)
         count.name, count.returns_row = "settle", True
         answer = statements.send(count, task_id, until=until)["Attributes"]
     except Refused:
         row = get(statements.model, task_id, until=until)
-        if row is None or not is_held_by(row, statements.codes, [lock.token]) or row.saves < lock.saves:
-            raise lost(lock, "save", row) from None
+        if row is None or not claim.holds(row) or row.saves < journal.saves:
+            raise lost(claim, "save", row) from None
         answer = row._row_state.stored
-    if lock.unsure is not None:
-        changes, sent = lock.unsure
+    if journal.unsure is not None:
+        changes, sent = journal.unsure
         if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
-            lock.mark_saved(changes, sent)
+            journal.mark_saved(changes, sent)
     pointer = overflow.pointer_in(answer)
-    lock.slot, lock.unsure = (pointer.slot if pointer else None), None
+    journal.slot, journal.unsure = (pointer.slot if pointer else None), None
 
 
 def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:
@@ -152,27 +154,27 @@ def _chunk_items(row: overflow.RowKey, token: str, pointer: overflow.Pointer, ch
         yield {**key, **of_all, overflow.CHUNK: {BINARY: chunk}}
 
 
-def _put_chunk(lock: Lock[T], item: Item, version: str) -> None:
+def _put_chunk(claim: Claim[T], item: Item, version: str) -> None:
     """Put a chunk unless a later holder has written it, which proves that the lock was lost.
 
     A chunk of an earlier task with this id, created on a machine whose clock was ahead, is overwritten.
     """
-    statements, task_id = lock.statements, lock.task.task_id
+    statements, task_id = claim.statements, claim.task.task_id
     condition = when.no_later_version(version).condition
     for _ in range(_TRIES):
         try:
-            _put(statements, item, condition, until=lock.expire_time)
+            _put(statements, item, condition, until=claim.expire_time)
         except Refused:
             # Read before the row: a chunk that is written after this look must not be taken for the one that refused.
             found = _chunk_there(statements, item)
             if found is not None and found[overflow.VERSION][STRING] == version:
                 return  # a repeated request met its own success
-            row = get(statements.model, task_id, until=lock.expire_time)
+            row = get(statements.model, task_id, until=claim.expire_time)
             of_this_life = found is not None and found[overflow.VERSION][STRING].startswith(
-                overflow.life_of(lock.create_time)
+                overflow.life_of(claim.create_time)
             )
-            if row is None or of_this_life or not is_held_by(row, statements.codes, [lock.token]):
-                raise lost(lock, "save", row) from None
+            if row is None or of_this_life or not claim.holds(row):
+                raise lost(claim, "save", row) from None
             condition = _version_there == found[overflow.VERSION][STRING] if found else _version_there.does_not_exist()
         else:
             return

@@ -1,5 +1,7 @@
 """What a run writes while it holds the lock: its extension, saved progress, and the user's own transactions.
 
+And what became of such a write that got no answer, or of a success in a transaction.
+
 A transaction is applied only while the lock is held, with or without the run's success. It counts as a save of the run,
 which leaves a trace in the row: if the answer got lost, one GetItem decides whether the transaction was applied. After
 another save, without content, late copies of it are refused.
@@ -8,88 +10,93 @@ another save, without content, late copies of it are refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from pynamodb.exceptions import PynamoDBConnectionError
+from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.dynamodb.transact_write import transact_write
+from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.changes import raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import close, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import Action
-from pynamodb_tracker.transitions.lock import Lock
-from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version
-from pynamodb_tracker.transitions.refusals import is_held_by, lost
+from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
+from pynamodb_tracker.transitions.overflow_retention import expire
+from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
+from pynamodb_tracker.transitions.participants import Action
+from pynamodb_tracker.transitions.refusals import has_landed, lost, wait_before_retry
 from pynamodb_tracker.transitions.statements import get
-from pynamodb_tracker.transitions.success import read_row, settle_unknown_writes, unknown_outcome
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
 T = TypeVar("T", bound=TaskRow)
 
+_DECIDE_WITHIN = timedelta(seconds=5)
+"""How long the row is read after the lock has expired without an answer."""
+
 _UNKNOWN = "an earlier try of it got no answer: it may have been applied before, and that cannot be found out"
 
 
-def extend(lock: Lock[T], lock_for: timedelta) -> None:
+def extend(claim: Claim[T], lock_for: timedelta) -> None:
     """Move the expiry of the lock to `lock_for` from now; never back. Raises LockLostError if it is lost."""
-    statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     expire = clock.now() + lock_for
     try:
-        statements.send(statements.extend(lock.token, expire), task_id, until=until)
+        statements.send(statements.extend(claim.token, expire), task_id, until=until)
     except Refused:
         row = get(statements.model, task_id, until=until)
-        if row is None or not is_held_by(row, statements.codes, [lock.token]):
-            raise lost(lock, "extend the lock of", row) from None
+        if row is None or not claim.holds(row):
+            raise lost(claim, "extend the lock of", row) from None
         expire = row.lock_expire_time  # it expires later already, or a repeated request met its own success
-    lock.extended(expire)
+    claim.extended(expire)
 
 
-def save(lock: Lock[T]) -> None:
+def save(journal: Journal[T]) -> None:
     """Store what the block changed so far; no request if nothing changed. Raises LockLostError."""
-    settle_unknown_writes(lock)
-    changes = sent = storable_changes(lock.task)
+    claim = journal.claim
+    settle_unknown_writes(journal)
+    changes = sent = storable_changes(claim.task)
     if not changes:
         return
-    statements, task_id, until = lock.statements, lock.task.task_id, lock.expire_time
-    if needs_chunks(lock, changes):
-        sent = put_next_version(lock, changes)
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
+    if needs_chunks(claim, changes):
+        sent = put_next_version(journal, changes)
     else:
-        lock.saves += 1
+        journal.saves += 1
     try:
-        lock.unsure = changes, sent
-        statements.send(statements.save(lock.token, lock.saves, sent), task_id, until=until)
+        journal.unsure = changes, sent
+        statements.send(statements.save(claim.token, journal.saves, sent), task_id, until=until)
     except PynamoDBConnectionError as error:
-        raise_if_invalid(lock.task, sent, error)
+        raise_if_invalid(claim.task, sent, error)
         raise
     except Refused:
         row = get(statements.model, task_id, until=until)
-        if row is None or not is_held_by(row, statements.codes, [lock.token]) or row.saves < lock.saves:
-            raise lost(lock, "save", row) from None
-    lock.mark_saved(changes, sent)
+        if row is None or not claim.holds(row) or row.saves < journal.saves:
+            raise lost(claim, "save", row) from None
+    journal.mark_saved(changes, sent)
 
 
-def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
+def commit(journal: Journal[T], actions: Sequence[Action]) -> None:
     """Apply the user's writes together while the lock is held.
 
     Raises LockLostError if the lock is lost, otherwise PynamoDB's TransactWriteError. Then nothing was applied, unless
     a note on the error says so.
     """
-    settle_unknown_writes(lock)
-    lock.saves += 1
-    number = lock.saves
-    check = lock.statements.save(lock.token, number)
+    claim = journal.claim
+    settle_unknown_writes(journal)
+    journal.saves += 1
+    number = journal.saves
+    check = claim.statements.save(claim.token, number)
     check.name = "check"
-    own = lock.statements.as_action(check, lock.task.task_id)
-    unapplied = transact_write(lock.statements.table, [own, *actions], lock=lock)  # its reason is the first one then
+    own = claim.statements.as_action(check, claim.task.task_id)
+    unapplied = transact_write(claim.statements.table, [own, *actions], lock=claim)  # its reason is the first one then
     if unapplied is None:
         return
     try:
-        if (unapplied.refused or unapplied.unheard) and _was_applied(lock, number, unheard=unapplied.unheard):
+        if (unapplied.refused or unapplied.unheard) and _was_applied(journal, number, unheard=unapplied.unheard):
             return
     except LockLostError as error:
         if unapplied.unheard:
@@ -100,42 +107,120 @@ def commit(lock: Lock[T], actions: Sequence[Action]) -> None:
     raise unapplied.error
 
 
-def check_in(lock: Lock[T], transaction: TransactWrite) -> None:
+def check_in(claim: Claim[T], transaction: TransactWrite) -> None:
     """Put the check that the lock is held before all other actions of a user's own transaction."""
-    held = (TaskRow.lock == lock.token) & when.at(lock.statements.codes.in_progress).condition
-    transaction.condition_check(lock.statements.model, lock.task.task_id, lock.task.use_case_id, condition=held)
+    held = (TaskRow.lock == claim.token) & when.at(claim.statements.codes.in_progress).condition
+    transaction.condition_check(claim.statements.model, claim.task.task_id, claim.task.use_case_id, condition=held)
     checks = transaction._condition_check_items  # noqa: SLF001 - its place distinguishes it from the user's own checks
     checks.insert(0, checks.pop())
 
 
-def _was_applied(lock: Lock[T], number: int, *, unheard: bool) -> bool:
+def _was_applied(journal: Journal[T], number: int, *, unheard: bool) -> bool:
     """Return whether the row has counted that save of this run; if not, make sure that copies still on their way fail.
 
     A copy that arrives after the read makes `_keep_out` fail, and the next read finds it. Raises LockLostError if
     another run has the row.
     """
-    saves = _saves_in_row(lock)
-    while unheard and saves < number and not _keep_out(lock, saves):
-        saves = _saves_in_row(lock)
+    saves = _saves_in_row(journal.claim)
+    while unheard and saves < number and not _keep_out(journal, saves):
+        saves = _saves_in_row(journal.claim)
     return saves == number
 
 
-def _keep_out(lock: Lock[T], seen: int) -> bool:
+def _keep_out(journal: Journal[T], seen: int) -> bool:
     """Count one more save if the row still has the number that was read, so that late copies of earlier saves fail.
 
     Return False if the row has counted another save since, which may have been this one, sent twice.
     """
-    lock.saves += 1
-    keep_out = lock.statements.keep_out(lock.token, lock.saves, seen)
+    claim = journal.claim
+    journal.saves += 1
+    keep_out = claim.statements.keep_out(claim.token, journal.saves, seen)
     try:
-        lock.statements.send(keep_out, lock.task.task_id, until=lock.expire_time)
+        claim.statements.send(keep_out, claim.task.task_id, until=claim.expire_time)
     except Refused:
         return False
     return True
 
 
-def _saves_in_row(lock: Lock[T]) -> int:
-    row = read_row(lock)
-    if row is None or not is_held_by(row, lock.statements.codes, [lock.token]):
-        raise lost(lock, "commit a transaction of", row)
+def _saves_in_row(claim: Claim[T]) -> int:
+    row = read_row(claim)
+    if row is None or not claim.holds(row):
+        raise lost(claim, "commit a transaction of", row)
     return row.saves
+
+
+def settle_unknown_writes(journal: Journal[T]) -> None:
+    """Find out, before more is written, what became of an earlier write that got no answer.
+
+    Raises LockLostError if this shows that the success is on record.
+    """
+    claim = journal.claim
+    if journal.pending_success is not None:
+        settle_success(journal, journal.pending_success)
+    if journal.unsure is not None:
+        settle(journal)
+    if journal.pending_success is not None and journal.pending_success.recorded:
+        raise LockLostError(
+            f"{claim.step} of {claim.task.task_id!r} has ended: a transaction of this run, whose answer got lost, has "
+            "recorded the success, and the lock was released with it",
+            task_id=claim.task.task_id,
+        )
+
+
+def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
+    """Find out what became of a success in a transaction that got no answer; retried until the lock expires."""
+    claim = journal.claim
+    retries = 0
+    while pending.sent is not None:
+        try:
+            find_outcome(journal, pending)
+        except PynamoDBConnectionError as error:
+            wait_before_retry(claim, claim.statements.codes.succeeded, error, retries)
+            retries += 1
+
+
+def read_row(claim: Claim[T]) -> T | None:
+    """Read the row, and go on for a while after the lock has expired: what became of a write must be known."""
+    until: datetime = max(claim.expire_time, clock.now() + _DECIDE_WITHIN)
+    return get(claim.statements.model, claim.task.task_id, until=until)
+
+
+def unknown_outcome(unapplied: Unapplied, unknown: PynamoDBConnectionError) -> TransactWriteError:
+    """Return the error of a transaction that may have been applied, which cannot be found out."""
+    unapplied.error.add_note(f"pynamodb_tracker: it may have been applied, and the row cannot be read: {unknown}")
+    return unapplied.error
+
+
+def find_outcome(journal: Journal[T], pending: PendingSuccess) -> T | None:
+    """End the run as a success if the row shows it; otherwise refuse late copies of it, and return the row."""
+    claim = journal.claim
+    success, row = pending.sent, read_row(claim)
+    if row is not None and claim.holds(row):
+        try:
+            settle(journal)
+        except LockLostError as proof:
+            row = proof.task  # type: ignore[assignment]  # it is of the class of the row
+        else:
+            pending.sent = None
+            return row
+    if success is None or not has_landed(claim, row):
+        pending.sent = None
+        raise lost(claim, "commit a transaction of" if pending.of_block else "finish", row)
+    end_pending(journal, pending, success)
+    return None
+
+
+def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSuccess) -> None:
+    """Mark the run as ended with a recorded success: it writes nothing more."""
+    journal.ended = pending.recorded = True
+    pending.error = pending.sent = None
+    end_as_success(journal, success)
+    if pending.of_block:
+        close(journal.claim.task)
+
+
+def end_as_success(journal: Journal[T], success: SentSuccess) -> None:
+    """Let the task in memory be what its row is after the success that is on record."""
+    journal.note_success(success)
+    if journal.claim.statements.has_expiry:
+        expire(journal.claim.statements, journal.claim.task)

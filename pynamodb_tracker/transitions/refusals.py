@@ -1,14 +1,18 @@
-"""Why an operation was refused: the error that explains it, by the row that was read after the refusal."""
+"""Why an operation was refused, or what became of it: what the row says that was read afterwards."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.error_codes import is_invalid, is_temporary
 from pynamodb_tracker.exceptions import (
     LockLostError,
     PayloadMismatchError,
@@ -19,14 +23,20 @@ from pynamodb_tracker.exceptions import (
     TaskNotReadyError,
     TaskNotStartableError,
 )
+from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.failure_log import failures_in_row
 from pynamodb_tracker.model.row import TaskRow, has_later_format, later_format_error
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
-from pynamodb_tracker.transitions.lock import Lock
+from pynamodb_tracker.transitions.lock import Claim
 from pynamodb_tracker.transitions.statements import StepStatements
 
 T = TypeVar("T", bound=TaskRow)
+
+log = logging.getLogger("pynamodb_tracker")
+
+KEPT_FENCES = 8
+"""How many unfinished claims a row remembers; an older one counts as lost."""
 
 
 def is_due(row: TaskRow, now: datetime) -> bool:
@@ -187,21 +197,21 @@ def holder(row: TaskRow) -> str:
     return f"held by {row.worker} until {row.lock_expire_time}; try again after that"
 
 
-def too_slow(lock: Lock[T], lock_for: timedelta) -> TaskNotStartableError:
+def too_slow(claim: Claim[T], lock_for: timedelta) -> TaskNotStartableError:
     """Return the error of a run whose lock has expired before its block, and after each extension again."""
-    task = lock.task
+    task = claim.task
     return TaskNotStartableError(
-        f"cannot start {lock.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block began, "
-        f"and again before each extension was answered, so answers take longer than lock_for ({lock_for}); the attempt "
-        "is released. Take a longer lock_for",
+        f"cannot start {claim.step} of {type(task).__name__} {task.task_id!r}: its lock expired before the block "
+        f"began, and again before each extension was answered, so answers take longer than lock_for ({lock_for}); the "
+        "attempt is released. Take a longer lock_for",
         task_id=task.task_id,
         task=task,
     )
 
 
-def lost(lock: Lock[T], operation: str, found: TaskRow | None) -> LockLostError:
+def lost(claim: Claim[T], operation: str, found: TaskRow | None) -> LockLostError:
     """Return the error of a run whose lock is lost, as the row proves."""
-    task, advice = lock.task, ". Take a longer lock_for, or extend_lock() in time"
+    task, advice = claim.task, ". Take a longer lock_for, or extend_lock() in time"
     if found is None:
         now_is = "the task was deleted"
     else:
@@ -210,10 +220,50 @@ def lost(lock: Lock[T], operation: str, found: TaskRow | None) -> LockLostError:
         for entry in failures_in_row(found):
             if entry.type in ("released", "ignored") and entry.time >= claim_time:
                 now_is = f"{entry.worker} {entry.type} the task ({entry.message})"
-                advice = "" if entry.time < lock.expire_time else advice
+                advice = "" if entry.time < claim.expire_time else advice
     return LockLostError(
-        f"cannot {operation} {lock.step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, "
+        f"cannot {operation} {claim.step} of {type(task).__name__} {task.task_id!r}: the lock of this run was lost, "
         f"{now_is}; nothing of this run was recorded since{advice}",
         task_id=task.task_id,
         task=found,
     )
+
+
+def has_landed(claim: Claim[T], row: T | None) -> bool:
+    """Return whether a finish of this run was applied, according to the row.
+
+    Token and status cannot show that: after it landed, another worker may hold the next step, or this one again.
+    """
+    if row is None or row.create_time != claim.create_time:
+        return False
+    fences = row.unfinished or []
+    forgotten = len(fences) >= KEPT_FENCES and claim.fence < min(fences)
+    return claim.fence not in fences and not forgotten
+
+
+def wait_before_retry(claim: Claim[T], code: int | None, error: PynamoDBException, retries: int) -> None:
+    """Wait before a write that ends the run in `code` is sent again; raise the error if another try makes no sense.
+
+    It makes none if the failure is permanent, and none after the lock has expired.
+    """
+    if is_invalid(error):
+        raise error
+    pause, left = jittered_pause(retries), (claim.expire_time - clock.now()).total_seconds()
+    if not is_temporary(error) or left <= pause:
+        note_unknown_end(claim, code, error)
+        raise error
+    clock.sleep(pause)
+
+
+def note_unknown_end(claim: Claim[T], code: int | None, error: PynamoDBException) -> None:
+    """Add a note to the error, and log, that it is unknown whether the finish was applied."""
+    task = claim.task
+    is_success = code == claim.statements.codes.succeeded
+    what = "the work was done, but not recorded" if is_success else "how the attempt ended was not recorded"
+    message = (
+        f"{what}: the end of {claim.step} of {type(task).__name__} {task.task_id!r} (attempt {claim.attempt}) got no "
+        f"answer that says it was recorded as code {code}; it may still be. If not, the task is taken over after "
+        f"{claim.expire_time}"
+    )
+    add_note(error, message)
+    log.error("%s: %s", message, error, extra=claim.log_fields)

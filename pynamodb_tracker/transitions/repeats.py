@@ -12,16 +12,22 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pynamodb.attributes import Attribute
+from pynamodb.constants import STRING
+from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.repeat import Occurrence, Repeat
 from pynamodb_tracker.model.row import FORMAT, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
+from pynamodb_tracker.transitions.participants import Participant
+from pynamodb_tracker.transitions.statements import get
 from pynamodb_tracker.transitions.transition import Transition, without_payloads
 
 _SECOND = timedelta(seconds=1)
@@ -63,7 +69,7 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
     return None if following is None else _turn_at(following)
 
 
-def after_success(row: TaskRow, now: datetime, asked: Again | None) -> Transition:
+def _after_success(row: TaskRow, now: datetime, asked: Again | None) -> Transition:
     """Return what the success of the last step leads to: the next turn, or the end after the last one."""
     turn = next_turn(row, now, asked)
     if turn is not None:
@@ -74,7 +80,56 @@ def after_success(row: TaskRow, now: datetime, asked: Again | None) -> Transitio
     return ended
 
 
-def after_failure(row: TaskRow, now: datetime) -> Transition | None:
+class NextRound(Participant):
+    """Leads a task on: from the end to its next occurrence, or to the run that was asked for meanwhile."""
+
+    writes = False
+
+    def __init__(self, row: TaskRow) -> None:
+        self._row = row
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
+        """Take part in the success of the last step of a task that repeats, or that was asked for again."""
+        if run.claim.statements.codes.succeeded != END or (row.repeat is None and row.again is None):
+            return None
+        return cls(row)
+
+    def change(self, success: Transition) -> None:
+        """Lead to the next turn; what was asked for is taken in, unless more was asked for since."""
+        row, again = self._row, self._row.again
+        if again is None or again.repeat is not None or row.repeat is not None:
+            success.follow(_after_success(row, clock.now(), again))
+        else:
+            success.follow(begun_again(row, Turn(again.due_time, {})))
+        if again is None:
+            return
+        success.instead(when.nothing_asked(), when.asked_as_seen())
+        success.add(seen={"seen_asked": str(row.asked)}, again=None)
+        success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
+        if again.asks_for_run and (again.trace or "trace" in row._row_state.stored):
+            trace: Any = TaskRow.trace, None if again.trace is None else {STRING: again.trace}
+            success.changes = {**success.changes, "trace": trace}
+
+    @classmethod
+    def after_last_failure(cls, row: TaskRow, now: datetime, claim: Claim[Any] | None) -> Transition | None:
+        """Return what leads a task that repeats to its next turn, unless its rule stops then."""
+        if readable_value(row, "repeat") is None:
+            return None
+        return _after_failure(row if claim is None else _row_now(claim), now)
+
+
+def _row_now(claim: Claim[Any]) -> TaskRow:
+    """Return the row as it is now: it may have been asked for again since it was claimed, for sooner."""
+    task: TaskRow = claim.task
+    try:
+        row = get(claim.statements.model, task.task_id, until=claim.expire_time)
+    except (PynamoDBConnectionError, TaskError):  # a row that cannot be read fails its attempts, like any other
+        return task  # what was asked for waits for the next occurrence then
+    return row if row is not None and claim.holds(row) else task
+
+
+def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
     """Return what the last failure of a task leads to: the next turn; None if the task is to be ignored."""
     repeat: Repeat | None = readable_value(row, "repeat")
     if repeat is None or repeat.stop:

@@ -21,8 +21,8 @@ from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracke
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import OptionalCompanion
 from pynamodb_tracker.transitions.conditions import Guard, life_seen, seen_values
+from pynamodb_tracker.transitions.participants import OptionalParticipant
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.transition import (
     ONE_MORE,
@@ -40,7 +40,7 @@ T = TypeVar("T", bound=TaskRow)
 _MOST_SHAPES = 128
 """How many rendered writes a step keeps; blocks change few different sets of attributes."""
 
-WhenIgnored = Callable[[T], OptionalCompanion]
+WhenIgnored = Callable[[T], OptionalParticipant]
 """Returns what a task, as it will be, takes with it when it is ignored."""
 
 
@@ -166,6 +166,10 @@ class StepStatements(StepWrites[T]):
     def _mine(self) -> tuple[Guard, ...]:
         return (when.mine(self.codes),)
 
+    @cached_property
+    def _mine_and_unasked(self) -> tuple[Guard, ...]:
+        return *self._mine, when.nothing_asked()
+
     def shut_out(self, row: T, token: str) -> Transition:
         """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
         shut_out = Transition(
@@ -179,6 +183,13 @@ class StepStatements(StepWrites[T]):
         finish = Transition(name, code, due=due)
         finish.guards, finish.seen = self._mine, {"lock": token}
         return finish
+
+    def succeed(self, token: str) -> Transition:
+        """End the run with success; at the last step, only if nobody has asked for another run meanwhile."""
+        success = self.finish("succeed", token, self.codes.succeeded)
+        if self.codes.succeeded == END:
+            success.guards = self._mine_and_unasked
+        return success
 
     def extend(self, token: str, expire_time: datetime) -> Transition:
         """Extend the lock; writes no indexed attribute."""
@@ -224,14 +235,12 @@ class StepStatements(StepWrites[T]):
         skip.add(attempt=ZERO, release_count=None, **following.values)
         return skip
 
-    def reopen(
-        self, token: str, row: T | None, following: Transition, *, kept: bool, entry: list[dict[str, Any]] | None
-    ) -> Transition:
+    def reopen(self, token: str, row: T | None, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
         """Give a task a fresh set of attempts; an `entry` of `errors` says who did it.
 
         Before the row was read, it is None: then the task must neither wait for others nor repeat, nor be in a group. A
-        task that waits for others goes on waiting. One that repeats is pending for the turn that `following` says. The
-        next start may have another payload. A task with a time to live is reopened only if it is `kept`: its overflow
+        task that waits for others goes on waiting; one that repeats may have to be led to another turn. The next start
+        may have another payload. A task with a time to live is reopened only if it is `kept`: its overflow
         chunks have one, too, until `keep`.
         """
         parked, rule = row is not None and readable_value(row, "waits") is not None, row is not None and row.repeat
@@ -248,7 +257,8 @@ class StepStatements(StepWrites[T]):
             reopen.add(when.same_life(), seen={**seen_values(row), "seen_asked": str(row.asked)})
         # What has failed or was ignored has errors, unless it was created so: that takes the second try.
         appended = None if entry is None else Appended(entry, is_first=row is not None or not shares_requests())
-        return self._reopened(reopen, token, following, kept=kept, entry=appended)
+        reopen.due = waits_until(row) if parked and row is not None else None
+        return self._reopened(reopen, token, kept=kept, entry=appended)
 
     def enter_again(self, token: str, row: T, *, kept: bool, entry: list[dict[str, Any]] | None) -> Transition:
         """Give an ignored task of a group a fresh set of attempts, at the end of the queue.
@@ -260,11 +270,9 @@ class StepStatements(StepWrites[T]):
         enter.add(when.waits_seen(is_there=waits), when.membership_seen(Membership.ENDED), when.same_life())
         enter.seen = seen_values(row)
         appended = None if entry is None else Appended(entry, is_first=True)
-        return self._reopened(enter, token, Transition("", None), kept=kept, entry=appended)
+        return self._reopened(enter, token, kept=kept, entry=appended)
 
-    def _reopened(
-        self, reopen: Transition, token: str, following: Transition, *, kept: bool, entry: Appended | None
-    ) -> Transition:
+    def _reopened(self, reopen: Transition, token: str, *, kept: bool, entry: Appended | None) -> Transition:
         if entry is not None and not entry.is_first:
             reopen.add(when.has_errors())
         if not kept:
@@ -272,9 +280,8 @@ class StepStatements(StepWrites[T]):
         reopen.add(when.known_format(), lock=token, attempt=ZERO)
         if entry is not None:
             reopen.add(errors=entry)
-        reopen.due = following.due
-        reopen.add(release_count=None, expire_time=None, **following.values)
-        reopen.changes = {self.payload.attr_name: (self.payload, None), **following.changes}
+        reopen.add(release_count=None, expire_time=None)
+        reopen.changes = {self.payload.attr_name: (self.payload, None)}
         reopen.returns_row = True
         return reopen
 
@@ -349,6 +356,12 @@ class StepStatements(StepWrites[T]):
         """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
         left = dict.fromkeys(("again", "expire_time", "release_count", "waits", "wait_until"))
         return {"lock": token, "round": Same("lock"), "attempt": ZERO, "format_version": Constant(FORMAT), **left}
+
+
+def waits_until(row: TaskRow) -> datetime | None:
+    """Return when a task is due that waits for others, if none of them ends; None if it waits for none."""
+    wait_until: datetime | None = row.wait_until
+    return None if readable_value(row, "waits") is None else wait_until or clock.NEVER
 
 
 def times_seen(now: datetime, margin: timedelta) -> dict[str, str]:

@@ -161,6 +161,19 @@ class Transition:
             self.seen.update(seen)
         self.values.update(values)
 
+    def instead(self, of: Guard, guard: Guard) -> None:
+        """Require one thing in place of another."""
+        self.guards = tuple(guard if each == of else each for each in self.guards)
+
+    def follow(self, other: Transition) -> None:
+        """Lead to where another transition leads."""
+        self.code, self.due, self.expires = other.code, other.due, other.expires
+        self.values, self.changes = {**self.values, **other.values}, {**self.changes, **other.changes}
+
+    def requires_same(self, other: Transition) -> bool:
+        """Return whether both require the same of the row."""
+        return (self.guards, self.seen) == (other.guards, other.seen)
+
     def rendered(self, table: TableConnection) -> PreparedWrite:
         """Return the write with slots in place of its values."""
         actions: list[Action] = [] if self.code is None else [TaskRow.status.set(self.code)]

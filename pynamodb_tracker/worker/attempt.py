@@ -76,8 +76,10 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
     @property
     def has_lost_lock(self) -> bool:
         """Whether the lock is known to be lost while the block still runs: nothing of it can be recorded."""
-        lock = self.lock
-        return lock is not None and lock.lost is not None and not lock.ended  # an end that is refused comes at once
+        journal = self.journal
+        if journal is None or journal.ended:  # an end that is refused comes at once
+            return False
+        return journal.lost is not None
 
     def give_back(self, seconds: float) -> None:
         """Release the task while its function still runs; log it if that is done, or not possible within this time.

@@ -125,7 +125,7 @@ SCENARIOS: dict[str, Block] = {
     "save": saving,
     "extend": extending,
     "transaction": booking,
-    "company": following,
+    "follow-up": following,
     "large": large,
     "fail": failing,
     "heartbeat": plain,

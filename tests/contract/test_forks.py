@@ -65,7 +65,7 @@ def refusal(write: Callable[[], object]) -> str:
 
 def spoil(ctx: ExecutionContext[Order]) -> dict[str, str]:
     ctx.task.amount = 2
-    prepared = ctx._lock.statements.table.connection
+    prepared = ctx._claim.statements.table.connection
     return {
         "save": refusal(ctx.save),
         "extend_lock": refusal(ctx.extend_lock),

@@ -414,7 +414,7 @@ def test_a_run_with_hooks_is_freed_without_the_garbage_collector() -> None:
     gc.disable()
     try:
         with STEP.start("o-1") as ctx:
-            row = weakref.ref(ctx._lock)
+            row = weakref.ref(ctx._journal)
         del ctx
         assert row() is None
     finally:

@@ -20,7 +20,7 @@ from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.success import transition_of_success
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import quick_session
-from tests.support.writes import Order, as_told, lock_of, told_name, writes_of_deliver, writes_of_ship
+from tests.support.writes import Order, as_told, claim_of, told_name, writes_of_deliver, writes_of_ship
 
 Item = dict[str, Any]
 Told = tuple[str, Item | None]
@@ -271,12 +271,12 @@ def changes(number: int) -> Changes:
 
 def test_whatever_a_block_sets_and_removes_is_stored_as_it_is_alone(rows: Rows) -> None:
     statements = StepStatements(Order, Order.ship._definition.codes, 3)
-    lock = lock_of(statements)
-    row, values = next(starts(transition_of_success(lock, {}).rendered(statements.table)))
+    claim = claim_of(statements)
+    row, values = next(starts(transition_of_success(claim, {}, ()).rendered(statements.table)))
     held = {**{name: {"S": "before"} for name in NAMES}, **row}
     for number in (0, 7, 14):
         changed = changes(number)
-        success = transition_of_success(lock, changed)
+        success = transition_of_success(claim, changed, ())
         write, (_, slots) = success.rendered(statements.table), success.shape_and_slots()
         own = {name: value for name, value in slots.items() if name.startswith("own ")}
 

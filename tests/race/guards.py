@@ -18,7 +18,7 @@ from pynamodb_tracker.execution import run
 from pynamodb_tracker.model import references
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import (
-    Lock,
+    Journal,
     claims,
     conditions,
     created_claims,
@@ -27,9 +27,8 @@ from pynamodb_tracker.transitions import (
     groups,
     overflow_writes,
     progress,
-    set_asides,
-    success,
 )
+from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.transitions.conditions import Guard as Part
 from pynamodb_tracker.transitions.conditions import guard
 from pynamodb_tracker.transitions.follow_ups import FollowUps
@@ -125,13 +124,13 @@ def by_token_and_status(patch: Patch) -> None:
     def landed(lock: Any, row: Any) -> bool:
         return row is not None and row.lock == lock.token and not str(row.state).endswith("in_progress")
 
-    for module in (finishes, success):
+    for module in (finishes, progress):
         patch.setattr(module, "has_landed", landed)
 
 
 def by_status(patch: Patch) -> None:
     """Interpret a refused finish by the row's status only."""
-    for module in (finishes, success):
+    for module in (finishes, progress):
         patch.setattr(module, "has_landed", lambda _, row: not str(row.state).endswith("in_progress"))
 
 
@@ -194,24 +193,24 @@ def trust_any_row(patch: Patch) -> None:
 
 def one_slot(patch: Patch) -> None:
     """Put all versions of large data into the same slot."""
-    patch.setattr(Lock, "free_slot", "A")
+    patch.setattr(Journal, "free_slot", "A")
 
 
 def settle_nothing(patch: Patch) -> None:
     """Continue after a request without an answer as if it could not be applied any more."""
     patch.setattr(overflow_writes, "settle", lambda *_: None)
-    patch.setattr(success, "settle", lambda *_: None)
+    patch.setattr(progress, "settle", lambda *_: None)
     patch.setattr(progress, "_keep_out", lambda *_: True)
 
 
 def release_with_the_same_token(patch: Patch) -> None:
     """Let a release leave the token of the row as it is."""
-    patch.setattr(set_asides, "new_token", lambda above: above)
+    patch.setattr(by_command, "new_token", lambda above: above)
 
 
 def look_for_no_entry(patch: Patch) -> None:
     """Interpret a refused command without looking for its own entry in `errors`."""
-    patch.setattr(set_asides, "_has", lambda *_: False)
+    patch.setattr(by_command, "_has", lambda *_: False)
 
 
 def shut_nothing_out(patch: Patch) -> None:

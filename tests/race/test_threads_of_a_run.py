@@ -37,7 +37,7 @@ class Helper:
     """A thread of the block that waits before a request until the end of the block waits for it, or has ended."""
 
     def __init__(self, order: Any, ctx: Any, patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-        turns = ctx._lock.writing = Turns()
+        turns = ctx._journal.writing = Turns()
         self.go_on = turns.wanted
         self.errors: list[BaseException] = []
         self._act = act

@@ -12,7 +12,6 @@ from pynamodb.exceptions import UpdateError
 from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskFormatError, TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.model.row import TaskRow
-from pynamodb_tracker.transitions.transition import Transition
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
 from tests.support.operations import Boom, row
 from tests.support.proxy_rules import arrive
@@ -457,7 +456,7 @@ def reopened_and_ignored_meanwhile(world: World) -> bool:
     with contextlib.suppress(UpdateError):
         world.mine.confirm.run("o", lambda _: None)
     writes = step._definition.statements
-    late = writes.reopen(tokens[0], None, Transition("", None), kept=False, entry=None)
+    late = writes.reopen(tokens[0], None, kept=False, entry=None)
     with contextlib.suppress(Refused):
         writes.send(writes.moved(late, "o", world.clock.now()), "o")
     return bool(world.task.state == world.mine.confirm.pending)

@@ -12,19 +12,20 @@ from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.model.row import FORMAT, Membership, load
 from pynamodb_tracker.testing import stopped_clock
-from pynamodb_tracker.transitions import Lock, StepStatements, deletion, groups
+from pynamodb_tracker.transitions import Claim, Journal, StepStatements, features, groups
 from pynamodb_tracker.transitions import conditions as when
-from pynamodb_tracker.transitions.company import Waiting
 from pynamodb_tracker.transitions.created_claims import as_pending, claimed_task
-from pynamodb_tracker.transitions.creations import NewTask, deletion_as_seen
+from pynamodb_tracker.transitions.creations import NewTask
+from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
 from pynamodb_tracker.transitions.finishes import finished
+from pynamodb_tracker.transitions.follow_ups import follow_ups_of
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.repeats import Turn, begun_again
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.transitions.transition import Constant, Stored, Transition, without_payloads
 
-__all__ = ["as_told", "lock_of", "puts_of_ship", "told_name", "writes_of_deliver", "writes_of_ship"]
+__all__ = ["as_told", "claim_of", "puts_of_ship", "told_name", "writes_of_deliver", "writes_of_ship"]
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,24 +81,29 @@ def in_group(**stored: Any) -> Order:
     return row(group={"S": "g"}, group_number={"N": "1"}, **stored)
 
 
-def lock_of(step: Any, **stored: Any) -> Lock[Order]:
-    """Return a run of the step."""
-    return Lock(step, row(lock_expire_time={"S": TIME}, **stored), "t")
+def claim_of(step: Any, **stored: Any) -> Claim[Order]:
+    """Return the claim of a run of the step."""
+    return Claim(step, row(lock_expire_time={"S": TIME}, **stored), "t")
 
 
-def waiting_for(children: int, until: datetime | None) -> Any:
-    """Return a participant of a success that has the next step wait."""
-    return SimpleNamespace(waiting=lambda: Waiting(children, until), entrants=lambda: ())
+def success_of(claim: Claim[Order], *, children: int | None = None, until: datetime | None = None) -> Transition:
+    """Return the success of a run that has nothing changed, and lets the next step wait for so many new tasks."""
+    journal = Journal(claim)
+    if children is not None:
+        waiting = follow_ups_of(journal)
+        waiting._waits, waiting.wait_until = True, until
+        waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
+    return transition_of_success(claim, {}, features.at_success(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:
     """Return the writes that only the last step, `deliver` (300), has, by their names."""
     step = StepStatements(Order, Order.deliver._definition.codes, 3)
-    again = row(again={"M": {"due_time": {"S": TIME}, "attributes": {"M": {}}}}, asked={"N": "1"})
+    again = {"again": {"M": {"due_time": {"S": TIME}, "attributes": {"M": {}}}}, "asked": {"N": "1"}}
     writes = {
-        "succeed at last": transition_of_success(lock_of(step), {}),
-        "take in": transition_of_success(lock_of(step), {}, again),
-        "succeed as a child": committed(transition_of_success(lock_of(step, parent={"S": "p"}), {})),
+        "succeed at last": success_of(claim_of(step)),
+        "take in": success_of(claim_of(step, **again)),
+        "succeed as a child": committed(success_of(claim_of(step, parent={"S": "order#0#p"}))),
     }
     return {name: write.rendered(step.table) for name, write in writes.items()}
 
@@ -111,10 +117,8 @@ def committed(success: Transition) -> Transition:
 def writes_of_ship() -> dict[str, PreparedWrite]:
     """Return every write of the step `ship` (200), between `confirm_payment` (100) and `deliver` (300), by its name."""
     step = StepStatements(Order, Order.ship._definition.codes, 3)
-    lock, waits, waits_on, held = lock_of(step), lock_of(step), lock_of(step), row(lock={"S": TOKEN})
-    waits.company, waits_on.company = [waiting_for(1, NOW)], [waiting_for(0, None)]
-    waits_on.task.attribute_values["waits"] = 1
-    plain, asked, nothing = row(), row(asked={"N": "1"}), Transition("", None)
+    claim, held = claim_of(step), row(lock={"S": TOKEN})
+    plain, asked = row(), row(asked={"N": "1"})
     again, repeating = row(asked={"N": "1"}, again={"M": {}}), row(asked={"N": "1"}, repeat={"S": "damaged"})
     queue, ended = in_group(starts={"S": TIME}, waits={"N": "1"}), in_group(status={"N": "203"})
     repeating.attribute_values["repeat"] = RULE
@@ -126,7 +130,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
 
     def failed(code: int, **values: Any) -> Transition:
         entries: dict[str, Any] = {"errors": Stored([]), "last_error": "e", **values}
-        return finished(lock, step.finish("fail", "t", code), NOW, 1, **entries)
+        return finished(claim, step.finish("fail", "t", code), NOW, 1, **entries)
 
     def commanded(transition: Transition, **values: Any) -> Transition:
         return step.by_command(transition, plain, NOW, "t", errors=Stored([]), **values)
@@ -134,7 +138,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     def reopened(found: Order | None, *, kept: bool = False, by: bool = False) -> Transition:
         entry: list[dict[str, Any]] = [{"M": {}}]
         with sharing_requests(SimpleNamespace()):
-            return moved(step.reopen("t", found, nothing, kept=kept, entry=entry if by else None))
+            return moved(step.reopen("t", found, kept=kept, entry=entry if by else None))
 
     def entered(*, has_turn: bool) -> Transition:
         entering = step.enter_again("t", ended, kept=False, entry=None)
@@ -146,13 +150,17 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
     def merged(how: str, found: Order, **values: Any) -> Transition:
         return step.merge(how, found, ["t"], {}, values)
 
-    claim = step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)
+    def reopened_for_a_turn() -> Transition:
+        reopening = step.reopen("t", repeating, kept=False, entry=None)
+        reopening.follow(turn)
+        return moved(reopening)
+
     as_set_aside = {"last_error": "e"}
     kept_again: dict[str, Any] = {"again": Stored({}), "format_version": Constant(FORMAT)}
     begun_anew = moved(merged("anew", asked, **step.anew("t")))
     begun_anew.changes = without_payloads(Order)
     writes = {
-        "claim": moved(claim),
+        "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
         "claim with payload": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload="p")),
         "claim from": moved(step.claim("t", "w", NOW, timedelta(0), code=103, payload=None)),
         "shut out": step.shut_out(held, "t"),
@@ -160,21 +168,21 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "extend": step.extend("t", NOW),
         "save": step.save("t", 1),
         "check": step.save("t", 1),
-        "commit": committed(transition_of_success(lock, {})),
+        "commit": committed(success_of(claim)),
         "keep out": step.keep_out("t", 2, 1),
-        "commit and wait": committed(transition_of_success(waits, {})),
-        "commit and go on waiting": committed(transition_of_success(waits_on, {})),
-        "succeed": transition_of_success(lock, {}),
+        "commit and wait": committed(success_of(claim, children=1, until=NOW)),
+        "commit and go on waiting": committed(success_of(claim_of(step, waits={"N": "1"}), children=0)),
+        "succeed": success_of(claim),
         "fail": failed(202),
         "give up": failed(203),
-        "release": finished(lock, step.finish("release", "t", 200), NOW, 0, release_count=1),
+        "release": finished(claim, step.finish("release", "t", 200), NOW, 0, release_count=1),
         "spend": commanded(step.spend(plain, abandoned=False), **as_set_aside),
         "spend abandoned": commanded(step.spend(plain, abandoned=True), **as_set_aside),
         "reopen": reopened(None),
         "reopen by name": reopened(None, by=True),
         "reopen ended": reopened(plain, kept=True),
         "reopen waiting": reopened(row(waits={"N": "1"})),
-        "reopen repeating": moved(step.reopen("t", repeating, turn, kept=False, entry=None)),
+        "reopen repeating": reopened_for_a_turn(),
         "skip": commanded(step.skip(asked, turn, abandoned=False), **as_set_aside),
         "skip abandoned": commanded(step.skip(asked, turn, abandoned=True), **as_set_aside),
         "release by command": commanded(step.revoke(held)),

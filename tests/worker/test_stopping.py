@@ -277,7 +277,7 @@ def test_a_task_whose_success_is_promised_to_a_transaction_keeps_its_lock(
 def test_a_task_that_is_given_back_just_as_its_block_opens_a_transaction_is_left_to_that() -> None:
     opened: list[Any] = []
 
-    class Meeting(transitions.Lock[Order]):
+    class Meeting(transitions.Journal[Order]):
         def __setattr__(self, name: str, value: object) -> None:
             if name == "ended" and not opened:
                 opened.append(ctx.transaction(succeed=True))
@@ -286,7 +286,7 @@ def test_a_task_that_is_given_back_just_as_its_block_opens_a_transaction_is_left
     Order.create("o-1")
     run: Any = Order.confirm.start("o-1", heartbeat=True)
     with run as ctx:
-        run.lock.__class__ = Meeting
+        run.journal.__class__ = Meeting
         assert not run.give_back()
         assert run.heartbeat._thread.is_alive()
         with opened[0]:

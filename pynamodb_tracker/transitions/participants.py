@@ -1,14 +1,14 @@
-"""The company of an end: further writes that are applied together with the write of the row, or not at all.
+"""The participants of an end: further writes that are applied together with the write of the row, or not at all.
 
 The row's own write comes first. If it is refused, nothing else matters: the run or the command finds out why. If only
-its company is refused, what that was built from has changed, and it is built again.
+a participant's is refused, what that was built from has changed, and it is built again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pynamodb.connection.table import TableConnection
 from pynamodb.exceptions import CancellationReason, UpdateError
@@ -17,6 +17,11 @@ from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.dynamodb.connection import Refused, slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_temporary
 from pynamodb_tracker.dynamodb.transact_write import CONFLICT, REFUSED, Deadline, Unapplied, transact_write
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.transition import Transition
+
+Until = Callable[[], datetime]
+"""Returns when the lock of a run expires, which may be extended meanwhile."""
 
 Action = Mapping[str, Any]
 """One of the writes of a transaction, as DynamoDB takes it: {"Put": ...}, {"Update": ...} and so on."""
@@ -28,16 +33,7 @@ _MOST_ACTIONS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
 
 _TRIES = 6
-"""How often a command is tried while its company is refused; a run has until its lock expires."""
-
-
-class Waiting(NamedTuple):
-    """What the next step of a task is to wait for."""
-
-    children: int
-    """How many tasks are created together with the success; tasks that exist already are counted in the row."""
-    until: datetime | None
-    """When it starts although they have not succeeded; None for never."""
+"""How often a command is tried while a participant is refused; a run has until its lock expires."""
 
 
 class MadeDue(NamedTuple):
@@ -53,20 +49,43 @@ class MadeDue(NamedTuple):
     due_time: datetime
 
 
-class Companion(Protocol):
-    """Writes of one kind that an end takes with it."""
+class Participant:
+    """Takes part in the end of a task, for an attribute of its row, or because the run has asked for it.
 
-    def prepare(self, lock: Any) -> None:  # noqa: ARG002 - for those that override it
-        """Write what comes before the success of a run, while its lock is held; nothing, unless it is overridden."""
-        return
+    It changes the write of the row, or adds writes of its own, or both. The constructors return None if it takes no
+    part in that kind of end.
+    """
 
-    def waiting(self) -> Waiting | None:
-        """Return what the next step is to wait for; None for nothing."""
+    writes = True
+    """Whether it may add writes of its own."""
+
+    @classmethod
+    def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - for those that override it
+        """Return what takes part in the success of a run; `row` is as the run has claimed it, or has found it since."""
         return None
 
-    def entrants(self) -> Iterable[tuple[Any, str, Any]]:
-        """Return the tasks that it creates in groups: the use case, the name of the group, and how the task enters."""
-        return ()
+    @classmethod
+    def of_ignored(cls, row: TaskRow, until: Until | None) -> Participant | None:  # noqa: ARG003 - as above
+        """Return what takes part when a task is ignored; `until` returns when the lock of a run expires."""
+        return None
+
+    @classmethod
+    def after_last_failure(cls, row: TaskRow, now: datetime, claim: Any) -> Transition | None:  # noqa: ARG003 - as above
+        """Return what leads a task on although no attempt is left; `claim` is that of a run that has failed."""
+        return None
+
+    @classmethod
+    def of_deletion(cls, row: TaskRow) -> Participant | None:  # noqa: ARG003 - as above
+        """Return what takes part when a task is deleted."""
+        return None
+
+    def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:  # noqa: ARG002 - as above
+        """Write what comes before the success of a run; `commit` applies it while the lock is held."""
+        return
+
+    def change(self, success: Transition) -> None:  # noqa: ARG002 - as above
+        """Change what the success requires of the row, and what the row has after it."""
+        return
 
     def made_due(self) -> Iterable[MadeDue]:
         """Return the tasks that its last writes have made due."""
@@ -74,12 +93,14 @@ class Companion(Protocol):
 
     def actions(self) -> Sequence[Action]:
         """Return the writes, each on a row of its own, built from rows that are read now, strongly consistent."""
+        return ()
 
-    def refused(self, reasons: Sequence[Reason]) -> None:
+    def refused(self, reasons: Sequence[Reason]) -> None:  # noqa: ARG002 - as above
         """Take note of the reasons, one for each action of the last build; raise if another try makes no sense."""
+        return
 
 
-class OptionalCompanion(Companion, Protocol):
+class OptionalParticipant(Participant):
     """Writes that an end takes with it if they can be made; what keeps them from being made does not keep the end."""
 
     problems: list[str]
@@ -89,23 +110,24 @@ class OptionalCompanion(Companion, Protocol):
 
     def note(self, problem: str) -> None:
         """Log a problem, and keep it."""
+        raise NotImplementedError
 
 
-def send_with_company(
+def send_with(
     table: TableConnection,
     own: Action,
-    company: Sequence[Companion],
-    optional: OptionalCompanion | None,
+    participants: Sequence[Participant],
+    optional: OptionalParticipant | None,
     *,
     lock: Deadline | None = None,
 ) -> bool:
-    """Send the row's own write with its company, and with writes that it can do without.
+    """Send the row's own write with its participants, and with one that it can do without.
 
-    Returns False if it has to be sent alone. Raises Refused if the own write was refused, or if the company of a
+    Returns False if it has to be sent alone. Raises Refused if the own write was refused, or if the participants of a
     command kept changing; otherwise PynamoDB's error.
     """
     if optional is not None and optional.actions():
-        unapplied = send_together(table, lambda: own, [*company, optional], lock=lock)
+        unapplied = send_together(table, lambda: own, [*participants, optional], lock=lock)
         if unapplied is None:
             return True
         if unapplied.refused:
@@ -113,9 +135,9 @@ def send_with_company(
         if is_temporary(unapplied.error):
             raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
         optional.note(f"what was to be created with it is not: {unapplied.error}")
-    if not company:
+    if not participants:
         return False
-    unapplied = send_together(table, lambda: own, company, lock=lock)
+    unapplied = send_together(table, lambda: own, participants, lock=lock)
     if unapplied is None:
         return True
     if unapplied.refused or (lock is None and is_busy(unapplied)):
@@ -134,20 +156,20 @@ def is_busy(unapplied: Unapplied) -> bool:
 def send_together(
     table: TableConnection,
     own: Callable[[], Action],
-    company: Sequence[Companion],
+    participants: Sequence[Participant],
     *,
     more: Sequence[Action] = (),
     lock: Deadline | None = None,
 ) -> Unapplied | None:
-    """Send the row's own write with `more` writes and its company; return None once it is applied.
+    """Send the row's own write with `more` writes and its participants; return None once it is applied.
 
-    The own write is built after its company, each time, because it may depend on what that does.
+    The own write is built after its participants, each time, because it may depend on what that does.
     Otherwise the own write was refused, or one of `more`, or there was no answer. An earlier build that arrives late
     does no harm: whichever is applied first, the own write of the other one is refused.
     """
     unheard, retries = False, 0
     while True:
-        built = [(companion, companion.actions()) for companion in company]
+        built = [(participant, participant.actions()) for participant in participants]
         if len(built) > 1 and retries < _TRIES and _meet(built):
             retries += 1
             continue
@@ -164,7 +186,7 @@ def send_together(
         if unapplied is None:
             return None
         unapplied.unheard = unheard = unheard or unapplied.unheard
-        if not _is_company_refused(unapplied, built, first=1 + len(more)):
+        if not _is_participant_refused(unapplied, built, first=1 + len(more)):
             return unapplied
         if lock is None and retries >= _TRIES - 1:
             return unapplied
@@ -173,24 +195,24 @@ def send_together(
         retries += 1
 
 
-def _meet(built: Sequence[tuple[Companion, Sequence[Action]]]) -> bool:
-    """Tell a companion that what it puts is there, if another one is about to update it; return whether that is so.
+def _meet(built: Sequence[tuple[Participant, Sequence[Action]]]) -> bool:
+    """Tell a participant that what it puts is there, if another one is about to update it; return whether that is so.
 
     DynamoDB allows one action per row.
     """
     updated = {_row(action) for _, actions in built for action in actions if "Update" in action}
     is_there = False
-    for companion, actions in built:
+    for participant, actions in built:
         met = [CancellationReason(REFUSED) if "Put" in each and _row(each) in updated else None for each in actions]
         if any(met):
-            companion.refused(met)
+            participant.refused(met)
             is_there = True
     return is_there
 
 
-def _check_rows(more: Sequence[Action], company: Sequence[Action]) -> None:
-    """Raise a ValueError if one of the user's writes is on a row that the company writes."""
-    written = {_row(action) for action in company}
+def _check_rows(more: Sequence[Action], others: Sequence[Action]) -> None:
+    """Raise a ValueError if one of the user's writes is on a row that a participant writes."""
+    written = {_row(action) for action in others}
     for action in more:
         table, task_id, use_case = row = _row(action)
         if row in written:
@@ -208,16 +230,18 @@ def _row(action: Action) -> tuple[str, str | None, str | None]:
     return request["TableName"], key.get("task_id", {}).get("S"), key.get("use_case_id", {}).get("S")
 
 
-def _is_company_refused(unapplied: Unapplied, built: Sequence[tuple[Companion, Sequence[Action]]], first: int) -> bool:
-    """Tell each companion why its writes were refused; return whether nothing but these kept it from being applied."""
+def _is_participant_refused(
+    unapplied: Unapplied, built: Sequence[tuple[Participant, Sequence[Action]]], first: int
+) -> bool:
+    """Tell each participant why its writes were refused; return whether only these kept it from being applied."""
     reasons = unapplied.error.cancellation_reasons
     if any(reason is not None and reason.code == REFUSED for reason in reasons[:first]):
         return False
     is_refused, at = False, first
-    for companion, actions in built:
+    for participant, actions in built:
         own = reasons[at : at + len(actions)]
         at += len(actions)
         if any(reason is not None and reason.code == REFUSED for reason in own):
-            companion.refused(own)
+            participant.refused(own)
             is_refused = True
     return is_refused

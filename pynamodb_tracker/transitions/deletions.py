@@ -1,0 +1,132 @@
+"""Deleting a task: a conditional DeleteItem of exactly the row that was read, with what takes part in it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from pynamodb.constants import NUMBER, STRING
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, Refused, send
+from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError
+from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
+from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions import features
+from pynamodb_tracker.transitions.conditions import seen_values
+from pynamodb_tracker.transitions.overflow_retention import clear_orphans
+from pynamodb_tracker.transitions.participants import send_with
+from pynamodb_tracker.transitions.prepared import PreparedWrite
+from pynamodb_tracker.transitions.refusals import check_format, check_life, holder, is_same_life
+from pynamodb_tracker.transitions.statements import get
+
+T = TypeVar("T", bound=TaskRow)
+
+_TRIES = 4
+
+
+def delete(model: type[T], task_id: str, *, repeated: bool = False) -> None:
+    """Delete a task that no worker holds; TaskLockedError or TaskNotFoundError otherwise.
+
+    If it is `repeated`, an earlier request of the same command may have deleted it already.
+    """
+    meant: T | None = None
+    for _ in range(_TRIES):
+        row, now = get(model, task_id), clock.now()
+        if row is not None and not repeated:
+            check_life(row, meant, "delete")
+        if row is None or (meant is not None and not is_same_life(row, meant)):
+            clear_orphans(model, task_id)
+            if repeated:
+                return  # the SDK repeated a request whose answer got lost, after it had deleted the row
+            raise TaskNotFoundError(
+                f"cannot delete {model.__name__} {task_id!r}: there is no such task", task_id=task_id
+            )
+        check_format(row, "delete")
+        meant = row
+        held = any(row.status == codes.in_progress for codes in model.tracker.steps)
+        if held and row.lock_expire_time >= now - model.tracker.margin:
+            raise TaskLockedError(
+                f"cannot delete {model.__name__} {task_id!r}: it is {row.tracker.name_of(row.status)}, {holder(row)}",
+                task_id=task_id,
+                task=row,
+            )
+        try:
+            _delete(model, row, now, held=held)
+        except Refused as refused:
+            repeated = refused.repeated
+        else:
+            clear_orphans(model, task_id)
+            return
+    raise TaskLockedError(
+        f"cannot delete {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again", task_id=task_id
+    )
+
+
+class SeenDeletes(Generic[T]):
+    """Deletes tasks as a consistent scan has just seen them, without reading them again."""
+
+    def __init__(self, model: type[T]) -> None:
+        self._model = model
+        self._writes: dict[bool, PreparedWrite] = {}
+        """By whether the row has a lock."""
+
+    def delete(self, task_id: str, seen: Item | None) -> None:
+        """Delete a task as `delete` does; `seen` is what `to_delete` has of its row."""
+        repeated = False
+        try:
+            if seen is not None and self._delete(task_id, seen):
+                return
+        except Refused as refused:
+            repeated = refused.repeated
+        delete(self._model, task_id, repeated=repeated)
+
+    def _delete(self, task_id: str, seen: Item) -> bool:
+        """Delete a row that nothing is beside, and that no other row is about; False if it has to be read first.
+
+        Overflow chunks are written by who has claimed the task, or with a command, and each of them writes a lock.
+        """
+        tracker, has_lock = self._model.tracker, "lock" in seen
+        values = {f"seen_{name}": seen.get(name, {}).get(kind) for name, kind in _SEEN.items()}
+        values["seen_creation"] = seen.get("creation", {}).get(STRING, "")
+        is_whole = all(value is not None for name, value in values.items() if has_lock or name != "seen_lock")
+        in_progress = {str(codes.in_progress) for codes in tracker.steps}
+        if not is_whole or values["seen_status"] in in_progress or not seen.keys().isdisjoint({"group", "parent"}):
+            return False
+        if has_lock not in self._writes:
+            self._writes[has_lock] = deletion_as_seen(self._model, has_lock=has_lock)
+        send(tracker.connection(), "DeleteItem", self._writes[has_lock].request(tracker.key(task_id), values))
+        return True
+
+
+_SEEN = {"status": NUMBER, "fence": NUMBER, "attempt": NUMBER, "create_time": STRING, "lock": STRING}
+"""The attributes by which a delete knows that the row is as it was seen, and their types."""
+
+
+def deletion(model: type[T], *, held: bool, membership: Membership = Membership.NONE) -> PreparedWrite:
+    """Return the delete of exactly the row that was read: a late copy must not delete a task created since."""
+    guards = [*_as_read(membership), *([when.lock_expired()] if held else [])]
+    return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
+
+
+def deletion_as_seen(model: type[T], *, has_lock: bool) -> PreparedWrite:
+    """Return the delete of a row that has no overflow chunks, unless a claim or a command was about it since."""
+    guards = [*_as_read(Membership.NONE), when.lock_seen(is_there=has_lock)]
+    return PreparedWrite(model.tracker.connection(), condition=when.all_of(guards))
+
+
+def _as_read(membership: Membership) -> list[when.Guard]:
+    return [when.as_read(), when.membership_seen(membership), when.known_format()]
+
+
+def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
+    """Delete the row as it was read; a task that another one waits for counts with that."""
+    values = {
+        **seen_values(row),
+        "now_minus_margin": clock.stamp(now - model.tracker.margin),
+    }
+    table, membership = model.tracker.connection(), membership_of(row)
+    request = deletion(model, held=held, membership=membership).request(model.tracker.key(row.task_id), values)
+    own = {"Delete": {"TableName": table.table_name, **request}}
+    if not send_with(table, own, features.at_deletion(row), None):
+        send(table, "DeleteItem", request)

@@ -1,0 +1,93 @@
+"""The rare features of a task, by the attribute of the row that each one adds; in the order of their writes.
+
+A feature takes part in an end if the row that was claimed or found has its attribute, with any value: a damaged one has
+to be noticed. Or the run has asked for it, in `Journal.asked`. Its module is imported as soon as a claimed row shows
+the attribute, so that nothing has to be imported after the work is done. A run of a task without any knows none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.lock import Claim, Journal
+from pynamodb_tracker.transitions.participants import Participant, Until
+from pynamodb_tracker.transitions.transition import Transition
+
+
+def _rounds() -> type[Participant]:
+    from pynamodb_tracker.transitions.repeats import NextRound  # noqa: PLC0415 - few tasks have another round
+
+    return NextRound
+
+
+def _groups() -> type[Participant]:
+    from pynamodb_tracker.transitions.groups import Groups  # noqa: PLC0415 - few tasks are in a group
+
+    return Groups
+
+
+def _follow_ups() -> type[Participant]:
+    from pynamodb_tracker.transitions.follow_ups import FollowUps  # noqa: PLC0415 - few runs create tasks
+
+    return FollowUps
+
+
+def _parents() -> type[Participant]:
+    from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
+
+    return Parent
+
+
+_FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = (
+    (frozenset({"repeat", "again"}), _rounds),
+    (frozenset({"group"}), _groups),
+    (frozenset({"follow_ups"}), _follow_ups),
+    (frozenset({"parent"}), _parents),
+)
+_NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
+
+
+def load(row: TaskRow) -> None:
+    """Import the features of a row."""
+    if not _NAMES.isdisjoint(row._row_state.stored):
+        _taken(row)
+
+
+def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
+    """Return what takes part in the success of a run; `row` is as it was claimed, or as it was found since.
+
+    Raises ValueNotStorableError if the block has changed what a feature stores to something that cannot be stored.
+    """
+    if not journal.asked and _NAMES.isdisjoint(row._row_state.stored):
+        return ()
+    found = (feature.of_success(journal, row) for feature in _taken(row, journal.asked))
+    return [each for each in found if each is not None]
+
+
+def at_ignored(row: TaskRow, until: Until | None = None) -> Sequence[Participant]:
+    """Return what takes part when a task is ignored; `until` returns when the lock of a run expires."""
+    found = (feature.of_ignored(row, until) for feature in _taken(row))
+    return [each for each in found if each is not None]
+
+
+def at_deletion(row: TaskRow) -> Sequence[Participant]:
+    """Return what takes part when a task is deleted."""
+    found = (feature.of_deletion(row) for feature in _taken(row))
+    return [each for each in found if each is not None]
+
+
+def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
+    """Return what leads a task on although no attempt is left; None if it is to be ignored.
+
+    `claim` is that of the run that has failed.
+    """
+    found = (feature.after_last_failure(row, now, claim) for feature in _taken(row))
+    return next((each for each in found if each is not None), None)
+
+
+def _taken(row: TaskRow, asked: Collection[str] = ()) -> list[type[Participant]]:
+    stored = row._row_state.stored
+    return [load() for names, load in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(asked))]

@@ -1,0 +1,121 @@
+"""Reopening a task by command: it gets fresh attempts, goes on with its rule, and may have to enter its group again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.model.failure import Failure
+from pynamodb_tracker.model.failure_log import for_row
+from pynamodb_tracker.model.row import Membership, TaskRow, load, membership_of
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.transitions.commands import read
+from pynamodb_tracker.transitions.group_members import ReopenedMember
+from pynamodb_tracker.transitions.groups import Groups, enter
+from pynamodb_tracker.transitions.lock import new_token
+from pynamodb_tracker.transitions.overflow_retention import expire_again, keep
+from pynamodb_tracker.transitions.refusals import kept_changing, refusal
+from pynamodb_tracker.transitions.repeats import begun_again, turn_when_reopened
+from pynamodb_tracker.transitions.statements import StepStatements, raise_if_damaged, waits_until
+from pynamodb_tracker.transitions.transition import Transition
+
+T = TypeVar("T", bound=TaskRow)
+
+_TRIES = 4
+
+
+def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -> T:
+    """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed.
+
+    One that waits for others goes on waiting.
+    """
+    codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
+    found: T | None = None
+    try:
+        for _ in range(_TRIES):
+            try:
+                if found is not None and membership_of(found) is Membership.ENDED:
+                    reopened = _enter_again(statements, found, token, by, kept=kept)
+                else:
+                    answer = _send_reopen(statements, task_id, token, by, kept=kept, found=found)
+                    reopened = load(statements.model, answer["Attributes"])
+            except Refused:
+                row = read(statements, task_id, operation)
+            else:
+                kept = False
+                return reopened
+            if row.status == codes.pending:
+                return row
+            if row.status not in (codes.failed, codes.ignored):
+                raise refusal(statements, row, operation)
+            token, found = new_token(above=row.lock), row
+            if row.expire_time is not None:
+                kept = True
+                keep(statements.model, row, token, operation)
+        raise kept_changing(statements, task_id, operation, _TRIES)
+    finally:
+        if kept:
+            expire_again(statements.model, task_id)
+
+
+def _send_reopen(
+    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool, found: T | None
+) -> dict[str, Any]:
+    """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
+    now = clock.now()
+    following = None if found is None or found.repeat is None else _next_round(statements, found, now)
+
+    def reopen(entry: list[dict[str, Any]] | None) -> dict[str, Any]:
+        transition = statements.reopen(token, found, kept=kept, entry=entry)
+        if following is not None:
+            transition.follow(following)
+        return statements.send(statements.moved(transition, task_id, now), task_id)
+
+    if by is not None:
+        try:
+            return reopen(for_row([Failure(statements.codes.step, 0, now, by, "reopened", "")], logged=False))
+        except PynamoDBConnectionError as refused:
+            if not is_invalid(refused):
+                raise
+    try:
+        return reopen(None)
+    except PynamoDBConnectionError as refused:
+        raise_if_damaged(statements.model, task_id, refused)
+        raise
+
+
+def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool) -> T:
+    """Let a task whose turn has passed enter its group at the end, and return it; with `by`, as `_send_reopen`."""
+    codes, now, entries = statements.codes, clock.now(), list[list[dict[str, Any]]]()
+    if by is not None:
+        entries.append(for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False))
+
+    def own(number: int, *, has_turn: bool) -> dict[str, Any]:
+        entering = statements.enter_again(token, row, kept=kept, entry=entries[0] if entries else None)
+        entering.due = waits_until(row) if has_turn else clock.NEVER
+        entering.add(group_number=number)
+        if not has_turn:
+            entering.add(starts=now, waits=(readable_value(row, "waits") or 0) + 1)
+        return statements.as_action(statements.moved(entering, row.task_id, now), row.task_id)
+
+    groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
+    groups.of(type(row), row.group).entrants.append(member)
+    unapplied = enter(statements.table, member.action, groups)
+    if unapplied and entries and is_invalid(unapplied.error):
+        entries.clear()  # the row has no room for who did it
+        unapplied = enter(statements.table, member.action, groups)
+    if unapplied is None:
+        return read(statements, row.task_id, f"reopen {codes.step} of")
+    raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
+
+
+def _next_round(statements: StepStatements[T], row: T, now: datetime) -> Transition | None:
+    """Return what leads a task that repeats to its next turn; None if it goes on with the present one."""
+    is_first = statements.codes.pending == row.tracker.steps[0].pending
+    turn = turn_when_reopened(row, now) if is_first and row.status == statements.codes.ignored else None
+    return None if turn is None else begun_again(row, turn)
