@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from pynamodb_tracker.cli.commands import (
     compare,
+    control,
     groups,
     inspect,
     manage,
@@ -46,6 +47,9 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "ignore": manage.ignore,
         "release": manage.release,
         "delete": manage.delete,
+        "pause": control.pause,
+        "resume": control.resume,
+        "steps": control.steps,
     },
     "Transfer": {"load": transfer.load, "export": transfer.export, "compare": compare.compare},
     "Set up": {

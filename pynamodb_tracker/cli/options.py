@@ -96,6 +96,15 @@ def flag(name: str, text: str) -> Any:
     return typer.Option(name, metavar="", help=text)
 
 
+By = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        default_factory=person,
+        show_default=False,
+        help="Who decides, you as user@host by default; it is kept with the task's errors, or the pause.",
+    ),
+]
 App = Annotated[
     str,
     typer.Option(

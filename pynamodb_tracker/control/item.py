@@ -89,6 +89,11 @@ def read(model: type[TaskRow], *, within: timedelta | None = None) -> Control:
     return parse(model, send(model.tracker.connection(), "GetItem", request, until=until).get("Item") or {})
 
 
+def in_force(model: type[TaskRow]) -> list[Pause]:
+    """Return the pauses that are in force now, in the order of the steps."""
+    return [pause for _, pause in sorted(read(model).pauses.items()) if pause.is_in_force]
+
+
 def parse(model: type[TaskRow], item: Item) -> Control:
     """Return what an item says."""
     try:

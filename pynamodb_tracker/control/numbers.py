@@ -31,7 +31,7 @@ def compare(model: type[TaskRow], control: Control) -> None:
     """
 
     def added(known: Names) -> Names:
-        _refuse_moved(model, known)
+        refuse_moved(model, known)
         return known | {n: list(dict.fromkeys([*known.get(n, ()), name])) for n, name in _declared(model).items()}
 
     _write(model, added, control)
@@ -52,7 +52,8 @@ def _declared(model: type[TaskRow]) -> dict[int, str]:
     return {codes.pending: codes.step for codes in model.tracker.steps}
 
 
-def _refuse_moved(model: type[TaskRow], known: Names) -> None:
+def refuse_moved(model: type[TaskRow], known: Names) -> None:
+    """Raise a DefinitionError, with the numbers to give back, if the class has renumbered a step."""
     declared, name = _declared(model), model.__name__
     moved = {
         n: step for n, names in known.items() for step in names if step in {*declared.values()} - {declared.get(n)}

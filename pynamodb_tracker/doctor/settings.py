@@ -1,10 +1,13 @@
 """Checks of settings: the table's status, time to live, replicas, protection against mistakes, and capacity."""
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from pynamodb.constants import NUMBER
 
+from pynamodb_tracker import clock
+from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.doctor.description import Description, Finding, Severity, Unknown
 from pynamodb_tracker.doctor.sizing import Load, write_units
 from pynamodb_tracker.model.row import StatusIndex, TaskRow
@@ -33,6 +36,7 @@ _TABLE_UNITS, _INDEX_UNITS = map(int, write_units(Load(rate=1)))
 _LOW_RATE = 10
 """Tasks per second; a limit that allows fewer is a finding."""
 _NO_LIMIT = -1
+_FORGOTTEN = timedelta(days=1)
 
 
 def check_status(description: Description) -> Iterator[Finding]:
@@ -42,6 +46,21 @@ def check_status(description: Description) -> Iterator[Finding]:
         severity = Severity.ADVICE if status == "UPDATING" else Severity.WRONG
         meaning, to_do = _STATES.get(status, ("DynamoDB may refuse requests.", "Check the table on AWS."))
         yield Finding(severity, "table status", status, "ACTIVE", meaning, to_do)
+
+
+def check_pauses(description: Description) -> Iterator[Finding]:
+    """Yield pauses that somebody may have forgotten, or that a restore has brought back; one read for each use case."""
+    for model in description.models[1:]:
+        for pause in in_force(model) if model.tracker.use_case.control else ():
+            if pause.time < clock.now() - _FORGOTTEN:
+                yield Finding(
+                    Severity.ADVICE,
+                    f"pause of {model.__name__}.{pause.step}",
+                    str(pause),
+                    "no pause that is older than a day",
+                    "No worker, batch or handler starts a task of this step.",
+                    f"Resume it: pynamodb-tracker resume {pause.step} --use-case {model.tracker.use_case.name}",
+                )
 
 
 def check_time_to_live(description: Description) -> Iterator[Finding]:

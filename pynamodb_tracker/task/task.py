@@ -286,9 +286,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         TrackerError without `UseCase(..., control=True)`.
         """
-        from pynamodb_tracker.control.item import read  # noqa: PLC0415 - few use cases are controlled
+        from pynamodb_tracker.control.item import in_force  # noqa: PLC0415 - few use cases are controlled
 
-        return [pause for _, pause in sorted(read(cls).pauses.items()) if pause.is_in_force]
+        return in_force(cls)
 
     @classmethod
     def delete_task(cls, task_id: str) -> None:

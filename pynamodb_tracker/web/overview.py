@@ -9,6 +9,7 @@ from operator import methodcaller
 from typing import Any
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.presentation.task_facts import is_abandoned
 from pynamodb_tracker.status import Status
@@ -155,6 +156,8 @@ class Overview:
     """All of it."""
 
     steps: Sequence[StepView]
+    pauses: Sequence[Pause]
+    """Those that are in force."""
     done: Number | None
     """None if the use case keeps finished tasks out of the index, where nobody can count them."""
     flow: Flow | None
@@ -212,7 +215,9 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         )
         for at, step in enumerate(steps)
     ]
-    return Overview(views, *_done(steps[-1]))
+    model = steps[0].model
+    pauses = in_force(model) if model.tracker.use_case.control else ()
+    return Overview(views, pauses, *_done(steps[-1]))
 
 
 def _states(step: BoundStep[Any]) -> list[State[Any]]:

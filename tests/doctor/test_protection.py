@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.doctor import Severity, examine
+from pynamodb_tracker.testing import stopped_clock
+from tests.doctor.shops import Parcel
 from tests.doctor.tables import answering, client, one, subjects
 
 ON = {"PointInTimeRecoveryDescription": {"PointInTimeRecoveryStatus": "ENABLED"}}
@@ -29,6 +33,19 @@ def test_a_status_other_than_active_is_reported(
         finding = one(described, "table status")
     assert (finding.severity, finding.found, finding.expected) == (severity, status, "ACTIVE")
     assert words in f"{finding.meaning} {finding.to_do}"
+
+
+def test_a_pause_older_than_a_day_is_advice(described: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Parcel.use_case_id, "control", True)
+    with stopped_clock() as clock:
+        Parcel.ship.pause(until=None, reason="the bank is down", by="ada")
+        clock.advance(timedelta(days=1))
+        assert "pause of Parcel.ship" not in subjects(described)
+        clock.advance(timedelta(seconds=1))
+        finding = one(described, "pause of Parcel.ship")
+        Parcel.ship.resume()
+    assert finding.found == "ship is paused until it is resumed, by ada: the bank is down"
+    assert finding.to_do == "Resume it: pynamodb-tracker resume ship --use-case parcel"
 
 
 def test_there_is_nothing_to_say_of_a_table_that_has_it_all(described: type[Task]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -10,7 +12,7 @@ from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Freight, Letter, Parcel, ShopTask, refuse
+from tests.infra.shop import LETTERS, Freight, Letter, Parcel, Payout, ShopTask, refuse
 from tests.infra.worker_operations import IN_TWO_PIECES, LARGE
 from tests.support.rows import client
 from tests.support.workers import die
@@ -34,6 +36,15 @@ def set_aside_and_reopen(record: Record) -> None:
         Letter.post.reopen("o-2")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
+
+
+@row("Operator", "`pause`, `resume`; `pynamodb-tracker pause`, `resume`, `steps --accept`")
+def pause_and_resume(record: Record) -> None:
+    with record:
+        Payout.pay.pause(until=None, reason="")
+        Payout.pay.pause(until=timedelta(hours=1), reason="")  # the first one lasts longer
+        Payout.pay.resume()
+        assert run("steps", "--accept", of="tests.infra.shop:Payout").code == 0
 
 
 @row("Operator", MOVED)

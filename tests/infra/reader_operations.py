@@ -11,7 +11,7 @@ from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Letter, ShopTask, refuse
+from tests.infra.shop import LETTERS, Letter, Payout, ShopTask, refuse
 from tests.infra.worker_operations import LARGE
 from tests.support.rows import park
 
@@ -52,6 +52,13 @@ def count_all_states(record: Record) -> None:
     Letter.create("r-9")
     with record:
         assert Letter.counts()[Letter.post.pending] == 1
+
+
+@row("Reader", "`pauses`; `pynamodb-tracker steps`")
+def read_the_pauses(record: Record) -> None:
+    with record:
+        assert Payout.pauses() == []
+        run("steps", of="tests.infra.shop:Payout")
 
 
 @row("Reader", "`Task.query`")

@@ -11,7 +11,7 @@ from pynamodb.models import Model
 
 from pynamodb_tracker import Step, Task, UseCase
 
-__all__ = ["LETTERS", "Freight", "Letter", "Parcel", "ShopTask", "Stock", "pack", "refuse"]
+__all__ = ["LETTERS", "Freight", "Letter", "Parcel", "Payout", "ShopTask", "Stock", "pack", "refuse"]
 
 LETTERS = "tests.infra.shop:Letter"
 """The class that commands are given."""
@@ -57,6 +57,14 @@ class Freight(ShopTask):
     use_case_id = UseCase("freight")
 
     haul = Step(10, when_ignored=tell)
+
+
+class Payout(ShopTask):
+    """May be paused."""
+
+    use_case_id = UseCase("payout", control=True)
+
+    pay = Step(10)
 
 
 class Stock(Model):

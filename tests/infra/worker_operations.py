@@ -25,7 +25,7 @@ from pynamodb_tracker.testing import stopped_clock
 from tests.cli.command import run
 from tests.infra.operations import row
 from tests.infra.permissions import Record
-from tests.infra.shop import LETTERS, Freight, Letter, Parcel, ShopTask, Stock, pack, refuse
+from tests.infra.shop import LETTERS, Freight, Letter, Parcel, Payout, ShopTask, Stock, pack, refuse
 from tests.support.network import error
 from tests.support.rows import client
 from tests.support.through import Dispatch, through
@@ -112,6 +112,13 @@ def run_what_is_due(record: Record) -> None:
         assert len(Parcel.pack.run_all(pack).succeeded) == 3
         Worker({Parcel.send: pack}).run(until_idle=True)
     assert Parcel.get_task("due-0").state == Parcel.send.succeeded
+
+
+@row("Worker", RUN)
+def look_for_pauses(record: Record) -> None:
+    Payout.create("pay-1")
+    with record:
+        assert len(Payout.pay.run_all(pack).succeeded) == 1
 
 
 @row("Worker", RUN)

@@ -104,6 +104,15 @@ def test_every_view_shows_tasks_in_every_state(open_page: Open, shop: StoppedClo
 
 
 @pytest.mark.usefixtures("shop")
+def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.use_case_id, "control", True)
+    Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
+    answer = open_page().get("/Order/")
+    assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
+    assert '<b class="late">ship is paused' in answer.text
+
+
+@pytest.mark.usefixtures("shop")
 def test_a_single_use_case_is_shown_at_once(open_page: Open) -> None:
     answer = open_page(Refund).get("/")
     assert (answer.status_code, answer.headers["location"]) == (303, "/Refund/")

@@ -39,15 +39,6 @@ _HOW = {
 }
 """What `--merge` did, after the state of the task."""
 
-By = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME",
-        default_factory=opt.person,
-        show_default=False,
-        help="Who decides, you as user@host by default; it is kept with the task's errors.",
-    ),
-]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")]
 
 
@@ -110,7 +101,7 @@ def create(
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
-def reopen(targets: opt.Targets, *, by: By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+def reopen(targets: opt.Targets, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
     With a step, only tasks that are at this step.
@@ -136,7 +127,7 @@ def ignore(
     even_in_group: Annotated[
         bool, opt.flag("--even-in-group", "With --even-running: also if the next task of its group starts then.")
     ] = False,
-    by: By,
+    by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:
@@ -173,7 +164,7 @@ def release(
     worker: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only if this worker has the task, as show and stuck name it.")
     ] = None,
-    by: By,
+    by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
 ) -> None:

@@ -306,6 +306,7 @@ class WatchedBatch:
             say(escaped(f"{self.pause}; tasks that are named are run all the same"))
         elif not self.done and not stopped:
             say(self.selection.why_empty())
+        if not self.done and not stopped:
             return
         took = self._seconds()
         speed = f", {self.done / took:,.0f}/s" if self.done > took > 1 else ""

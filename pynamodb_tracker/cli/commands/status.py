@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Any, NoReturn
 
@@ -14,8 +15,9 @@ from rich.text import Text
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import location, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
+from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.task_facts import NEEDS_PERSON, name_of
-from pynamodb_tracker.presentation.text import count
+from pynamodb_tracker.presentation.text import count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
@@ -51,7 +53,7 @@ def status(
             _watch(models, on, pause)
         while True:
             if as_json:
-                write(json.dumps(_document(models), indent=None if watch else 2) + "\n")
+                write(json.dumps(_document(models), indent=None if watch else 2, default=stamp) + "\n")
             else:
                 for line in _lines(models, on):
                     say(line, on)
@@ -71,7 +73,8 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
             for state, found in counts.items()
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
-        use_cases.append({"use_case": name, "tasks": total, "states": states})
+        paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.control else {}
+        use_cases.append({"use_case": name, "tasks": total, **paused, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
@@ -99,6 +102,9 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
+    if model.tracker.use_case.control:
+        for pause in in_force(model):
+            yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
     names = [(state.step, _word(state, found.tasks)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")

@@ -1,0 +1,76 @@
+"""`pause`, `resume` and `steps`: what holds for all programs of a use case that has a control item."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.command import FOUND, step_named, use_case
+from pynamodb_tracker.cli.terminal import print_table, say, warn
+from pynamodb_tracker.control import numbers
+from pynamodb_tracker.control.item import read
+from pynamodb_tracker.exceptions import DefinitionError
+from pynamodb_tracker.presentation.text import escaped
+
+
+def _end(text: str) -> datetime:
+    return clock.NEVER if text == "resumed" else opt.later(text)
+
+
+def pause(
+    step: opt.Step,
+    *,
+    until: Annotated[
+        datetime,
+        typer.Option(parser=_end, metavar="TIME", help="For how long or until when: 1h, 2026-01-31T12:00; or resumed."),
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the pause is shown with it.")],
+    by: opt.By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Pause a step for everybody: within 5 seconds, workers, batches and handlers start no more of its tasks.
+
+    What runs goes on, and tasks that are named are run all the same. If the step is paused already, the later end wins.
+    """
+    with use_case(name, use_case_name) as model:
+        of, end = step_named(model, step), None if until == clock.NEVER else until
+        say(escaped(str(of.pause(until=end, reason=reason, by=by))))
+        warn(
+            "handlers acknowledge what comes from standard queues and events: a worker or a schedule has to run "
+            f"{step} as well; disable the event source mappings of FIFO queues, streams and Kafka meanwhile"
+        )
+
+
+def resume(step: opt.Step, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+    """End the pause of a step, if there is one: its tasks are started again within 5 seconds."""
+    with use_case(name, use_case_name) as model:
+        step_named(model, step).resume(by=by)
+        say(f"{step} is not paused")
+
+
+def steps(
+    *,
+    accept: Annotated[
+        bool, opt.flag("--accept", "Record the numbers as they are declared; no task may be stored at those that move.")
+    ] = False,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Show the numbers of the steps, with the names that were recorded for them.
+
+    Exits with 1 if a step was renumbered, so that what runs work would refuse to start.
+    """
+    with use_case(name, use_case_name) as model:
+        if accept:
+            numbers.accept(model)
+        known, declared = read(model).names, {codes.pending: codes.step for codes in model.tracker.steps}
+        rows = ([str(n), declared.get(n, ""), ", ".join(known.get(n, ()))] for n in sorted({*known, *declared}))
+        print_table(("number", "step", "recorded"), rows)
+        try:
+            numbers.refuse_moved(model, known)
+        except DefinitionError as error:
+            warn(str(error))
+            raise typer.Exit(FOUND) from None

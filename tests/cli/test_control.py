@@ -1,0 +1,60 @@
+"""`pause`, `resume` and `steps`, and what `status` and `run` say of a pause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from pynamodb_tracker.control import watch
+from tests.cli.command import read, run
+from tests.cli.shop import Order
+
+pytestmark = pytest.mark.usefixtures("store")
+
+
+@pytest.fixture(autouse=True)
+def controlled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(Order.use_case_id, "control", True)
+    yield
+    watch._known.clear()
+
+
+def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() -> None:
+    Order.create("o-1")
+    ended = run("pause", "pay", "--until", "1h", "--reason", "the bank is down", "--by", "ada")
+    assert ended.code == 0
+    assert re.fullmatch(r"pay is paused until \S+, by ada: the bank is down", ended.lines[0])
+    assert "a worker or a schedule has to run pay as well" in ended.err
+    assert run("status").lines[1] == ended.lines[0]
+    [paused] = read("status")["use_cases"][0]["paused"]
+    assert (paused["step"], paused["by"], paused["reason"]) == ("pay", "ada", "the bank is down")
+
+    due = run("run", "pay", "tests.cli.shop:charge")
+    assert (due.code, due.lines) == (0, [f"{ended.lines[0]}; tasks that are named are run all the same"])
+    assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
+    assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
+    assert run("resume", "pay").code == 0
+    assert "paused" not in run("status").out
+
+
+def test_a_pause_without_an_end_is_written_out() -> None:
+    assert run("pause", "pay", "--reason", "").code == 2
+    assert run("pause", "pay", "--until", "resumed", "--reason", "").code == 0
+    assert Order.pauses()[0].until is None
+
+
+def test_the_numbers_are_shown_and_accepted_by_a_person() -> None:
+    Order.pay.run_all(print)
+    assert run("steps").lines[1].split() == ["10", "pay", "pay"]
+    numbers = {"pay": 30, "ship": 10}
+    before = {codes.step: codes.pending for codes in Order.tracker.steps}
+    with pytest.MonkeyPatch.context() as patch:
+        for codes in Order.tracker.steps:
+            patch.setattr(codes, "pending", numbers[codes.step])
+        ended = run("steps")
+        assert (ended.code, "give back pay = Step(10), ship = Step(20)" in ended.err) == (1, True)
+        assert run("steps", "--accept").code == 0
+    assert before == {"pay": 10, "ship": 20}
+    assert run("steps").code == 1
