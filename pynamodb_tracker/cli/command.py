@@ -24,6 +24,7 @@ from pynamodb_tracker.cli.interrupts import discard
 from pynamodb_tracker.cli.terminal import warn
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.model.schema import UseCase
+from pynamodb_tracker.presentation import task_facts
 from pynamodb_tracker.presentation.errors import one_line
 from pynamodb_tracker.presentation.task_facts import UNKNOWN
 from pynamodb_tracker.status import Status
@@ -101,11 +102,7 @@ def ids_in(words: Iterable[str]) -> Iterator[str]:
 
 def location(model: type[Task]) -> str:
     """Return the table and the endpoint that a command talks to."""
-    name = f"table {model.Meta.table_name}"
-    try:
-        return f"{name} at {model.tracker.connection().connection.client.meta.endpoint_url}"
-    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
-        return name
+    return f"table {task_facts.location(model)}"
 
 
 # Classes and functions of the user's modules.

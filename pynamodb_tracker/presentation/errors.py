@@ -1,12 +1,15 @@
 """Errors on one line, and groups of tasks with the same error."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException, TableDoesNotExist
+
+from pynamodb_tracker import clock
 
 S = TypeVar("S")
 """What tells states apart: a name, or the state itself."""
@@ -71,6 +74,10 @@ def error_pattern(error: str, task_id: str) -> str:
     return kind + colon + _VARIES.sub(lambda found: found["kept"] or "#", message)
 
 
+_NEW = 4
+"""An error is new if it began in the last quarter of the time that all of them cover."""
+
+
 @dataclass(slots=True)
 class ErrorGroup(Generic[S]):
     """The tasks of a state whose errors have the same pattern; `example` is the id of the newest one."""
@@ -82,6 +89,20 @@ class ErrorGroup(Generic[S]):
     newest: datetime
     example: str
     pattern: str
+    first: datetime
+    """The earliest of those that were looked at."""
+    minutes: Counter[int]
+    """How many there are of each minute since 1970."""
+    since: datetime | None = None
+    """When the error began, if it is new: the others go back at least four times as far."""
+
+    def spread(self, begin: datetime, end: datetime, parts: int) -> list[int]:
+        """Return how many there are of each part of a time."""
+        found, low = [0] * parts, begin.timestamp() / 60
+        whole = max(end.timestamp() / 60 - low, 1)
+        for minute, number in self.minutes.items():
+            found[min(max(int((minute - low) / whole * parts), 0), parts - 1)] += number
+        return found
 
 
 class ErrorGroups(Generic[S]):
@@ -89,17 +110,28 @@ class ErrorGroups(Generic[S]):
 
     def __init__(self) -> None:
         self._groups: dict[tuple[S, str], ErrorGroup[S]] = {}
+        self.first = clock.NEVER
+        """The earliest time of all."""
 
     def add(self, state: S, task_id: str, error: str, time: datetime) -> None:
         """Count the error of a task."""
         pattern = error_pattern(error, task_id)
-        group = self._groups.setdefault((state, pattern), ErrorGroup(state, 0, error, time, task_id, pattern))
+        group = self._groups.setdefault(
+            (state, pattern), ErrorGroup(state, 0, error, time, task_id, pattern, time, Counter())
+        )
         group.tasks += 1
+        group.minutes[int(time.timestamp() // 60)] += 1
+        group.first = min(group.first, time)
+        self.first = min(self.first, time)
         if error != group.error:
             group.error = pattern
         if time >= group.newest:
             group.newest, group.example = time, task_id
 
     def sorted(self) -> list[ErrorGroup[S]]:
-        """Return the groups, the largest first."""
+        """Return the groups, the largest first, and mark those that are new."""
+        now = clock.now()
+        for group in self._groups.values():
+            is_new = group.tasks > 1 and now - group.first < (now - self.first) / _NEW
+            group.since = group.first if is_new else None
         return sorted(self._groups.values(), key=lambda group: (-group.tasks, str(group.state), group.error))

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from botocore.exceptions import BotoCoreError
 from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
@@ -32,6 +33,21 @@ UNKNOWN = "unknown"
 
 NEEDS_PERSON = " (needs a person)"
 """What people read behind `ignored`."""
+
+
+def is_in_memory(model: type[Task]) -> bool:
+    """Return whether a table is in memory, as `local_table` creates it."""
+    return bool(getattr(model.tracker.connection().connection, "is_in_memory", False))
+
+
+def location(model: type[Task]) -> str:
+    """Return the table, and where it is as far as that is known: this is shown below errors, too."""
+    name = str(model.Meta.table_name)
+    try:
+        endpoint = model.tracker.connection().connection.client.meta.endpoint_url
+    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
+        return name
+    return f"{name} in memory" if is_in_memory(model) else f"{name} at {endpoint}"
 
 
 def name_of(state: State[Any]) -> str:

@@ -1,19 +1,28 @@
 """Text, numbers and times for people: on one line, and nothing that is stored can steer a terminal or a browser."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from pynamodb_tracker import clock
 
+_JOINER = "\u200d"
+_EMOJI = "\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
+_JOINER_OF_OTHERS = re.compile(f"(?<![{_EMOJI}]){_JOINER}|{_JOINER}(?![{_EMOJI}])")
+
 
 def escaped(text: str) -> str:
     r"""Return the text on one line, with unprintable characters written as in `\x1b`: ids and errors are untrusted.
 
-    Those are control characters, line breaks, and marks that reverse the direction of writing.
+    Those are control characters, line breaks, and marks that reverse the direction of writing. A joiner that makes one
+    emoji of two is kept.
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return "".join(
+        each if each.isprintable() or each == _JOINER else each.encode("unicode_escape").decode()
+        for each in _JOINER_OF_OTHERS.sub(r"\\u200d", text)
+    )
 
 
 def count(number: int, noun: str = "task") -> str:
@@ -32,6 +41,14 @@ def age(length: timedelta) -> str:
             rest = left % size // part
             return f"{left // size}{unit}" + (f"{rest}{smaller}" if rest and left < 10 * size else "")
     return f"{left}s"
+
+
+_BETWEEN_UNITS = re.compile(r"(?<=[dhms])(?=\d)")
+
+
+def span(length: timedelta) -> str:
+    """Return a duration for people: `1d 17h`, `45m`."""
+    return _BETWEEN_UNITS.sub(" ", age(length))
 
 
 def between(time: datetime) -> str:

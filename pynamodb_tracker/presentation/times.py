@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pynamodb_tracker import clock
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+_OF_DAY = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
+_HOURS, _MINUTES = 24, 60
+_DAYS = {"today": 0, "yesterday": -1}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
 
 
@@ -28,27 +31,36 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """Return the time a duration ago, or the time itself; one without a zone is in UTC."""
+    """Return the time a duration ago, the last one at that time of day, or the time itself; without a zone, in UTC."""
     if _DURATION.fullmatch(text):
         try:
             return clock.now() - duration(text)
         except OverflowError:
             raise ValueError(f"{text!r} ago is too far in the past") from None
+    if text in _DAYS:
+        return _midnight() + timedelta(days=_DAYS[text])
+    if (of_day := _OF_DAY.fullmatch(text)) and int(of_day[1]) < _HOURS and int(of_day[2]) < _MINUTES:
+        found = _midnight() + timedelta(hours=int(of_day[1]), minutes=int(of_day[2]))
+        return found if found <= clock.now() else found - timedelta(days=1)
     try:
         found = datetime.fromisoformat(text)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is not a time: write how long ago, as in 30d, 12h, 45m or 2w, or the time, as in 2026-01-31 or "
-            "2026-01-31T12:00:00Z"
+            f"{text!r} is not a time: write how long ago, as in 30d, 12h, 45m or 2w, or the time, as in 09:00, today, "
+            "2026-01-31 or 2026-01-31T12:00:00Z"
         ) from None
 
 
 def later(text: str) -> datetime:
-    """Return the time after a duration, or the time itself; one without a zone is in UTC."""
+    """Return the time after a duration, the next one at that time of day, or the time itself; in UTC by default."""
     if not _DURATION.fullmatch(text):
-        return moment(text)
+        return moment(text) + timedelta(days=bool(_OF_DAY.fullmatch(text)))
     try:
         return clock.now() + duration(text)
     except OverflowError:
         raise ValueError(f"in {text!r} is too far in the future") from None
+
+
+def _midnight() -> datetime:
+    return clock.now().replace(hour=0, minute=0, second=0, microsecond=0)

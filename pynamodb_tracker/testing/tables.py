@@ -39,6 +39,7 @@ def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
 class OneAtATime(SharedConnection):
     """A connection that sends one request at a time: moto does not lock between checking a condition and writing."""
 
+    is_in_memory = True
     _gate = threading.RLock()
 
     def dispatch(self, operation_name: str, operation_kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -12,22 +12,27 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pynamodb.exceptions import PynamoDBException
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pynamodb_tracker.arguments import check_duration, check_flags, shown
 from pynamodb_tracker.exceptions import TaskNotFoundError, TrackerError
 from pynamodb_tracker.model.schema import UseCase
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.web import assets, json_form
 from pynamodb_tracker.web.decisions import Decisions
 from pynamodb_tracker.web.guard import Guard, User
-from pynamodb_tracker.web.page import HERE, May, Page, Settings
+from pynamodb_tracker.web.page import May, Page, Settings
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import visible
+
+_WORTH_PACKING = 1000
+"""Bytes of an answer that is sent packed."""
 
 _TITLES = {403: "This is not allowed", 404: "There is no such page"}
 
@@ -61,9 +66,9 @@ def dashboard(
     must have as `?token=`; a cookie replaces it. A TypeError if there is neither. `hosts` are the names under which the
     page is served; None leaves that check to your app.
 
-    The page is read-only unless `actions` is true: people can then reopen and ignore tasks. `may`, a function of
-    (name, verb, use_case), allows each of these; the verbs are `reopen` and `ignore`. `hide` names attributes, and
-    parts of `data`, whose values nobody sees.
+    The page is read-only unless `actions` is true: people can then change tasks. `may`, a function of
+    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel` and `release`. `hide` names
+    attributes, and parts of `data`, whose values nobody sees.
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.
@@ -109,8 +114,9 @@ def _use_cases(given: Collection[object]) -> dict[str, type[Task]]:
     return found
 
 
-def _app(page: Page) -> Starlette:
-    views, decisions = Views(page), Decisions(page)
+def _app(page: Page) -> ASGIApp:
+    views = Views(page)
+    decisions = Decisions(page, views)
 
     def show_refusal(request: Request, error: HTTPException) -> Response:
         """Say in a sentence why something cannot be shown."""
@@ -130,10 +136,11 @@ def _app(page: Page) -> Starlette:
     handlers: dict[Any, Any] = {HTTPException: show_refusal, **dict.fromkeys(_CODES, show_error)}
     app = Starlette(
         routes=[
-            Mount("/static", StaticFiles(directory=HERE / "static")),
+            Route("/static/{name}", assets.serve),
             Route("/", views.home),
             Route("/find", views.find),
             Route("/table", views.table),
+            Route("/workers", views.workers),
             Route("/{use_case}", views.without_slash),
             Route("/{use_case}/", views.overview),
             Route("/{use_case}/tasks", views.tasks),
@@ -146,7 +153,12 @@ def _app(page: Page) -> Starlette:
             Route("/{use_case}/count", decisions.count, methods=["POST"]),
         ],
         exception_handlers=handlers,
+        middleware=[Middleware(GZipMiddleware, minimum_size=_WORTH_PACKING)],
     )
     # Its redirects are whole addresses, with the host that the request names, and http behind a proxy.
     app.router.redirect_slashes = False
-    return app
+
+    async def as_html_or_json(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(json_form.without_suffix(dict(scope), page.settings.models), receive, send)
+
+    return as_html_or_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
@@ -69,7 +69,9 @@ class Cache:
         """What all views have spent."""
         self.since = clock.now()
 
-    def get(self, key: Hashable, model: type[Task], ask: Callable[[], V], *, fresh: bool = False) -> Answer[V]:
+    def get(
+        self, key: Hashable, models: Sequence[type[Task]], ask: Callable[[], V], *, fresh: bool = False
+    ) -> Answer[V]:
         """Return the answer that is kept under the key; otherwise ask, and keep the answer if nothing changed since."""
         with self._gate:
             asking = self._asking.setdefault(key, _Asking())
@@ -80,7 +82,7 @@ class Cache:
             if known is not None and known.is_kept(fresh=fresh):
                 return known
             before, time, asked = self._round, clock.now(), monotonic()
-            with metered(model) as spent:
+            with metered(*models) as spent:
                 try:
                     value = ask()
                 except Exception as error:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from pynamodb_tracker.presentation.overview import Number
+
 _WIDTH, _HEIGHT, _TOP = 480, 88, 6
 """Units of the drawing, which is stretched to the width of the page; room above the highest column."""
 _SLIGHTEST = 0.8
@@ -17,10 +19,12 @@ _COLUMN = Markup(
     '<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}" rx="1.5"/><title>{title}</title></g>'
 )
 _COLUMNS = Markup(
-    '<svg class="columns" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" '
+    '<svg class="{kind}" viewBox="0 0 {width} {height}" preserveAspectRatio="none" role="img" '
     'aria-label="{label}">{content}</svg>'
 )
+_THIN = Markup('<rect class="value" x="{x}" y="{y}" width="{width}" height="{tall}"/>')
 _PART = Markup('<rect class="fill-{name}" x="{x}%" y="0" width="{width}%" height="100%"/>')
+_MORE = Markup('<rect fill="url(#more)" x="{x}%" y="0" width="{width}%" height="100%"/>')
 _BAR = Markup('<svg class="bar" role="img" aria-label="{label}">{content}</svg>')
 
 
@@ -42,16 +46,34 @@ def columns(values: Sequence[int], titles: Sequence[str], label: str) -> Markup:
                 title=title,
             )
         )
-    return _COLUMNS.format(width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))
+    return _COLUMNS.format(kind="columns", width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))
 
 
-def bar(parts: Sequence[tuple[str, int]], label: str) -> Markup:
-    """Return a bar of parts, each with the name of its colour; `label` gets the numbers appended."""
-    whole, at, content = sum(number for _, number in parts) or 1, 0.0, []
+def spark(values: Sequence[int], label: str) -> Markup:
+    """Return a small chart of columns without titles; `label` says what it shows."""
+    most, room = max(values, default=0) or 1, _WIDTH / max(len(values), 1)
+    content = [_AXIS.format(width=_WIDTH, y=_HEIGHT - 0.5)]
+    for at, value in enumerate(values):
+        if value:
+            tall = round(max(_HEIGHT * value / most, _HEIGHT / 5), 1)
+            place = {"x": round(at * room, 1), "y": round(_HEIGHT - tall, 1), "width": round(room - 2, 1)}
+            content.append(_THIN.format(tall=tall, **place))
+    return _COLUMNS.format(kind="spark", width=_WIDTH, height=_HEIGHT, label=label, content=Markup("").join(content))
+
+
+def bar(parts: Sequence[tuple[str, Number]], label: str) -> Markup:
+    """Return a bar of parts, each with the name of its colour; `label` gets the numbers appended.
+
+    A part of which more exist than were counted is hatched: nobody knows how long it is.
+    """
+    whole, at, content = sum(number.tasks for _, number in parts) or 1, 0.0, []
     for name, number in parts:
-        if number:
-            width = max(100 * number / whole, _SLIGHTEST)
-            content.append(_PART.format(name=name, x=round(at, 2), width=round(width, 2)))
+        if number.tasks:
+            width = max(100 * number.tasks / whole, _SLIGHTEST)
+            place = {"x": round(at, 2), "width": round(width, 2)}
+            content.append(_PART.format(name=name, **place))
+            if number.more:
+                content.append(_MORE.format(**place))
             at += width
-    numbers = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in parts if number) or "none"
+    numbers = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in parts if number.tasks) or "none"
     return _BAR.format(label=f"{label}: {numbers}", content=Markup("").join(content))

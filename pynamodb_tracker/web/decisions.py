@@ -22,17 +22,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
+from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import listing
 from pynamodb_tracker.web.forms import Form, read_form
 from pynamodb_tracker.web.guard import who
-from pynamodb_tracker.web.listing import Filter
 from pynamodb_tracker.web.metering import Spent
-from pynamodb_tracker.web.page import FILTER, VERBS, Page, filter_of, step_named, time_of, whole_number
+from pynamodb_tracker.web.page import FILTER, VERBS, FieldError, Page, filter_of, step_named, time_of, whole_number
+from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import log_line
 
 log = logging.getLogger("pynamodb_tracker.web")
@@ -51,6 +53,8 @@ _CHANGED = {
 """The states whose tasks a verb changes: of those in progress, it ignores the abandoned ones."""
 
 _MOST_IN_DRY_RUN = 5000
+_FIELDS = ("reason", "first", "rate")
+"""Of a dry run, to be filled in."""
 _EXAMPLES = 5
 _MOST_DONE = 10**9
 _UNITS = 3
@@ -65,20 +69,37 @@ class Decision:
     step: BoundStep[Any]
     reason: str
     by: str
+    worker: str | None = None
+    """Whose run is released; another worker's is left alone."""
+    even_in_group: bool = False
 
     def carry_out(self, task_ids: Sequence[str]) -> dict[str, str]:
         """Change the tasks, and return those that were refused, and why; raise if DynamoDB refuses all of them."""
         if self.verb == "reopen":
-            report = self.step.reopen_many(task_ids, by=self.by)
+            errors = self.step.reopen_many(task_ids, by=self.by).refused
+        elif self.verb == "ignore":
+            errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
         else:
-            report = self.step.ignore_many(task_ids, reason=self.reason, by=self.by)
-        refused = {task_id: for_people(error) for task_id, error in report.refused.items()}
+            errors = {task_id: error for task_id in task_ids if (error := self._end_run(task_id)) is not None}
+        refused = {task_id: for_people(error) for task_id, error in errors.items()}
         for task_id in task_ids:
             self._log(task_id, refused.get(task_id))
-        failures = [error for error in report.refused.values() if isinstance(error, _OF_DYNAMODB)]
+        failures = [error for error in errors.values() if isinstance(error, _OF_DYNAMODB)]
         if failures and len(failures) == len(task_ids):  # it may not write, or is throttled: the next ones fail as well
             raise failures[0]
         return refused
+
+    def _end_run(self, task_id: str) -> Exception | None:
+        """Cancel or release a run, and return why that was refused."""
+        about: dict[str, Any] = {"reason": self.reason, "by": self.by}
+        try:
+            if self.verb == "release":
+                self.step.release(task_id, worker=self.worker, **about)
+            else:
+                self.step.ignore(task_id, even_running=True, even_in_group=self.even_in_group, **about)
+        except (TrackerError, ValueError, *_OF_DYNAMODB) as error:
+            return error
+        return None
 
     def _log(self, task_id: str, refused: str | None) -> None:
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}
@@ -101,8 +122,10 @@ class Slices:
 class Decisions:
     """The forms of a page."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, views: Views) -> None:
         self._page = page
+        self._views = views
+        """They show a form again that was refused."""
 
     async def decide(self, request: Request) -> Response:
         """Change the tasks that are selected."""
@@ -110,10 +133,17 @@ class Decisions:
 
     def _decide(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
-        decision = self._decision(request, model, form, step_named(model, form.get("step")))
+        step = step_named(model, form.get("step"))
         task_ids = list(dict.fromkeys(unquote(each, errors="strict") for each in form.all("task")))
         if not task_ids:
             raise HTTPException(400, "No task is selected.")
+        try:
+            decision = self._decision(request, model, form, step)
+        except FieldError as error:
+            refused: dict[str, Any] = {"problems": {error.field: str(error)}, "code": 400, "verb": form.get("verb", "")}
+            if form.get("state"):
+                return self._views.list_tasks(request, form, selected=task_ids, **refused)
+            return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
             refused = decision.carry_out(task_ids)
         if len(task_ids) == 1 and not refused:
@@ -131,7 +161,10 @@ class Decisions:
 
     def plan(self, request: Request) -> Response:
         """Show what a decision about all tasks that match would change; this is a GET, and changes nothing."""
-        page, model, query = self._page, self._page.model(request), request.query_params
+        return self._plan(request, request.query_params)
+
+    def _plan(self, request: Request, query: Mapping[str, str], problem: FieldError | None = None) -> Response:
+        page, model = self._page, self._page.model(request)
         verb = query.get("verb", "reopen")
         page.check_may(request, verb, model)
         asked = filter_of(model, query)
@@ -151,7 +184,9 @@ class Decisions:
             cost=Spent(writes=_UNITS * len(found.entries)),
             slices=None,
             said=VERBS[verb],
-            reason="",
+            given={name: query.get(name, "") for name in _FIELDS},
+            problems={} if problem is None else {problem.field: str(problem)},
+            code=200 if problem is None else 400,
         )
 
     async def bulk(self, request: Request) -> Response:
@@ -161,12 +196,18 @@ class Decisions:
     def _bulk(self, request: Request, form: Form) -> Response:
         page, model = self._page, self._page.model(request)
         what = filter_of(model, form)
-        if time_of(form.get("until")) is None:
+        if time_of(form, "until") is None:
             raise HTTPException(400, "Begin with the dry run.")
         _check_state(form.get("verb", ""), what)
-        decision = self._decision(request, model, form, step_named(model, what.state.step))
+        try:
+            decision = self._decision(request, model, form, step_named(model, what.state.step))
+            progress = _Progress.of(form)
+        except FieldError as error:
+            if error.field not in _FIELDS:
+                raise
+            return self._plan(request, form, error)
         with page.changing(model) as spent:
-            slices = _next_slice(decision, what, form)
+            slices = _next_slice(decision, what, form.get("cursor") or None, progress)
         return page.show(
             request,
             "bulk.html",
@@ -177,15 +218,16 @@ class Decisions:
             found=None,
             slices=slices,
             said=VERBS[decision.verb],
-            reason=decision.reason,
+            given={name: form.get(name, "") for name in _FIELDS},
         )
 
     def _decision(self, request: Request, model: type[Task], form: Form, step: BoundStep[Any]) -> Decision:
         verb, reason = form.get("verb", ""), form.get("reason", "").strip()
         self._page.check_may(request, verb, model)
-        if verb == "ignore" and not reason:
-            raise HTTPException(400, "Write a reason, for people who look at the task later.")
-        return Decision(verb, step, reason, who(request))
+        if verb != "reopen" and not reason:
+            raise FieldError("reason", "Write a reason, for people who look at the task later.")
+        worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
+        return Decision(verb, step, reason, who(request), worker, even_in_group)
 
     async def count(self, request: Request) -> Response:
         """Count all tasks of a use case; this is a POST because it reads the whole index, which no link should do."""
@@ -198,9 +240,13 @@ class Decisions:
             began = time.monotonic()
             return model.counts(), timedelta(seconds=time.monotonic() - began)
 
-        answer = page.kept(request, model, "count", count)  # the most expensive view: a second click must not double it
+        # The most expensive view: a second click must not double it.
+        answer = page.kept(request, [model], "count", count)
         counts, took = answer.value
-        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took)
+        history = page.histories[model.__name__]
+        history.add(answer.time, counts)
+        change = history.change
+        return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
 
 
 def _check_state(verb: str, what: Filter) -> None:
@@ -209,18 +255,38 @@ def _check_state(verb: str, what: Filter) -> None:
         raise HTTPException(400, f"To {verb} a task that is {what.state} changes nothing.")
 
 
-def _next_slice(decision: Decision, what: Filter, form: Form) -> Slices:
+@dataclass(slots=True)
+class _Progress:
+    """How far a decision is, as the form of the next slice has it, and how many tasks it is about at most."""
+
+    done: int
+    refused: int
+    first: int | None
+
+    @classmethod
+    def of(cls, form: Form) -> _Progress:
+        """Read it from a form."""
+        done, refused = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused"))
+        return cls(done, refused, whole_number(form, "first", 0, _MOST_DONE) or None)
+
+    @property
+    def left(self) -> int | None:
+        """How many more tasks it is about; None for all of them."""
+        return None if self.first is None else max(self.first - self.done - self.refused, 0)
+
+
+def _next_slice(decision: Decision, what: Filter, cursor: str | None, progress: _Progress) -> Slices:
     """Change tasks from the cursor on, for some seconds."""
-    cursor = form.get("cursor") or None
-    done, refused = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused"))
     examples: dict[str, str] = {}
     ends = time.monotonic() + SLICE_SECONDS
     while True:
-        found = listing.find(what, cursor, limit=SLICE)
-        problems = decision.carry_out([entry.task_id for entry in found.entries])
-        done += len(found.entries) - len(problems)
-        refused += len(problems)
+        left = progress.left
+        found = listing.find(what, cursor, limit=SLICE if left is None else min(left, SLICE))
+        task_ids = [entry.task_id for entry in found.entries][:left]
+        problems = decision.carry_out(task_ids)
+        progress.done += len(task_ids) - len(problems)
+        progress.refused += len(problems)
         examples |= dict(list(problems.items())[: _EXAMPLES - len(examples)])
-        cursor = found.cursor
+        cursor = None if progress.left == 0 else found.cursor
         if cursor is None or time.monotonic() > ends:
-            return Slices(done, refused, examples, cursor)
+            return Slices(progress.done, progress.refused, examples, cursor)

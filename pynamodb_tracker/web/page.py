@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import jinja2
-from botocore.exceptions import BotoCoreError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,22 +19,25 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
-from pynamodb_tracker.presentation import times
+from pynamodb_tracker.presentation import exact_json, times
+from pynamodb_tracker.presentation.history import History
+from pynamodb_tracker.presentation.listing import Filter
+from pynamodb_tracker.presentation.task_facts import is_in_memory, location
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import charts, words
+from pynamodb_tracker.web import charts, json_form, words
+from pynamodb_tracker.web.assets import assets
 from pynamodb_tracker.web.cache import Answer, Cache
 from pynamodb_tracker.web.guard import root_path, who
-from pynamodb_tracker.web.listing import Filter
 from pynamodb_tracker.web.metering import Spent, metered
 
 V = TypeVar("V")
 
 HERE = Path(__file__).parent
 
-VERBS = {"reopen": "reopened", "ignore": "ignored"}
+VERBS = {"reopen": "reopened", "ignore": "ignored", "cancel": "cancelled", "release": "released"}
 """What people can do with tasks, and what is said of it afterwards."""
 
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
@@ -42,6 +45,15 @@ FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 
 May = Callable[[str, str, str], bool]
 """Returns whether somebody may do something with the tasks of a use case: of a name, a verb, the use case's name."""
+
+
+class FieldError(ValueError):
+    """A field of a form has a wrong value: the form is shown again, and the field marked."""
+
+    def __init__(self, field: str, why: object) -> None:
+        super().__init__(str(why))
+        self.field = field
+
 
 _LEAST = 0.9
 """Which part of the interval of refreshes an answer is kept, so that a viewer who refreshes gets a new one."""
@@ -66,6 +78,9 @@ class Page:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.cache = Cache(max(settings.refresh * _LEAST, timedelta(seconds=1)))
+        self.histories = {name: History() for name in settings.models}
+        """Exact counts by the name of the class."""
+        self.assets = assets()
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -93,6 +108,12 @@ class Page:
         """Return a page; with an `answer`, its age and its price are at the foot, with `spent` only the price."""
         settings, url = self.settings, partial(self.url, request)
         table = model or next(iter(settings.models.values()))
+        spent = answer.spent if answer is not None else spent or Spent()
+        if json_form.is_wanted(request):
+            age = {} if answer is None else {"as_of": answer.time, "kept_for": answer.kept_for}
+            about = {"use_case": model} if model else {}
+            found = json_form.plain({**about, **context, "cost": spent, "cost_of_all_views": self.cache.total, **age})
+            return Response(exact_json.dumps(found, indent=2), code, media_type=json_form.TYPE)
         html = self._templates.get_template(template).render(
             url=url,
             to=None if model is None else partial(self.url, request, model),
@@ -101,7 +122,9 @@ class Page:
             steps=[] if model is None else steps_of(model),
             path=request.scope["path"],
             answer=answer,
-            spent=answer.spent if answer is not None else spent or Spent(),
+            spent=spent,
+            asset=lambda name: url(path=f"static/{self.assets[name].hashed}"),
+            json_path=self._json_path(request),
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
@@ -109,16 +132,25 @@ class Page:
             late_after=settings.late_after,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
-            location=_location(table),
+            location=location(table),
+            is_priced=not is_in_memory(table),
             who=who(request),
-            **context,
+            code=code,
+            **{"problems": {}, **context},
         )
         return HTMLResponse(html, code)
 
-    def kept(self, request: Request, model: type[Task], name: str, ask: Callable[[], V], *about: object) -> Answer[V]:
-        """Return the answer that is kept for a view of a use case, or ask, as soon as `?fresh` allows it."""
-        key = (model.__name__, name, *about)
-        return self.cache.get(key, model, ask, fresh="fresh" in request.query_params)
+    def _json_path(self, request: Request) -> str:
+        """Return the address of this view as JSON."""
+        path, query = request.scope["path"], request.scope["query_string"].decode("latin-1")
+        return f"{quote(path)}{json_form.SUFFIX}{'?' if query else ''}{query}"
+
+    def kept(
+        self, request: Request, models: Sequence[type[Task]], name: str, ask: Callable[[], V], *about: object
+    ) -> Answer[V]:
+        """Return the answer that is kept for a view of these use cases, or ask, as soon as `?fresh` allows it."""
+        key = (*(model.__name__ for model in models), name, *about)
+        return self.cache.get(key, models, ask, fresh="fresh" in request.query_params)
 
     @contextmanager
     def metered(self, *models: type[Task]) -> Iterator[Spent]:
@@ -148,7 +180,11 @@ class Page:
         self, request: Request, model: type[Task], path: str = "", *, code: int = 303, **query: object
     ) -> Response:
         """Send the browser to another address of this page."""
-        return RedirectResponse(self.url(request, model, path, **query), code)
+        url = self.url(request, model, path, **query)
+        if json_form.is_by_suffix(request):
+            head, mark, rest = url.partition("?")
+            url = f"{head}{json_form.SUFFIX}{mark}{rest}"
+        return RedirectResponse(url, code)
 
     # What a request is about.
 
@@ -172,20 +208,11 @@ class Page:
     def check_may(self, request: Request, verb: str, model: type[Task]) -> None:
         """Refuse what somebody may not do."""
         if verb not in VERBS:
-            raise HTTPException(400, "Tasks can be reopened or ignored here, nothing else.")
+            raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or released here, nothing else.")
         if not self.settings.actions:
             raise HTTPException(403, "This page is read-only: start it with --actions to change tasks here.")
         if not self.may(request, verb, model):
             raise HTTPException(403, f"You may not {verb} tasks of {model.__name__}.")
-
-
-def _location(model: type[Task]) -> str:
-    """Return the table and the endpoint, as far as they are known: this is shown below errors, too."""
-    try:
-        endpoint = model.tracker.connection().connection.client.meta.endpoint_url
-    except (BotoCoreError, ValueError):  # no region, or a Meta.host that is no URL
-        return str(model.Meta.table_name)
-    return f"{model.Meta.table_name} at {endpoint}"
 
 
 def steps_of(model: type[Task]) -> list[BoundStep[Any]]:
@@ -212,19 +239,25 @@ def state_of(model: type[Task], query: Mapping[str, str]) -> State[Any]:
 
 def filter_of(model: type[Task], query: Mapping[str, str]) -> Filter:
     """Return the filter that a query or a form describes; times that are durations count from now."""
-    since, until = time_of(query.get("since")), time_of(query.get("until"))
+    since, until = time_of(query, "since"), time_of(query, "until")
+    if since is not None and until is not None and since >= until:
+        raise FieldError("until", "the window is empty: this is not after the other time")
     error, exactly = query.get("error", "").strip(), bool(query.get("exactly"))
     return Filter(state_of(model, query), since, until, error, exactly, bool(query.get("newest")))
 
 
-def time_of(text: str | None) -> datetime | None:
-    """Return the time that somebody wrote, None for nothing; a ValueError says how to write one."""
-    return times.moment(text.strip()) if text and text.strip() else None
+def time_of(query: Mapping[str, str], name: str) -> datetime | None:
+    """Return the time that somebody wrote, None for nothing; a FieldError says how to write one."""
+    text = query.get(name, "").strip()
+    try:
+        return times.moment(text) if text else None
+    except ValueError as error:
+        raise FieldError(name, error) from None
 
 
 def whole_number(query: QueryParams | Mapping[str, str], name: str, default: int, most: int) -> int:
     """Return a number from a query or a form, from 0 to `most`."""
     text = query.get(name) or str(default)
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
-        raise HTTPException(400, f"{name} is no number up to {most:,}.")
+        raise FieldError(name, f"{name} is no number up to {most:,}.")
     return min(int(text), most)

@@ -75,6 +75,11 @@ class TaskView:
     """What cannot be read, and why."""
 
     @property
+    def may_end_run(self) -> bool:
+        """Whether a worker has it, so that its run can be cancelled or released."""
+        return self.step is not None and self.task.state.status is Status.IN_PROGRESS and not self.is_abandoned
+
+    @property
     def may_reopen(self) -> bool:
         """Whether a reopen changes it."""
         return self.step is not None and self.task.state.status in (Status.FAILED, Status.IGNORED)

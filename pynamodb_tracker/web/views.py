@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,20 +14,38 @@ from starlette.responses import Response
 from pynamodb_tracker.doctor import NotExaminedError, examine
 from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.presentation import listing
+from pynamodb_tracker.presentation.overview import MOST, Overview, look
+from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
+from pynamodb_tracker.presentation.running import find_running
+from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
+from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web import listing
 from pynamodb_tracker.web.cache import Answer
-from pynamodb_tracker.web.errors import MOST_SAMPLED, SAMPLE, Errors, find_errors
 from pynamodb_tracker.web.metering import Spent
-from pynamodb_tracker.web.overview import MOST, Overview, look
-from pynamodb_tracker.web.page import FILTER, VERBS, Page, filter_of, step_named, steps_of, time_of, whole_number
+from pynamodb_tracker.web.page import (
+    FILTER,
+    VERBS,
+    FieldError,
+    Page,
+    filter_of,
+    state_of,
+    step_named,
+    steps_of,
+    time_of,
+    whole_number,
+)
 from pynamodb_tracker.web.task_view import HIDDEN, view, without
 
 _MOST_IDS = 100
 """Ids that can be looked for at once."""
 _MOST_SHOWN = 200
 """Tasks of a group that are shown."""
+_MOST_GROUPS = 50
+"""Groups of errors on a page."""
+_MOST_CHARACTERS = 100_000
+"""Of a value of a task that is shown at once."""
 _LONGEST_ID = 1024
 """Bytes of an id; no task has a longer one."""
 
@@ -41,6 +60,19 @@ class FoundTask:
     update_time: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class _StepFacts:
+    name: str
+    number: int
+    max_attempts: int
+    lock_for: timedelta
+
+    @classmethod
+    def of(cls, step: BoundStep[Any]) -> _StepFacts:
+        """Return what the class declares of a step."""
+        return cls(step.name, step.number, step.max_attempts, step.lock_for)
+
+
 class Views:
     """The views of a page."""
 
@@ -52,13 +84,19 @@ class Views:
         models = list(self._page.settings.models.values())
         if len(models) == 1:
             return self._page.redirect(request, models[0])
-        spent, found = Spent(), []
+        spent, found = Spent(), dict[type[Task], Answer[Overview]]()
         for model in models:
             answer, _ = self._overview(request, model)
             spent.add(answer.spent)
-            found.append((model, answer))
-        oldest = max((answer for _, answer in found), key=lambda answer: answer.age)
-        return self._page.show(request, "home.html", found=found, answer=replace(oldest, spent=spent), live=True)
+            found[model] = answer
+        oldest = max(found.values(), key=lambda answer: answer.age)
+        return self._page.show(
+            request,
+            "home.html",
+            found={model: answer.value for model, answer in found.items()},
+            answer=replace(oldest, spent=spent),
+            live=True,
+        )
 
     def without_slash(self, request: Request) -> Response:
         """Lead to the overview of a use case."""
@@ -68,6 +106,7 @@ class Views:
         """Show what a use case has to do, why tasks failed, and what was done lately."""
         model = self._page.model(request)
         answer, errors = self._overview(request, model)
+        history = self._page.histories[model.__name__]
         return self._page.show(
             request,
             "overview.html",
@@ -75,6 +114,8 @@ class Views:
             answer=answer,
             view=answer.value,
             errors=errors,
+            counted=history.last,
+            change=history.change,
             most=MOST,
             live=True,
         )
@@ -82,8 +123,12 @@ class Views:
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:
         """Return the overview and the errors of a use case, with the price of both."""
         steps = steps_of(model)
-        errors = self._page.kept(request, model, "errors", partial(find_errors, steps), None, None, SAMPLE)
-        found = self._page.kept(request, model, "overview", partial(look, steps, errors.value))
+        errors = self._page.kept(
+            request, [model], "errors", partial(find_errors, steps, sample=SAMPLE), None, None, SAMPLE
+        )
+        found = self._page.kept(request, [model], "overview", partial(look, steps, errors.value))
+        if (exact := found.value.exact) is not None:
+            self._page.histories[model.__name__].add(found.time, exact)
         spent = Spent()
         spent.add(errors.spent)
         spent.add(found.spent)
@@ -94,54 +139,96 @@ class Views:
     def errors(self, request: Request) -> Response:
         """Show the errors of a use case, or of one of its steps, in groups."""
         page, model, query = self._page, self._page.model(request), request.query_params
-        name, since = query.get("step") or None, query.get("since") or None
-        steps = steps_of(model) if name is None else [step_named(model, name)]
+        chosen = {name: query.get(name, "").strip() for name in ("step", "since", "like")}
+        steps = [step_named(model, chosen["step"])] if chosen["step"] else steps_of(model)
         sample = max(whole_number(query, "sample", SAMPLE, MOST_SAMPLED), 1)
-        ask = partial(find_errors, steps, since=time_of(since), sample=sample)
-        answer = page.kept(request, model, "errors", ask, name, since, sample)
+        at, problems, answer = whole_number(query, "at", 0, MOST_SAMPLED), {}, None
+        try:
+            ask = partial(find_errors, steps, since=time_of(chosen, "since"), sample=sample)
+            answer = page.kept(request, [model], "errors", ask, chosen["step"] or None, chosen["since"] or None, sample)
+        except FieldError as error:
+            problems[error.field] = str(error)
+        like, errors = chosen["like"].casefold(), NO_ERRORS if answer is None else answer.value
+        groups = [group for group in errors.groups if like in group.error.casefold()]
         return page.show(
             request,
             "errors.html",
             model=model,
             answer=answer,
-            errors=answer.value,
-            chosen={"step": name or "", "since": since or ""},
+            errors=replace(errors, groups=groups[at : at + _MOST_GROUPS]),
+            groups=len(groups),
+            at=at,
+            following=at + _MOST_GROUPS if at + _MOST_GROUPS < len(groups) else None,
+            chosen=chosen,
             sample=sample,
             larger=min(4 * sample, MOST_SAMPLED),
-            live=True,
+            problems=problems,
+            code=400 if problems else 200,
+            live=not problems,
         )
 
     def tasks(self, request: Request) -> Response:
         """Show a page of the tasks of a state."""
-        page, model, query = self._page, self._page.model(request), request.query_params
+        return self.list_tasks(request, request.query_params)
+
+    def list_tasks(self, request: Request, query: Mapping[str, str], **refused: Any) -> Response:
+        """Show the tasks that a filter describes; `refused` is about a form that was sent from there."""
+        page, model = self._page, self._page.model(request)
         chosen = {name: query.get(name, "") for name in (*FILTER, "cursor")}
         if not chosen["step"]:
             chosen |= {"step": steps_of(model)[0].name, "state": chosen["state"] or "failed"}
-        what = filter_of(model, chosen)
-        if what.state.status is not None:  # a success is pending of the next step
-            chosen |= {"step": what.state.step, "state": what.state.status}
-        ask = partial(listing.find, what, chosen["cursor"] or None, limit=listing.PAGE)
-        answer = page.kept(request, model, "tasks", ask, *chosen.values())
+        state, answer = state_of(model, chosen), None
+        try:
+            ask = partial(listing.find, filter_of(model, chosen), chosen["cursor"] or None, limit=listing.PAGE)
+            answer = page.kept(request, [model], "tasks", ask, *chosen.values())
+        except FieldError as error:
+            refused = {"problems": {error.field: str(error)}, "code": 400}
+        if state.status is not None:  # a success is pending of the next step
+            chosen |= {"step": state.step, "state": state.status}
         return page.show(
             request,
             "tasks.html",
             model=model,
             answer=answer,
-            found=answer.value,
-            state=what.state,
+            found=listing.Listing([], None, 0) if answer is None else answer.value,
+            state=state,
             chosen=chosen,
             pages={name: value for name, value in chosen.items() if name != "cursor"},
-            live=True,
+            live=not refused,
+            **{"selected": [], **refused},
         )
 
     def task(self, request: Request) -> Response:
         """Show one task."""
-        page, model, query = self._page, self._page.model(request), request.query_params
+        query = request.query_params
+        return self.show_task(request, query.get("id", ""), done=VERBS.get(query.get("done", ""), ""))
+
+    def show_task(self, request: Request, task_id: str, *, done: str = "", **refused: Any) -> Response:
+        """Show a task; `refused` is about a form that was sent from there."""
+        page, model = self._page, self._page.model(request)
         known = {each.tracker.use_case.name: each for each in page.settings.models.values()}
         with page.metered(model) as spent:
-            found = view(model, query.get("id", ""), hide=page.settings.hide, known=known)
-        done = VERBS.get(query.get("done", ""), "")
-        return page.show(request, "task.html", model=model, spent=spent, view=found, task=found.task, done=done)
+            found = view(model, task_id, hide=page.settings.hide, known=known)
+        return page.show(
+            request,
+            "task.html",
+            model=model,
+            spent=spent,
+            view=found,
+            task=found.task,
+            done=done,
+            most_shown=None if request.query_params.get("all") else _MOST_CHARACTERS,
+            **{"verb": "", **refused},
+        )
+
+    def workers(self, request: Request) -> Response:
+        """Show who runs tasks now, over all steps and use cases."""
+        page, name = self._page, request.query_params.get("worker", "").strip()
+        models = list(page.settings.models.values())
+        answer = page.kept(request, models, "workers", partial(find_running, models, name or None), name)
+        return page.show(
+            request, "workers.html", answer=answer, found=answer.value, most=MOST_RUNNING, worker=name, live=True
+        )
 
     def group(self, request: Request) -> Response:
         """Show which task of a group has the turn, what its tasks share, and which wait for their turn."""
@@ -149,6 +236,7 @@ class Views:
         with page.metered(model) as spent:
             of = model.group(name)
             turn, waiting, data = of.turn, of.waiting(limit=_MOST_SHOWN + 1), of.data
+            ends = rows(model, [each for each in (turn, *waiting[:1]) if each is not None])
         return page.show(
             request,
             "group.html",
@@ -156,13 +244,15 @@ class Views:
             spent=spent,
             name=name,
             turn=turn,
-            waiting=waiting,
+            holder=ends.get(turn or ""),
+            waiting=waiting[:_MOST_SHOWN],
+            is_all=len(waiting) <= _MOST_SHOWN,
+            first=readable_value(ends[waiting[0]], "create_time") if waiting and waiting[0] in ends else None,
             data=HIDDEN if data and "data" in page.settings.hide else without(data, page.settings.hide),
-            most=_MOST_SHOWN,
         )
 
     def find(self, request: Request) -> Response:
-        """Find tasks by their ids, one on a line, in all use cases; a single one is shown itself."""
+        """Find tasks by their ids, one on a line, or a group by its name; one that is found alone is shown itself."""
         page = self._page
         ids = [line.strip() for line in request.query_params.get("id", "").splitlines() if line.strip()]
         ids = list(dict.fromkeys(ids))
@@ -175,11 +265,17 @@ class Views:
                     FoundTask(model, task.task_id, task.state, readable_value(task, "update_time"))
                     for task in rows(model, possible).values()
                 ]
-        if len(found) == len(ids) == 1:
-            return page.redirect(request, found[0].model, "task", id=found[0].task_id)
+            # A further way to find tasks, such as an attribute with an index of its own, adds to `found` here.
+            groups = [model for model in models if len(possible) == 1 and model.group(possible[0]).turn is not None]
+        if len(ids) == 1 == len(found) + len(groups):
+            if groups:
+                return page.redirect(request, groups[0], "group", name=ids[0])
+            return page.redirect(request, found[0].model, "task", id=ids[0])
         there = {each.task_id for each in found}
-        missing = [task_id for task_id in asked if task_id not in there]
-        return page.show(request, "find.html", ids=ids, found=found, missing=missing, spent=spent, most=_MOST_IDS)
+        missing = [task_id for task_id in asked if task_id not in there and not groups]
+        return page.show(
+            request, "find.html", ids=ids, found=found, groups=groups, missing=missing, spent=spent, most=_MOST_IDS
+        )
 
     def table(self, request: Request) -> Response:
         """Show what the doctor says about each table, and the steps that are declared."""
@@ -189,10 +285,11 @@ class Views:
             tables.setdefault(id(model.tracker.table), []).append(model)
         for first, *others in tables.values():
             try:
-                answer = page.kept(request, first, "table", partial(examine, first))
+                answer = page.kept(request, [first], "table", partial(examine, first))
                 findings, problem = answer.value, ""
                 spent.add(answer.spent)
             except NotExaminedError as error:
                 findings, problem = [], str(error)
-            found.append((first.tracker.connection().table_name, findings, problem, [first, *others]))
-        return page.show(request, "table.html", found=found, spent=spent, steps_of=steps_of)
+            its_steps = {model: [_StepFacts.of(step) for step in steps_of(model)] for model in (first, *others)}
+            found.append((first.tracker.connection().table_name, findings, problem, its_steps))
+        return page.show(request, "table.html", found=found, spent=spent)

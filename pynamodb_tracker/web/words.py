@@ -6,16 +6,14 @@ The templates escape HTML on their own; this is about control characters and mar
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote, urlencode
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.presentation import exact_json
-from pynamodb_tracker.presentation.text import age, escaped
+from pynamodb_tracker.presentation.text import escaped, span
 
-_BETWEEN_UNITS = re.compile(r"(?<=[dhms])(?=\d)")
 _CENT = 0.01
 
 
@@ -34,11 +32,6 @@ def lines(text: str) -> str:
     return "\n".join(map(escaped, text.splitlines()))
 
 
-def span(duration: timedelta) -> str:
-    """Return a duration in one or two units: `1d 17h`, `45m`."""
-    return _BETWEEN_UNITS.sub(" ", age(duration))
-
-
 def ago(time: datetime | None) -> str:
     """Return how far a time is from now: `in 4m`, or `1d 17h ago`; `?` if it cannot be read."""
     if time is None:
@@ -55,6 +48,12 @@ def since(time: datetime | None) -> str:
 def moment(time: datetime | None) -> str:
     """Return a time in UTC, to the second."""
     return "?" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def clock_time(time: datetime) -> str:
+    """Return the time of day in UTC, with the date if it is not of the last 24 hours."""
+    is_recent = clock.now() - time < timedelta(days=1)
+    return f"{time.astimezone(UTC):{'%H:%M' if is_recent else '%Y-%m-%d %H:%M'}} UTC"
 
 
 def number(value: float) -> str:
@@ -92,6 +91,6 @@ def log_line(**values: object) -> str:
 
 FILTERS: dict[str, Callable[..., str]] = {
     each.__name__: each
-    for each in (visible, sentence, lines, span, ago, since, moment, number, money, json_text, in_form)
+    for each in (visible, sentence, lines, span, ago, since, moment, clock_time, number, money, json_text, in_form)
 }
 """By the names that the templates use."""

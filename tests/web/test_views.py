@@ -216,7 +216,7 @@ def test_no_more_of_a_group_is_read_than_is_shown(open_page: Open, monkeypatch: 
     for number in range(5):
         Order.create(f"o-{number}", group="g")
     page = text_of(open_page().get("/Order/group?name=g"))
-    assert "Wait, in order o-1 o-2 and more" in page
+    assert "Wait, in order 2 or more, the first created 0s ago o-1 o-2 and more" in page
 
 
 @pytest.mark.usefixtures("shop")
@@ -247,7 +247,10 @@ def test_a_task_of_a_group_leads_to_the_tasks_that_wait_for_their_turn(open_page
     link = re.search(r'href="(/Order/group[^"]*)"', page.text)
     assert link
     group = text_of(client.get(html.unescape(link[1])))
-    assert "Has the turn o-0 Shared data none Wait, in order o-1 o-2" in group
+    assert (
+        "Has the turn o-0 confirm_payment pending Shared data none Wait, in order 2, the first created 0s ago o-1 o-2"
+        in group
+    )
     assert "the group is idle" in text_of(client.get("/Order/group?name=nobody"))
     assert client.get("/Order/group").status_code == 400
 
@@ -342,7 +345,11 @@ def test_what_is_stored_is_shown_as_text_wherever_it_stands(open_page: Open, tex
         ("/Order/errors?step=fly", 400, "Order has no step 'fly'."),
         ("/Order/errors?sample=-1", 400, "sample is no number up to 25,600."),
         ("/Order/errors?sample=1e3", 400, "sample is no number up to 25,600."),
-        ("/Order/bulk?verb=delete&step=ship&state=failed", 400, "Tasks can be reopened or ignored here"),
+        (
+            "/Order/bulk?verb=delete&step=ship&state=failed",
+            400,
+            "Tasks can be reopened, ignored, cancelled",
+        ),
         ("/Order/bulk?verb=reopen&step=ship", 400, "A step has no status ''."),
     ],
 )
@@ -395,7 +402,7 @@ def test_a_missing_region_is_told(open_page: Open, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("shop")
 def test_pages_of_a_list_follow_each_other(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pynamodb_tracker.web.listing.PAGE", 2)
+    monkeypatch.setattr("pynamodb_tracker.presentation.listing.PAGE", 2)
     for number in range(5):
         Order.create(f"o-{number}", state=Order.ship.failed)
     client, path, seen = open_page(), "/Order/tasks?step=ship&state=failed", []
@@ -469,3 +476,98 @@ def test_an_occurrence_that_was_given_up_is_shown_and_not_to_be_reopened(open_pa
     assert "HTTP 503" in text_of(groups)
     assert "verb=reopen" not in groups.text
     assert "No task has failed" not in text_of(client.get("/Nightly/"))
+
+
+def test_pending_and_failed_tasks_are_late_each_for_themselves(open_page: Open, shop: StoppedClock) -> None:
+    Order.create("o-1", state=Order.ship.failed)
+    shop.advance(timedelta(hours=2))
+    page = text_of(open_page().get("/Order/"))
+    assert "Waiting 0 nothing is due" in page
+    assert "Failed 1 the first has been due for 2h" in page
+    assert "failed 2h" in page
+
+
+def test_what_is_counted_to_a_limit_is_no_number_and_its_last_exact_count_is_shown(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("overview.MOST", "why_failed.SAMPLE"):
+        monkeypatch.setattr(f"pynamodb_tracker.presentation.{name}", 2)
+    monkeypatch.setattr("pynamodb_tracker.web.views.SAMPLE", 2)
+    for number in range(5):
+        Order.create(f"o-{number}", state=Order.ship.failed)
+        Order.create(f"p-{number}")
+    client = open_page()
+    page = client.get("/Order/")
+    assert "Waiting \u2265 2" in text_of(page)
+    assert page.text.count("url(#more)") == 2
+    assert "the newest 2 of 2+ ship failed" in text_of(page)
+    assert "1 or more error" in text_of(page)
+    assert "<title>\u2265 2 failed \u00b7 Order" in page.text
+    client.post("/Order/count")
+    shop.advance(timedelta(minutes=2))
+    assert "Waiting \u2265 2 5 counted 2m ago" in text_of(client.get("/Order/"))
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_group_is_found_by_its_name(open_page: Open) -> None:
+    Order.create("o-1", group="Ada & Co")
+    Refund.create("Ada & Co")
+    client = open_page()
+    page = client.get("/find", params={"id": "Ada & Co"})
+    assert 'href="/Order/group?name=Ada+%26+Co"' in page.text
+    assert "Ada & Co Refund" in text_of(page)
+    Refund.delete_task("Ada & Co")
+    assert client.get("/find", params={"id": "Ada & Co"}).headers["location"] == "/Order/group?name=Ada+%26+Co"
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_wrong_time_keeps_the_form_and_marks_the_field(open_page: Open) -> None:
+    for path in ("/Order/tasks?step=ship&state=failed&error=503&since=soon", "/Order/errors?like=503&since=soon"):
+        page = open_page().get(path)
+        assert (page.status_code, "'soon' is not a time" in text_of(page)) == (400, True)
+        assert 'value="soon"' in page.text
+        assert 'value="503"' in page.text
+        assert 'aria-invalid="true" aria-describedby="wrong-since"' in page.text
+    page = open_page().get("/Order/tasks?step=ship&state=failed&since=1h&until=2h")
+    assert 'aria-describedby="wrong-until"' in page.text
+
+
+def test_errors_are_shown_50_at_a_time_and_filtered(open_page: Open, shop: StoppedClock) -> None:
+    def fail_in_its_own_way(ctx: ExecutionContext[Any]) -> None:
+        raise CarrierError(f"way {'x' * (int(ctx.task.task_id) + 1)} of it")
+
+    for number in range(52):
+        Order.create(str(number), state=Order.ship.pending)
+        with pytest.raises(CarrierError):
+            Order.ship.run(str(number), fail_in_its_own_way)
+    shop.advance(timedelta(minutes=1))
+    client = open_page()
+    page = client.get("/Order/errors")
+    following = re.search(r'rel="next" href="([^"]*)">([^<]*)<', page.text)
+    assert following
+    assert (page.text.count("CarrierError: way"), following[2]) == (50, "51 and more of 52")
+    assert client.get(html.unescape(following[1])).text.count("CarrierError: way") == 2
+    assert client.get("/Order/errors?like=WAY xx of").text.count("CarrierError: way") == 1
+
+
+@pytest.mark.usefixtures("shop")
+def test_large_data_is_cut_until_all_is_asked_for(open_page: Open) -> None:
+    Order.create("o-1", data={"text": "x" * 150_000})
+    client = open_page()
+    page = client.get("/Order/task?id=o-1")
+    assert (page.text.count("x" * 99_000), page.text.count("x" * 110_000)) == (1, 0)
+    assert "The first 100,000 of 150,016 characters: show all" in text_of(page)
+    assert "x" * 150_000 in client.get("/Order/task?id=o-1&all=1").text
+
+
+@pytest.mark.usefixtures("shop")
+def test_static_files_are_kept_for_ever_and_answers_are_packed(open_page: Open) -> None:
+    client = open_page()
+    page = client.get("/Order/", headers={"accept-encoding": "gzip"})
+    assert (page.headers["content-encoding"], page.headers["cache-control"]) == ("gzip", "no-store")
+    for link in re.findall(r'(?:href|src)="(/static/[^"]*)"', page.text):
+        answer = client.get(link)
+        assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
+        plain = re.sub(r"[.]\w{12}[.]", ".", link)
+        assert (client.get(plain).content, client.get(plain).headers["cache-control"]) == (answer.content, "no-store")
+    assert client.get("/static/other.css").status_code == 404

@@ -151,9 +151,9 @@ def errors(
 
 
 def _group_as_json(group: ErrorGroup[str]) -> dict[str, Any]:
-    found = asdict(group) | {"newest": stamp(group.newest)}
-    del found["pattern"]
-    return found
+    found = {name: getattr(group, name) for name in ("state", "tasks", "error", "newest", "example", "first")}
+    since = {} if group.since is None else {"new_since": stamp(group.since)}
+    return found | {"newest": stamp(group.newest), "first": stamp(group.first)} | since
 
 
 def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell]:

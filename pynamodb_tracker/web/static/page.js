@@ -14,6 +14,8 @@
   const setTheme = (theme) => {
     if (theme === "light" || theme === "dark") root.dataset.theme = theme;
     else delete root.dataset.theme;
+    const shown = first("[data-do=theme] span");
+    if (shown) shown.textContent = root.dataset.theme ?? "system";
   };
   setTheme(recall("theme")); // in the head, before the first paint
   root.classList.add("script");
@@ -35,8 +37,15 @@
   const isInUse = () => isBusy || document.hidden || first("dialog[open], details.ask[open], [name=task]:checked")
     || first(".timeline details[open]") || document.activeElement.matches("input, select, textarea");
 
+  // Whole times are in the viewer's zone; UTC, as the server writes them, is in their titles.
+  const showTimes = () => all("time[data-local]").forEach((each) => {
+    const two = "2-digit";
+    const zone = { year: "numeric", month: two, day: two, hour: two, minute: two, second: two, timeZoneName: "short" };
+    each.textContent = new Date(each.dateTime).toLocaleTimeString("sv-SE", zone);
+  });
   const showState = () => {
     at = -1;
+    showTimes();
     const live = first("[data-do=live]");
     if (live) {
       live.setAttribute("aria-pressed", String(isLive()));
@@ -55,8 +64,10 @@
   // Put the main part of another answer in place of this one; the focus stays on the same link or button. False if it
   // is no page, but a refusal in plain text.
   const replaceMain = (html) => {
-    const main = new DOMParser().parseFromString(html, "text/html").querySelector("main");
+    const answer = new DOMParser().parseFromString(html, "text/html");
+    const main = answer.querySelector("main");
     if (!main) return false;
+    document.title = answer.title;
     const known = new Set(rows().map((row) => row.dataset.row));
     const focused = document.activeElement.closest("main a[href], main [data-do]");
     const name = focused && (focused.matches("a") ? "href" : "data-do");
@@ -137,7 +148,17 @@
     const isOwn = event.target.closest("a, button, input, summary, label, td.pick");
     if (row && !isOwn && !getSelection().toString()) location.assign(row.dataset.row);
   });
+  // A time of day is the viewer's; in the address it is a time that a colleague elsewhere understands, too.
+  const inUtc = (field) => {
+    const [, hours, minutes] = /^\s*(\d{1,2}):(\d\d)\s*$/.exec(field.value) ?? [];
+    const time = new Date();
+    if (hours === undefined) return;
+    time.setHours(hours, minutes, 0, 0);
+    if (time > new Date()) time.setDate(time.getDate() - 1);
+    field.value = `${time.toISOString().slice(0, 16)}Z`;
+  };
   document.addEventListener("submit", (event) => {
+    if (event.target.matches(".filters")) event.target.querySelectorAll("[name=since], [name=until]").forEach(inUtc);
     if (!event.target.matches("form[data-next-slice]")) return;
     event.preventDefault();
     isStopped = false;
@@ -152,6 +173,7 @@
     if (act) { event.preventDefault(); act(); }
   });
   document.addEventListener("DOMContentLoaded", () => {
+    setTheme(recall("theme"));
     showState();
     const keysOff = first("#keys-off");
     keysOff.checked = recall("keys") === "off";

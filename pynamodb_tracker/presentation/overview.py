@@ -12,13 +12,13 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
 from pynamodb_tracker.presentation.task_facts import is_abandoned
+from pynamodb_tracker.presentation.text import span
+from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.glance import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
-from pynamodb_tracker.web.errors import Errors
-from pynamodb_tracker.web.words import span
 
 MOST = 1000
 """A state is counted up to that: a count reads every entry, about 20 to 40 for a read unit."""
@@ -45,6 +45,11 @@ class Number:
         """Return the number that was counted, which is `most + 1` if there are more."""
         return cls(min(counted, most), counted > most)
 
+    @property
+    def at_least(self) -> str:
+        """The number in words of a sum, of which only a part may have been counted."""
+        return f"{'≥ ' if self.more else ''}{self.tasks:,}"
+
     def __add__(self, other: Number) -> Number:
         return Number(self.tasks + other.tasks, self.more or other.more)
 
@@ -67,16 +72,15 @@ class StepView:
     """Tasks whose lock has expired by their rows: the index does not know of extensions."""
 
     @property
-    def shares(self) -> list[tuple[str, int]]:
+    def shares(self) -> list[tuple[str, Number]]:
         """How many tasks have each status, for a chart."""
-        return [(str(state.status), number.tasks) for state, number in self.numbers.items()]
+        return [(str(state.status), number) for state, number in self.numbers.items()]
 
     @property
-    def late(self) -> timedelta | None:
-        """How long the first task that is due has been due."""
-        due = [time for status, time in self.first.items() if status is not Status.IN_PROGRESS]
-        late = clock.now() - min(due) if due else timedelta(0)
-        return late if late > timedelta(0) else None
+    def late(self) -> dict[Status, timedelta]:
+        """How long the first pending task, and the first failed one, have been due, as far as one is."""
+        ages = {status: clock.now() - time for status, time in self.first.items() if status is not Status.IN_PROGRESS}
+        return {status: late for status, late in ages.items() if late > timedelta(0)}
 
     @property
     def next(self) -> datetime | None:
@@ -107,8 +111,9 @@ class Flow:
         now = clock.now()
         times = [(each.create_time, each.update_time) for each in entries if each.create_time and each.update_time]
         covered = _WITHIN
-        if times and not is_all:
-            covered = min(_WITHIN, max(now - times[-1][1], timedelta(seconds=1)))
+        if times:
+            begin = min(created for created, _ in times) if is_all else times[-1][1]
+            covered = min(_WITHIN, max(now - begin, timedelta(seconds=1)))
         return cls([each for each in times if now - each[1] <= covered], covered, now)
 
     @property
@@ -171,10 +176,10 @@ class Overview:
         )
 
     @property
-    def shares(self) -> list[tuple[str, int]]:
+    def shares(self) -> list[tuple[str, Number]]:
         """How many tasks have each status, for a chart."""
         statuses = (Status.PENDING, Status.IN_PROGRESS, Status.FAILED, Status.IGNORED)
-        return [(str(status), self.total(status).tasks) for status in statuses]
+        return [(str(status), self.total(status)) for status in statuses]
 
     @property
     def waiting(self) -> Number:
@@ -182,9 +187,18 @@ class Overview:
         return sum((step.waiting for step in self.steps), Number(0))
 
     @property
-    def late(self) -> timedelta | None:
-        """How long the first task that is due has been due."""
-        return max(filter(None, (step.late for step in self.steps)), default=None)
+    def late(self) -> dict[Status, timedelta]:
+        """How long the first pending task, and the first failed one, have been due, as far as one is."""
+        found = [each for step in self.steps for each in step.late.items()]
+        return {status: max(late for each, late in found if each is status) for status in dict.fromkeys(dict(found))}
+
+    @property
+    def exact(self) -> dict[State[Any], int] | None:
+        """How many tasks each state has, if all were counted; the end is left out."""
+        numbers = {state: number for step in self.steps for state, number in step.numbers.items()}
+        if any(number.more for number in numbers.values()):
+            return None
+        return {state: number.tasks for state, number in numbers.items()}
 
     @property
     def abandoned(self) -> timedelta | None:

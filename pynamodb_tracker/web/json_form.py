@@ -1,0 +1,74 @@
+"""The JSON form of the views: what their templates are given, under the same names, for scripts, bots and agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from starlette.requests import Request
+
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.text import stamp
+from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+
+TYPE = "application/json"
+SUFFIX = ".json"
+_BY_SUFFIX = "pynamodb_tracker.json"
+
+_OF_CHARTS = frozenset({"shares", "titles", "minutes", "at_least"})
+"""What only the drawing of charts needs."""
+
+_OF_TASK = ("attempt", "fence", "create_time", "update_time", "due_time", "worker", "lock_expire_time", "expire_time")
+"""Of a task itself; a view has its attributes, without those that are hidden."""
+
+
+def without_suffix(scope: dict[str, Any], use_cases: Mapping[str, object]) -> dict[str, Any]:
+    """Return a request as it would be without `.json` at the end of its path, and remember that it was there."""
+    if not scope["path"].endswith(SUFFIX):
+        return scope
+    path = scope["path"].removesuffix(SUFFIX)
+    return scope | {"path": path + "/" * (path.rpartition("/")[2] in use_cases), _BY_SUFFIX: True}
+
+
+def is_wanted(request: Request) -> bool:
+    """Return whether a request asks for JSON, by its path or by what it accepts."""
+    accepted = request.headers.get("accept", "")
+    return is_by_suffix(request) or (TYPE in accepted and "text/html" not in accepted)
+
+
+def is_by_suffix(request: Request) -> bool:
+    """Return whether the path of a request asks for JSON."""
+    return bool(request.scope.get(_BY_SUFFIX))
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 - one for each kind
+    """Return a value of a view as JSON has it: states by their names, times in UTC, durations in seconds."""
+    match value:
+        case State():
+            return name_of(value)
+        case BoundStep():
+            return value.name
+        case Task():
+            own = {name: plain(readable_value(value, name)) for name in _OF_TASK}
+            return {"task_id": value.task_id, "state": name_of(value.state), **own}
+        case type():
+            return value.__name__
+        case datetime():
+            return stamp(value)
+        case timedelta():
+            return value.total_seconds()
+        case Mapping():
+            return {str(plain(key)): plain(each) for key, each in value.items() if key not in _OF_CHARTS}
+        case list() | tuple() | set() | frozenset():
+            return [plain(each) for each in value]
+        case _ if is_dataclass(value):
+            properties = [name for name, each in vars(type(value)).items() if isinstance(each, property)]
+            names = [*(field.name for field in fields(value)), *properties]
+            return {name: plain(getattr(value, name)) for name in names if name not in _OF_CHARTS}
+        case _:
+            return None if callable(value) else value

@@ -1,0 +1,80 @@
+"""The JSON form of the views: the same as their HTML, by the same guards, and nothing that is hidden."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker.testing import StoppedClock
+from tests.web.conftest import Open
+from tests.web.shop import Nightly, Order
+from tests.web.test_views import VIEWS, every_state, text_of
+
+TASKS = [f"/Order/task?id=o-{name}" for name in ("pending", "in_progress", "failed", "ignored", "done")]
+MORE = ["/workers", "/Order/group?name=g", "/Order/tasks?step=ship&state=failed&since=soon", "/Order/task?id=x", "/no"]
+
+
+def leaves(found: Any) -> list[Any]:
+    """Return the keys and values of a document."""
+    if isinstance(found, dict):
+        return [*found, *(leaf for each in found.values() for leaf in leaves(each))]
+    return [leaf for each in found for leaf in leaves(each)] if isinstance(found, list) else [found]
+
+
+def ids_in(texts: list[Any]) -> set[str]:
+    """Return the ids of tasks that stand alone in a text, and not as a part of an error."""
+    return {each for each in texts if isinstance(each, str) and re.fullmatch(r"o-[a-z_]+", each)}
+
+
+def test_each_view_is_the_same_as_json(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    Order.create("o-grouped", group="g")
+    client = open_page()
+    for path in [*VIEWS, *TASKS, *MORE]:
+        page, answer = client.get(path), client.get(path, headers={"accept": "application/json"})
+        assert (answer.status_code, answer.headers["content-type"]) == (page.status_code, "application/json"), path
+        head, mark, query = path.partition("?")
+        by_name = client.get(f"{head}.json{mark}{query}")
+        told = ("as_of", "cost", "cost_of_all_views", "kept_for", "errors")
+        known = {name: each for name, each in answer.json().items() if name not in told}
+        assert known == {name: each for name, each in by_name.json().items() if name not in told}
+        main = page.text.partition("<main")[2]
+        shown = [html.unescape(each).strip() for each in re.findall(r">([^<]*)<", main)]
+        assert ids_in(leaves(known)) <= ids_in(shown) <= ids_in(leaves(answer.json())), path
+        if page.status_code == 200:
+            [requests] = re.findall(r"(\d+) requests?,", text_of(page)) or ["?"]
+            assert answer.json()["cost"].keys() == {"requests", "reads", "writes", "dollars"}
+            assert requests.isdigit()
+
+
+def test_what_an_overview_says_is_in_its_json(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    found = open_page().get("/Order.json").json()
+    assert found["use_case"] == "Order"
+    assert found["view"]["steps"][2]["numbers"]["ship.failed"] == {"tasks": 1, "more": False}
+    [group, *_] = found["errors"]["groups"]
+    assert (group["tasks"], group["example"], group["state"]) == (1, "o-failed", "ship.failed")
+
+
+def test_what_is_hidden_is_not_in_json_and_nobody_unknown_gets_it(open_page: Open, shop: StoppedClock) -> None:
+    every_state(shop)
+    for path in TASKS:
+        answer = open_page(hide={"customer"}).get(path, headers={"accept": "application/json"})
+        assert (answer.status_code, "Ada" in answer.text) == (200, False)
+        assert open_page(user=lambda _: None).get(path.replace("?", ".json?")).status_code == 403
+
+
+@pytest.mark.usefixtures("shop")
+def test_json_is_asked_for_by_those_who_accept_no_html(open_page: Open) -> None:
+    Nightly.create("n-1")
+    client = open_page(Nightly)
+    assert client.get("/.json").headers["location"] == "/Nightly/.json"
+    assert client.get("/find.json?id=n-1").headers["location"] == "/Nightly/task.json?id=n-1"
+    browser = client.get("/Nightly/", headers={"accept": "text/html,application/json;q=0.9"})
+    assert browser.headers["content-type"].startswith("text/html")
+    link = re.search(r'<link rel="alternate" href="([^"]*)"', browser.text)
+    assert link
+    assert client.get(link[1]).json()["use_case"] == "Nightly"

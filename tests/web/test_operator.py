@@ -1,0 +1,145 @@
+"""The tasks of an operator on the page, each with the number of clicks that it may take."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from pynamodb_tracker import ExecutionContext, LockLostError
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.rows import change
+from tests.web.conftest import Open
+from tests.web.shop import CarrierError, Order, leave
+from tests.web.test_decisions import fields_of
+from tests.web.test_views import text_of
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a fresh answer be asked for at once."""
+    monkeypatch.setattr("pynamodb_tracker.web.cache._SOONEST", timedelta(0))
+
+
+class Operator:
+    """Somebody at the page, who begins at the overview of the orders, and clicks."""
+
+    def __init__(self, client: TestClient, path: str = "/Order/") -> None:
+        self.client = client
+        self.page: Any = client.get(path)
+        self.clicks = 0
+
+    def follow(self, label: str, within: str = "") -> None:
+        """Click on the first link of that text, behind a text of the page."""
+        place = self.page.text.index(within)
+        links = re.findall(r'<a [^>]*?href="([^"]*)"[^>]*>(.*?)</a>', self.page.text[place:], re.DOTALL)
+        texts = [(href, " ".join(re.sub("<[^>]*>", " ", text).split())) for href, text in links]
+        self._go(self.client.get(html.unescape(next(href for href, text in texts if label in text))))
+
+    def send(self, form: str, **fields: Any) -> None:
+        """Fill in the form that posts there, and press its button."""
+        self._go(self.client.post(form, data={**fields_of(self.page, form), **fields}))
+
+    def show(self, path: str, **fields: str) -> None:
+        """Fill in a form of filters, and press its button."""
+        self._go(self.client.get(path, params=fields))
+
+    def _go(self, answer: Any) -> None:
+        self.clicks += 1
+        self.page = self.client.get(answer.headers["location"]) if answer.is_redirect else answer
+        assert self.page.status_code == 200
+
+    @property
+    def text(self) -> str:
+        """What the page says."""
+        return text_of(self.page)
+
+
+def refuse(ctx: ExecutionContext[Any]) -> None:
+    raise CarrierError("HTTP 503 Service Unavailable" if "new" in ctx.task.task_id else "no such street")
+
+
+def fail_at_ship(*task_ids: str) -> None:
+    for task_id in task_ids:
+        Order.create(task_id, state=Order.ship.pending)
+        with pytest.raises(CarrierError):
+            Order.ship.run(task_id, refuse)
+
+
+def test_why_ship_fails_since_nine(open_page: Open, shop: StoppedClock) -> None:
+    fail_at_ship("o-old-1", "o-old-2")
+    shop.advance(timedelta(hours=6))
+    since = shop.now()
+    shop.advance(timedelta(minutes=20))
+    fail_at_ship("o-new-1", "o-new-2", "o-new-3")
+    shop.advance(timedelta(minutes=10))
+    ada = Operator(open_page())
+    assert "3 CarrierError: HTTP 503 Service Unavailable" in ada.text
+    assert "new since" in ada.text
+    ada.follow("errors")
+    ada.show("/Order/errors", step="ship", since=f"{since:%H:%M}")
+    assert "no such street" not in ada.text
+    assert "3 CarrierError: HTTP 503 Service Unavailable" in ada.text
+    assert ada.clicks <= 3
+
+
+def test_what_a_host_does(open_page: Open, shop: StoppedClock) -> None:
+    for number in range(3):
+        leave(Order.ship, Order.create(f"o-{number}", state=Order.ship.pending).task_id)
+    change(Order, "o-2", worker={"S": "web-3:17"})
+    shop.advance(timedelta(minutes=1))
+    ada = Operator(open_page())
+    ada.follow("Workers")
+    assert "web-3:17 1 Order.ship 1 1m expires in 14m" in ada.text
+    assert "3 tasks in progress, of all steps and use cases" in ada.text
+    ada.show("/workers", worker="web-3")
+    assert ("o-2" in ada.text, "o-1" in ada.text, ada.clicks) == (True, False, 2)
+    shop.advance(timedelta(minutes=20))
+    assert "1 expired: the next run takes it over" in text_of(ada.client.get("/workers?worker=web-3&fresh=1"))
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_running_order_is_cancelled(open_page: Open) -> None:
+    def cancel(_: ExecutionContext[Any]) -> None:
+        ada.show("/find", id="o-1")
+        assert "goes on until it notices" in ada.text
+        ada.send("/Order/decide", verb="cancel", reason="the customer called")
+
+    ada = Operator(open_page())
+    Order.create("o-1", state=Order.ship.pending)
+    with pytest.raises(LockLostError):
+        Order.ship.run("o-1", cancel)
+    assert ada.text.startswith("Cancelled: nothing more of that run is recorded.")
+    assert ada.clicks <= 3
+    task = Order.get_task("o-1")
+    assert (task.state, task.errors[-1].worker) == (Order.ship.ignored, "ada")
+    assert "the customer called" in task.errors[-1].message
+
+
+def test_the_first_of_a_group_of_errors_are_reopened(open_page: Open, shop: StoppedClock) -> None:
+    fail_at_ship(*(f"o-new-{number}" for number in range(7)), "o-old")
+    shop.advance(timedelta(seconds=1))
+    ada = Operator(open_page())
+    ada.follow("errors")
+    ada.follow("Reopen\u2026", within="HTTP 503")
+    ada.send("/Order/bulk", first="5")
+    assert ("5 reopened" in ada.text, ada.clicks <= 5) == (True, True)
+    assert Order.ship.pending.count() == 5
+
+
+def test_whether_the_pipeline_keeps_up(open_page: Open, shop: StoppedClock) -> None:
+    client = open_page()
+    Order.create_many(f"o-{number}" for number in range(10))
+    client.get("/Order/")
+    shop.advance(timedelta(minutes=2))
+    for number in range(4):
+        Order.confirm_payment.ignore(f"o-{number}", reason="lost")
+    assert "6 left, 2 fewer a minute since 2m ago : empty in about 3m" in text_of(client.get("/Order/?fresh=1"))
+    Order.create_many(f"p-{number}" for number in range(10))
+    shop.advance(timedelta(minutes=2))
+    assert "it does not keep up" in text_of(client.post("/Order/count"))
+    assert "16 left, 1.5 more a minute since 4m ago : it does not keep up" in text_of(client.get("/Order/"))
