@@ -58,8 +58,8 @@ def event_publisher(
     `model` is a use case, or a table for all its imported use cases; `bus` is the name or the ARN of an EventBridge
     bus. The `detail-type` names the step and what became of it, as in `ship ignored`: created, in_progress, succeeded,
     failed, released, ignored, skipped (an occurrence without an attempt left), reopened, restarted (after its end),
-    deleted or expired. The detail has `id`, `use_case_id`, `task_id`, `step`, `from` and `to`, `attempt`, `time`,
-    `last_error` and `trace`; what does not apply is null.
+    deleted or expired; or changed, by a step that the class does not declare. The detail has `id`, `use_case_id`,
+    `task_id`, `step`, `from` and `to`, `attempt`, `time`, `last_error` and `trace`; what does not apply is null.
     The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once; `detail.id`, the sequence number of its
     record, is the same each time, and those of a task grow. A later event of a task is sent only once the earlier one
     is accepted. A batch is answered with the first record that was not; an error is raised if that is the first event.
@@ -233,7 +233,9 @@ def _what_became(old: Task, new: Task) -> tuple[str, str]:
     if before.status is Status.IN_PROGRESS:
         stays = before.step == after.step and readable_value(old, "round") == readable_value(new, "round")
         return "released" if stays and after.code != END else "succeeded", before.step
-    return "restarted" if before.code == END else "reopened", after.step
+    if before.status in (Status.FAILED, Status.IGNORED):
+        return "reopened", after.step
+    return "restarted" if before.code == END else "changed", after.step
 
 
 def _new_entry(old: Task, new: Task) -> Failure | None:

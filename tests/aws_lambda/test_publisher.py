@@ -137,6 +137,8 @@ def live(clock: StoppedClock) -> None:
 
     Report.create("r-1", repeat=Repeat.every(timedelta(hours=1)))
     clock.advance(timedelta(hours=2))
+    Report.write.run("r-1", work)
+    clock.advance(timedelta(hours=2))
     with suppress(ConnectionError):
         Report.write.run("r-1", refuse)
     clock.advance(timedelta(hours=2))
@@ -187,6 +189,7 @@ def test_each_transition_of_a_real_stream_is_an_event_and_nothing_else_is(
     assert types(sent, "g-2") == ["pay created"]  # its turn makes it due, and moves it to no other state
     assert types(sent, "r-1") == [
         "write created",
+        *("write in_progress", "write succeeded"),  # it is pending at the same step, in another round
         *("write in_progress", "write failed"),
         *("write in_progress", "write skipped"),
     ]
@@ -301,6 +304,17 @@ def test_a_damaged_row_and_a_code_that_no_step_declares_hold_nothing_up(recordin
 
     assert types(sent, "p-1") == ["unknown created"] * 2
     assert [each["to"] for each in details(sent)] == ["unknown 55", "unknown 0"]
+
+
+def test_a_step_that_the_class_does_not_declare_changes_a_task(recording: list[dict[str, Any]]) -> None:
+    released = next(each for each in recording if each["dynamodb"].get("OldImage", {}).get("status") == {"N": "11"})
+    released["dynamodb"]["OldImage"]["status"] = {"N": "16"}
+    released["dynamodb"]["NewImage"] |= {"status": {"N": "10"}, "errors": {"L": []}}
+    with bus() as sent:
+        event_publisher(ShopTask, bus="shop")({"Records": [released]}, None)
+
+    [event] = details(sent)
+    assert (event["type"], event["from"], event["to"]) == ("pack changed", "unknown 16", "pack pending")
 
 
 def test_a_stream_without_both_images_is_refused(recording: list[dict[str, Any]]) -> None:
