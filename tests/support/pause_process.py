@@ -1,0 +1,107 @@
+"""What processes do while a step is paused: a worker, a handler and a batch, and the person who pauses the step.
+
+Each reports when its blocks began: [step, task id, time of day].
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import Step, UseCase, Worker
+from pynamodb_tracker.aws_lambda import handles
+from pynamodb_tracker.control import watch
+from pynamodb_tracker.testing import sqs_event
+from tests.support import processes
+from tests.support.orders import table_at
+from tests.support.worker_process import obey, tell
+
+__all__ = ["READ_AFTER", "RUNS_FOR", "PauseWorker", "orders"]
+
+READ_AFTER = 0.5
+"""Seconds between two reads of the control item, in place of five."""
+
+RUNS_FOR = 5.0
+"""Seconds that each of them works."""
+
+Starts = list[tuple[str, str, float]]
+
+
+class PauseWorker(processes.Worker):
+    """One process of this module."""
+
+    main = "tests.support.pause_process"
+
+
+def orders(endpoint: str, table: str, name: str, lock_for: float, margin: float) -> Any:
+    """Return a use case with two steps, which can be paused."""
+    at: Any = table_at(endpoint, table, timedelta(seconds=margin))
+
+    class Order(at):  # type: ignore[misc]  # a class of this call
+        use_case_id = UseCase(name, control=True)
+
+        reserve = Step(100, lock_for=timedelta(seconds=lock_for))
+        ship = Step(200, lock_for=timedelta(seconds=lock_for))
+
+    return Order
+
+
+def noting(starts: Starts, step: str) -> Callable[..., None]:
+    """Return a function of a step that notes when it begins."""
+
+    def work(ctx: Any, _event: object = None) -> None:
+        starts.append((step, ctx.task.task_id, time.time()))
+        time.sleep(3 if ctx.task.task_id == "long" else 0.05)
+
+    return work
+
+
+def work(order: Any) -> Starts:
+    """Be a worker of both steps."""
+    starts: Starts = []
+    worker = Worker(
+        {step: noting(starts, step.name) for step in (order.reserve, order.ship)},
+        threads=2,
+        longest_pause=timedelta(seconds=0.2),
+    )
+    threading.Timer(RUNS_FOR, worker.stop).start()
+    worker.run()
+    return starts
+
+
+def batch(order: Any) -> Starts:
+    """Run what is due at ship, again and again."""
+    starts: Starts = []
+    end = time.monotonic() + RUNS_FOR
+    while time.monotonic() < end:
+        order.ship.run_all(noting(starts, "ship"), limit=5)
+        time.sleep(0.05)
+    return starts
+
+
+def handle(order: Any) -> Starts:
+    """Get a message about a new task, again and again."""
+    starts: Starts = []
+    handler = handles(order.ship, task_id="id", create_if_missing=True)(noting(starts, "ship"))
+    end = time.monotonic() + RUNS_FOR
+    while time.monotonic() < end:
+        answer = handler(sqs_event({"id": f"m-{time.time_ns()}"}), None)
+        assert answer == {"batchItemFailures": []}
+        time.sleep(0.05)
+    return starts
+
+
+def pause(order: Any, seconds: str) -> None:
+    """Pause ship, say so, and live on."""
+    pause = order.ship.pause(until=timedelta(seconds=float(seconds)), reason="the bank is down", by="ada")
+    tell(str(pause.until.timestamp()))
+    time.sleep(processes.TIMEOUT)
+
+
+def main(settings: dict[str, Any], command: str, *arguments: str) -> None:
+    """Do what the command says, once the test says so."""
+    watch.INTERVAL = timedelta(seconds=READ_AFTER)
+    obey(orders(**settings), globals()[command], *arguments)
