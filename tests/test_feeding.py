@@ -69,6 +69,16 @@ def test_a_task_that_is_always_due_again_and_one_that_creates_others_do_not_keep
     assert given == ["again"]
 
 
+def test_a_step_that_is_left_out_gives_no_more_tasks_and_does_not_count_for_the_limit() -> None:
+    feeding, given = Feeding({PAY: feed_of("a", "b"), SHIP: feed_of("c", "d")}, limit=2), []
+    for codes, task_id in feeding:
+        given.append(task_id)
+        if codes is PAY:
+            feeding.leave_out(PAY)
+        feeding.note_end(after("e", at=PAY))
+    assert given == ["a", "c", "d"]
+
+
 def test_a_feed_that_selects_some_tasks_takes_no_others() -> None:
     feeding, given = Feeding({PAY: feed_of("a"), SHIP: feed_of(selects=True)}), []
     for _, task_id in feeding:

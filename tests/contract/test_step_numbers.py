@@ -9,10 +9,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pynamodb.exceptions import GetError
 
 from pynamodb_tracker import AsyncWorker, DefinitionError, Step, Task, UseCase, Worker
 from pynamodb_tracker.aws_lambda import handles, retry_handler
-from pynamodb_tracker.control import numbers, watch
+from pynamodb_tracker.control import item, numbers, watch
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.network import Network
 from tests.support.recorder import recorded
@@ -71,15 +72,19 @@ WAYS: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_step_inserted_by_renumbering_is_refused_with_the_numbers_to_give_back(way: str) -> None:
+def test_a_step_inserted_by_renumbering_is_refused_with_the_numbers_to_give_back(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
     before = run(README)
     before.create("o-1", state=before.deliver.pending)
     order = program(RENUMBERED)
+    caplog.set_level(logging.INFO, "pynamodb_tracker")
 
     with pytest.raises(
         DefinitionError, match=r"give back ship = Step\(200\), deliver = Step\(300\); number a new step"
     ):
         WAYS[way](order)
+    assert caplog.messages == []
     assert order.get_task("o-1").fence == 0
     assert program(README).deliver.run_all(done).succeeded == ["o-1"]
 
@@ -131,16 +136,35 @@ def test_what_only_reads_is_never_refused() -> None:
 
 
 def test_accepting_records_the_numbers_as_they_are_and_refuses_those_before(clock: StoppedClock) -> None:
-    run({**README, "bill": 900})
+    before = run({**README, "bill": 900})
     order = program(RENUMBERED)
     with pytest.raises(DefinitionError):
         order.ship.run_all(done)
     numbers.accept(order)
     clock.advance(timedelta(seconds=5))
     order.ship.run_all(done)
+    before.ship.run_all(done)  # it compares at its start only
     with pytest.raises(DefinitionError, match=r"give back ship = Step\(300\)"):
         run(README)
     run({"confirm_payment": 100, "bill": 900})
+
+
+@pytest.mark.parametrize("way", ["Worker", "AsyncWorker"])
+def test_a_worker_that_could_not_compare_at_its_start_ends_once_it_can(
+    way: str, clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(README)
+    order = program(RENUMBERED)
+    send = item.send
+
+    def fail_once(*_: object, **__: object) -> Any:
+        monkeypatch.setattr(item, "send", send)
+        clock.advance(timedelta(seconds=5))
+        raise GetError("down")
+
+    monkeypatch.setattr(item, "send", fail_once)
+    with pytest.raises(DefinitionError, match="give back ship"):
+        WAYS[way](order)
 
 
 def rival_adds(network: Network) -> tuple[Any, Any]:
