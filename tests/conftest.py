@@ -11,7 +11,7 @@ import pytest
 
 from tests.engine.dynamodb_local import HOW_TO_GET_ONE, VARIABLE, Engine, EngineUnavailable, start
 from tests.engine.proxy import Proxy
-from tests.support.untraced import leave_requests_out
+from tests.support.untraced import leave_processes_out, leave_requests_out
 
 NO_ENGINE = "no DynamoDB Local: "
 NO_BROWSER = "no browser: "
@@ -131,7 +131,8 @@ def other_engine(nodeid: str) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what stays until the end: half a million objects, each time that it looks at all."""
+    """Spare coverage the processes of tests, and the garbage collector the half a million objects that stay."""
+    leave_processes_out()  # not before: those of pytest-xdist are measured
     gc.collect()
     gc.freeze()
 

@@ -25,7 +25,6 @@ from pynamodb_tracker.aws_lambda import TriggerName
 from pynamodb_tracker.aws_lambda.trigger import trigger_named
 from tests.support.pages import ROOT, Page
 from tests.support.reference import INTERNAL, OBJECTS, REFERENCE, members
-from tests.support.untraced import unmeasured
 from tests.support.writes import as_told, puts_of_ship, writes_of_deliver, writes_of_ship
 
 PAGES = Page.all()
@@ -48,8 +47,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "--import-mode=importlib"]
     command += ["-p", "tests.support.quick_sessions"]
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), "-o", "python_files=*.py", str(tmp_path)]
-    with unmeasured():
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own pages
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own pages
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     assert not run.stderr, "a worker that an example left behind was closed too late"
     tests = sum(

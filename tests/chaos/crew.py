@@ -13,7 +13,6 @@ from pathlib import Path
 
 from tests.chaos.events import Log
 from tests.chaos.settings import Settings
-from tests.support.untraced import unmeasured
 
 __all__ = ["Crew", "crew"]
 
@@ -43,13 +42,12 @@ class Crew:
         kind = "calm" if calm else self.settings.kind_of(number)
         command = [sys.executable, "-m", "tests.chaos.worker", self.settings.to_json(), self.endpoint]
         # In the background group of its own, a stopped worker is woken and ended by the kernel when its parent is gone.
-        with unmeasured():
-            self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
-                [*command, str(self.folder), name, kind],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                process_group=0,
-            )
+        self.processes[number] = subprocess.Popen(  # noqa: S603 - this Python, with arguments of our own
+            [*command, str(self.folder), name, kind],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            process_group=0,
+        )
 
     def gather(self) -> None:
         """Wait until each has begun its history, so that a slow machine does not take the time of its start off."""

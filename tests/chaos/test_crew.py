@@ -15,7 +15,6 @@ from tests.chaos.crew import ROOT, Crew, crew
 from tests.chaos.pipeline import parcels
 from tests.chaos.settings import Settings
 from tests.engine.dynamodb_local import VARIABLE, Engine
-from tests.support.untraced import unmeasured
 
 NOWHERE = "http://127.0.0.1:9"
 TIMEOUT = 60.0
@@ -46,14 +45,13 @@ def test_a_worker_that_ends_by_itself_is_reported(tmp_path: Path) -> None:
 def test_a_run_that_is_interrupted_leaves_nothing_behind(
     dynamodb_local: Engine, tmp_path: Path, order: signal.Signals
 ) -> None:
-    with unmeasured():
-        command = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5"],
-            cwd=ROOT,
-            env=os.environ | {VARIABLE: dynamodb_local.endpoint, "TMPDIR": str(tmp_path)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    command = subprocess.Popen(
+        [sys.executable, "-m", "tests.chaos", "--seconds", "60", "--seed", "5"],
+        cwd=ROOT,
+        env=os.environ | {VARIABLE: dynamodb_local.endpoint, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     deadline = time.monotonic() + TIMEOUT
     while not [*tmp_path.glob("*/worker-*")] and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -20,7 +20,6 @@ from pynamodb_tracker.opentelemetry import instrument, names
 from pynamodb_tracker.opentelemetry.instrumentor import TrackerInstrumentor
 from tests.opentelemetry.conftest import Telemetry
 from tests.opentelemetry.shop import Order, Parcel, ShopTask
-from tests.support.untraced import unmeasured
 
 
 def run(task_id: str) -> None:
@@ -142,11 +141,10 @@ def test_the_command_opentelemetry_instrument_obeys_the_list_of_what_is_disabled
     command = [str(Path(sys.executable).with_name("opentelemetry-instrument")), sys.executable, "-c", script]
     settings = {**os.environ, "OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "none"}
     disabled = {**settings, "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "botocore,pynamodb_tracker"}
-    with unmeasured():
-        started = [
-            subprocess.Popen(command, env={**each, "OTEL_LOGS_EXPORTER": "none"}, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
-            for each in (settings, disabled)
-        ]
-        answers = [json.loads(process.communicate(timeout=60)[0]) for process in started]
+    started = [
+        subprocess.Popen(command, env={**each, "OTEL_LOGS_EXPORTER": "none"}, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
+        for each in (settings, disabled)
+    ]
+    answers = [json.loads(process.communicate(timeout=60)[0]) for process in started]
 
     assert answers == [2, 0]

@@ -16,8 +16,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tests.support.untraced import unmeasured
-
 __all__ = ["Crew", "Worker", "crew", "has_ended", "until"]
 
 TIMEOUT = 120.0
@@ -38,8 +36,7 @@ class Worker:
         stdin, to_worker = FORKS.Pipe(duplex=False)
         from_worker, stdout = FORKS.Pipe(duplex=False)
         self._process = FORKS.Process(target=_serve, args=(self.main, stdin, stdout, settings, command))
-        with unmeasured():  # the process that they are forked from, too, which the first of them starts
-            self._process.start()
+        self._process.start()
         stdin.close()
         stdout.close()
         self.stdin = os.fdopen(os.dup(to_worker.fileno()), "w")

@@ -8,7 +8,15 @@ import pytest
 
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.engines import Engine, Moto
+from tests.support.untraced import measured
 from tests.worker.shop import ShopTask
+
+
+@pytest.fixture(scope="package", autouse=True)
+def processes() -> Iterator[None]:
+    """Measure the processes of a worker: what they run runs nowhere else."""
+    with measured():
+        yield
 
 
 @pytest.fixture(scope="module")
