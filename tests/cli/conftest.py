@@ -12,6 +12,7 @@ import typer.main
 import typer.testing
 
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing.tables import OneAtATime
 from tests.cli.shop import BoundTask, OtherTask, StoreTask
 from tests.support.engines import Engine, Moto
 
@@ -31,6 +32,13 @@ def hangup() -> Iterator[None]:
 def commands() -> Iterator[None]:
     """Build the tree of commands and options once, which takes typer as long as many a command does."""
     with mock.patch.object(typer.testing, "_get_command", functools.cache(typer.main.get_command)):
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _as_on_aws() -> Iterator[None]:
+    """Let tables in memory stand for those on AWS."""
+    with mock.patch.object(OneAtATime, "is_in_memory", False):  # noqa: FBT003 - the value of an attribute
         yield
 
 

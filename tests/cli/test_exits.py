@@ -130,7 +130,7 @@ def test_without_a_class_it_says_how_to_name_one(arguments: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("list", "pay.failed", "--since", "yesterday"),
+        ("list", "pay.failed", "--since", "last-week"),
         ("list", "pay.failed", "--limit", "0"),
         ("list", "pay.failed", "--limit", "99999999999999999999"),
         ("list", "pay.failed", "--limit", "9" * 5000),

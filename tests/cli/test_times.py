@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from pynamodb_tracker.cli.options import moment, rate
+from pynamodb_tracker.cli.options import later, moment, rate
 from pynamodb_tracker.presentation.text import age
-from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.testing import StoppedClock, stopped_clock
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_time_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch, text: 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "30", "d", "30x", "-5d", "yesterday", "9999999999d", "0d", "0001-01-01T00:00+14:00"]
+    "text", ["", "30", "d", "30x", "-5d", "last week", "9999999999d", "0d", "0001-01-01T00:00+14:00"]
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
@@ -82,3 +82,19 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 )
 def test_an_age_has_a_unit_or_two(length: timedelta, output: str) -> None:
     assert age(length) == output
+
+
+@pytest.mark.parametrize(
+    ("text", "ago", "ahead"),
+    [
+        ("09:00", timedelta(hours=3, minutes=30), timedelta(hours=20, minutes=30)),
+        ("13:00", timedelta(hours=23, minutes=30), timedelta(minutes=30)),
+        ("today", timedelta(hours=12, minutes=30), None),
+        ("yesterday", timedelta(hours=36, minutes=30), None),
+    ],
+)
+def test_a_time_of_day_is_the_last_one_or_the_next_one(text: str, ago: timedelta, ahead: timedelta | None) -> None:
+    with stopped_clock(datetime(2026, 1, 31, 12, 30, tzinfo=UTC)) as at:
+        assert at.now() - moment(text) == ago
+        if ahead is not None:
+            assert later(text) - at.now() == ahead
