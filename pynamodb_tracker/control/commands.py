@@ -24,6 +24,7 @@ from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions.lock import new_token
 
 _TRIES = 6
+_LONGEST_REASON = 1_000
 
 _EARLIER = "attribute_not_exists(#pause) OR #pause.#token < :token"
 _KEEP = "SET #pause.#token = :token"
@@ -35,6 +36,8 @@ _SHORTER = (
 
 def pause(model: type[TaskRow], number: int, until: datetime | None, reason: str, by: str | None) -> Pause:
     """Pause a step, and return its pause: the one that was there, if that lasts longer."""
+    if len(reason) > _LONGEST_REASON:
+        raise ValueError(f"the reason of a pause has at most {_LONGEST_REASON:,} characters, not {len(reason):,}")
     stored = {"until": clock.stamp(until or clock.NEVER), "reason": reason, **_signed(by)}
     command = _Command(model, number, stored)
     return pause_in(model, number, command.carry_out(_SHORTER))

@@ -7,6 +7,7 @@ one warning says so.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from datetime import datetime, timedelta
 from weakref import WeakKeyDictionary
@@ -63,21 +64,33 @@ class _Known:
     def _read(self, model: type[TaskRow]) -> None:
         try:
             control = read(model, within=_WITHIN)
+            self.pauses = control.pauses
             if not self.is_compared:
                 numbers.compare(model, control)
-            self.pauses, self.is_compared, self.is_warned, self.mistake = control.pauses, True, False, ""
+            self.is_compared, self.is_warned, self.mistake = True, False, ""
         except DefinitionError as error:
             self.mistake = str(error)
         except (PynamoDBException, TrackerError) as error:
             if not self.is_warned:
-                held = "pauses are not known, and work goes on" if self.pauses is None else "pauses hold as they were"
-                text = "the control item of %s cannot be read; %s: %s"
+                held = "pauses are not known, and work goes on" if self.pauses is None else "known pauses hold"
+                text = "the control item of %s cannot be read, or its steps not be recorded; %s: %s"
                 log.warning(text, model.__name__, held, error, extra=log_fields(model.tracker.use_case.name))
             self.is_warned = True
 
 
 _known: WeakKeyDictionary[type[TaskRow], _Known] = WeakKeyDictionary()
 _guard = threading.Lock()
+
+
+def _forget() -> None:
+    """Begin anew in a process that was forked: a thread of its parent may hold a lock, which nobody would release."""
+    global _guard  # noqa: PLW0603 - one for the process
+    _guard = threading.Lock()
+    _known.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forget)
 
 
 def pause_of(model: type[TaskRow], number: int) -> Pause | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from pynamodb.exceptions import GetError
+from pynamodb.exceptions import GetError, UpdateError
 
 from pynamodb_tracker import AsyncWorker, Report, Step, Task, TrackerError, UseCase, Worker
 from pynamodb_tracker.control import commands, watch
@@ -180,13 +181,39 @@ def test_what_was_read_last_holds_while_the_item_cannot_be_read(
     for _ in range(3):
         clock.advance(timedelta(seconds=5))
         assert Order.reserve.run_all(done).paused
-    assert [text for text in caplog.messages if "pauses hold as they were" in text] == [
-        "the control item of Order cannot be read; pauses hold as they were: down"
-    ]
+    [text] = caplog.messages
+    assert text.startswith("the control item of Order cannot be read")
+    assert text.endswith("known pauses hold: down")
     watch._known.clear()
     assert pause.is_in_force
     assert Order.reserve.run_all(done).succeeded == ["o-1"]
     assert "pauses are not known, and work goes on" in caplog.messages[-1]
+
+
+def test_pauses_are_known_to_a_process_that_may_not_record_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.reserve.pause(until=HOUR, reason="")
+
+    def denied(*_: object, **__: object) -> Any:
+        raise UpdateError("denied")
+
+    monkeypatch.setattr("pynamodb_tracker.control.numbers.send", denied)
+    assert Order.reserve.run_all(done).paused
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of threads: the child starts none
+@pytest.mark.parametrize("engine", ["moto"], indirect=True)
+def test_a_process_that_is_forked_while_a_thread_reads_reads_for_itself() -> None:
+    Order.reserve.run_all(done)
+    with watch._known[Order].guard:
+        if not (child := os.fork()):
+            os._exit(len(watch._known) + watch._guard.locked())
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_reason_is_short() -> None:
+    with pytest.raises(ValueError, match="at most 1,000 characters, not 1,001"):
+        Order.ship.pause(until=None, reason="x" * 1_001)
 
 
 def test_the_item_is_no_task_and_goes_with_the_use_case() -> None:

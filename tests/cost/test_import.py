@@ -83,7 +83,7 @@ def test_the_import_loads_neither_boto3_nor_what_belongs_to_an_extra() -> None:
     assert "pynamodb_tracker.model.repeat" not in loaded
     assert not top_level & {"boto3", "moto", "rich", "typer", "click", "jinja2", "pytest", "starlette"}
     assert not top_level & {"apscheduler", "asyncio", "opentelemetry"}
-    assert not {"pynamodb_tracker.batch", "pynamodb_tracker.worker"} & {*loaded}
+    assert not {f"pynamodb_tracker.{name}" for name in ("batch", "control", "worker")} & {*loaded}
     assert "multiprocessing" not in top_level
     assert [name for name in loaded if name.startswith("pynamodb_tracker.aio.")] == ["pynamodb_tracker.aio.lazy"]
 
