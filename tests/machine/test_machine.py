@@ -10,11 +10,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from pynamodb_tracker import Task
 from pynamodb_tracker.testing import local_table, stopped_clock
+from tests.conftest import in_ci
 from tests.engine.dynamodb_local import Engine
 from tests.machine.faults import Network, faulty
 from tests.machine.machine import START, World, order_class
 from tests.machine.merging import MergingMachine
 
+EXAMPLES_ON_MOTO, EXAMPLES = (10, 30) if in_ci() else (3, 10)
 SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
 
@@ -47,7 +49,7 @@ def test_any_sequence_of_operations_agrees_with_the_model_on_moto() -> None:
         stack.enter_context(local_table(AppTask))
         given = stack.enter_context(world(AppTask))
         run_state_machine_as_test(
-            machine_in(given), settings=settings(SETTINGS, max_examples=10, stateful_step_count=40)
+            machine_in(given), settings=settings(SETTINGS, max_examples=EXAMPLES_ON_MOTO, stateful_step_count=40)
         )
 
 
@@ -63,7 +65,7 @@ def test_any_sequence_of_operations_agrees_with_the_model_on_dynamodb_local(dyna
     try:
         with world(EngineTask) as given:
             run_state_machine_as_test(
-                machine_in(given), settings=settings(SETTINGS, max_examples=30, stateful_step_count=40)
+                machine_in(given), settings=settings(SETTINGS, max_examples=EXAMPLES, stateful_step_count=40)
             )
     finally:
         EngineTask.delete_table()
