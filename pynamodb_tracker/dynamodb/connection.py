@@ -118,7 +118,9 @@ def send(
     TransactionConflict, which means that the write met a transaction on the same item and says nothing about the
     condition (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html).
     """
-    retries, repeated, until = 0, False, latest_answer(until)
+    retries, repeated = 0, False
+    if until is None or _deadline.get() is not None:
+        until = latest_answer(until)
     batcher = None if operation == "GetItem" else _shared.get()
     while True:
         try:
@@ -187,9 +189,10 @@ def connection_until(table: TableConnection, until: datetime) -> Connection:
     connection, deadline = table.connection, _deadline.get()
     if not isinstance(connection, SharedConnection):
         return connection
-    return connection.within(
-        clock.seconds_until(until), math.inf if deadline is None else clock.seconds_until(deadline)
-    )
+    seconds = clock.seconds_until(until)
+    if deadline is None and seconds >= connection.longest:
+        return connection
+    return connection.within(seconds, math.inf if deadline is None else clock.seconds_until(deadline))
 
 
 def read(table: TableConnection, request: Callable[[TableConnection], R]) -> R:
@@ -276,6 +279,8 @@ class SharedConnection(Connection):
         self._settings = settings
         self._session: botocore.session.Session | None = like.session if like else None
         self._rungs: tuple[list[_Rung], list[_Rung]] | None = None
+        self.longest = math.inf
+        """How many seconds a request can take, the SDK's retries included; infinity until that is known."""
         _connections.add(self)
 
     @property
@@ -375,7 +380,7 @@ class SharedConnection(Connection):
             tries //= 2
             retries = {"total_max_attempts": tries, "mode": config.retries["mode"]}
             fewer.append(_rung(tries, connect, read, self._like(connect, read, retry_configuration=retries)))
-        self._rungs = slower, fewer
+        self._rungs, (self.longest, *_) = (slower, fewer), slower[0]
         return self._rungs
 
     def forget_client(self) -> None:
@@ -386,6 +391,7 @@ class SharedConnection(Connection):
         """
         self.building, self._local = threading.RLock(), threading.local()
         self._client = self._rungs = self._session = None
+        self.longest = math.inf
 
     def _like(self, connect: float, read: float, **settings: Any) -> SharedConnection:
         timeouts = {"connect_timeout_seconds": connect, "read_timeout_seconds": read}

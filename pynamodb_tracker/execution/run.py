@@ -168,21 +168,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.is_used = True
         if instrumentation.hooks:
             self._add_hooks(instrumentation.hooks)
-        try:
-            self.journal = journal = self._claim()
-        except TaskNotFoundError:
-            if self.create is None:
-                raise
-            self.journal = journal = self._claim(self.create())
-        if self.observation is not None:
-            self.observation.note_claim(journal)
-        if self.heartbeat:
-            self.heartbeat = Heartbeat(journal, self.lock_for)
-            self.heartbeat.start()
-        return ExecutionContext(journal, self.lock_for)
-
-    def _claim(self, new: NewTask[T] | None = None) -> Journal[T]:
-        return transitions.claim(
+        claim = partial(
+            transitions.claim,
             self.statements,
             self.task_id,
             lock_for=self.lock_for,
@@ -190,8 +177,19 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             also_from=self.also_from,
             payload=self.payload,
             creates=self.create is not None,
-            new=new,
         )
+        try:
+            self.journal = journal = claim()
+        except TaskNotFoundError:
+            if self.create is None:
+                raise
+            self.journal = journal = claim(new=self.create())
+        if self.observation is not None:
+            self.observation.note_claim(journal)
+        if self.heartbeat:
+            self.heartbeat = Heartbeat(journal, self.lock_for)
+            self.heartbeat.start()
+        return ExecutionContext(journal, self.lock_for)
 
     def new_task(self, attributes: Mapping[str, Any]) -> NewTask[T]:
         """Check the attributes of a task that this run is to create claimed; `trace` is that of `create`."""

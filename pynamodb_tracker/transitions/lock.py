@@ -212,7 +212,8 @@ class Journal(Generic[T]):
         self.claim: Final = claim
         self.asked: Final[dict[str, Any]] = {}
         """What the block has asked for to be written with its success, by the names of `features`."""
-        self.slot = self._slot_in_row()
+        stored = claim.task._row_state.stored
+        self.slot = self._slot_in_row() if MAP in stored.get("data", ()) else None
         """The slot of the overflow chunks that the row points to; None if the data is in the row."""
         self.writing: Final = threading.RLock()
         """Saves, transactions and the end of the block are sent one after the other, even from different threads."""

@@ -214,13 +214,8 @@ def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSucce
     """Mark the run as ended with a recorded success: it writes nothing more."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
-    end_as_success(journal, success)
-    if pending.of_block:
-        close(journal.claim.task)
-
-
-def end_as_success(journal: Journal[T], success: SentSuccess) -> None:
-    """Let the task in memory be what its row is after the success that is on record."""
     journal.note_success(success)
     if journal.claim.statements.has_expiry:
         expire(journal.claim.statements, journal.claim.task)
+    if pending.of_block:
+        close(journal.claim.task)

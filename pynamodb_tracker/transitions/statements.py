@@ -168,7 +168,7 @@ class StepStatements(StepWrites[T]):
 
     @cached_property
     def _mine_and_unasked(self) -> tuple[Guard, ...]:
-        return *self._mine, when.nothing_asked()
+        return (*self._mine, when.nothing_asked()) if self.codes.succeeded == END else self._mine
 
     def shut_out(self, row: T, token: str) -> Transition:
         """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
@@ -186,9 +186,8 @@ class StepStatements(StepWrites[T]):
 
     def succeed(self, token: str) -> Transition:
         """End the run with success; at the last step, only if nobody has asked for another run meanwhile."""
-        success = self.finish("succeed", token, self.codes.succeeded)
-        if self.codes.succeeded == END:
-            success.guards = self._mine_and_unasked
+        success = Transition("succeed", self.codes.succeeded)
+        success.guards, success.seen = self._mine_and_unasked, {"lock": token}
         return success
 
     def extend(self, token: str, expire_time: datetime) -> Transition:

@@ -27,11 +27,11 @@ from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.finishes import RowChanged, finished, send_until_landed
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
+from pynamodb_tracker.transitions.overflow_retention import expire
 from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
 from pynamodb_tracker.transitions.participants import Action, Participant, send_together
 from pynamodb_tracker.transitions.progress import (
     commit,
-    end_as_success,
     end_pending,
     find_outcome,
     read_row,
@@ -56,7 +56,9 @@ def succeed(journal: Journal[T]) -> None:
     participants = features.at_success(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
-        end_as_success(journal, SentSuccess(changes, _succeed_alone(journal, sent, participants)))
+        journal.note_success(SentSuccess(changes, _succeed_alone(journal, sent, participants)))
+        if claim.statements.has_expiry:
+            expire(claim.statements, claim.task)
         return
     try:
         for each in participants:
@@ -115,7 +117,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
                 changes = sent = _changes_of_success(journal)
             except ValueNotStorableError as unstorable:
                 changes = sent = _changes_after_interrupt(journal, unstorable)
-            if needs_chunks(claim, changes):
+            if "data" in changes and needs_chunks(claim, changes):
                 sent = put_next_version(journal, changes)
             journal.success = changes, sent
         except PynamoDBConnectionError as error:

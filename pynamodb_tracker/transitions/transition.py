@@ -210,6 +210,8 @@ class Transition:
                 slots[name] = str(value)
             elif kind is Stored:
                 slots[name] = value.value
+            elif kind is list and not value:
+                slots[name] = []
             elif value is None or kind in _RENDERED:
                 shape.append(value)
             elif kind is Added:
