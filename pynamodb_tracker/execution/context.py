@@ -214,7 +214,7 @@ class ExecutionContext(BlockContext[T_co]):
         at most 350,000 bytes of JSON. AttributeError for a task without a group.
         """
         asked = self._journal.asked
-        if "group" not in asked:
+        if asked.get("group") is None:
             if self.task.group is None:
                 raise AttributeError(
                     f"{type(self.task).__name__} {self.task.task_id!r} has no group: it was created without group=",

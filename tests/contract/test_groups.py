@@ -401,8 +401,8 @@ def test_the_last_step_hands_on_to_its_own_follow_up() -> None:
     Order.pay.run("o-1", nothing)
 
     def follow(ctx: ExecutionContext[Order]) -> None:
-        ctx.group.data["last"] = ctx.task.task_id
         ctx.create(Order, "o-2", group="customer-7")
+        ctx.group.data["last"] = ctx.task.task_id
         ctx.create(Order, "o-3", group="customer-7")
 
     Order.ship.run("o-1", follow)
