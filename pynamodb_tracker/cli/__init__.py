@@ -15,6 +15,7 @@ from pynamodb_tracker.cli.commands import (
     control,
     groups,
     inspect,
+    live,
     manage,
     run,
     set_up,
@@ -27,6 +28,7 @@ from pynamodb_tracker.cli.commands import (
 )
 from pynamodb_tracker.cli.interrupts import reserve_standard_descriptors
 from pynamodb_tracker.cli.options import usage_of
+from pynamodb_tracker.cli.terminal import warn
 
 __all__ = ["app"]
 
@@ -37,6 +39,8 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "show": inspect.show,
         "errors": inspect.errors,
         "stuck": inspect.stuck,
+        "workers": live.workers,
+        "top": live.top,
         "group": groups.group,
         "web": web.web,
     },
@@ -62,12 +66,20 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
 }
 
 
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+"""What typer raises for wrong arguments; it has no public name of its own."""
+
+_OF_ALL = ("name", "use_case_name")
+"""Parameters that nearly all commands have: help names them last."""
+
+
 class _Command(TyperCommand):
     """A command whose help says what to write, without the types of Python."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the arguments and options."""
-        return _without_types(super().get_params(ctx))
+        found = _without_types(super().get_params(ctx))
+        return sorted(found, key=lambda each: (each.name in _OF_ALL) + 2 * (each.name == "help"))
 
     def collect_usage_pieces(self, _ctx: Any) -> list[str]:
         """Return the parts of the usage line."""
@@ -76,6 +88,22 @@ class _Command(TyperCommand):
 
 class _Group(TyperGroup):
     """The commands, and the options of their own."""
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; what is wrong with its arguments is one line, as any other error."""
+        try:
+            code = super().main(*arguments, **(options | {"standalone_mode": False}))
+        except _USAGE_ERROR as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                error.show()
+                sys.exit(error.exit_code)
+            at = "" if error.ctx is None else f"; {error.ctx.command_path} --help explains it"
+            warn(f"{error.format_message().rstrip('.')}{at}")
+            sys.exit(error.exit_code)
+        except typer.Abort:
+            warn("aborted")
+            sys.exit(1)
+        sys.exit(code)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the options."""

@@ -255,12 +255,17 @@ def table_class(app: str) -> Iterator[type[Task]]:
 def use_case(app: str, name: str | None) -> Iterator[type[Task]]:
     """Yield the use case that `--app` and `--use-case` name; an error is reported, and ends the command."""
     with exit_on_error():
-        models = known_use_cases(app, name)
-        if len(models) > 1:
-            options = ", ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
-            raise CannotRunError(f"{app} is a table with {len(models)} use cases: add one of {options}")
-    with exit_on_error(models[0]):
-        yield models[0]
+        model = only_one(app, known_use_cases(app, name))
+    with exit_on_error(model):
+        yield model
+
+
+def only_one(app: str, models: Sequence[type[Task]]) -> type[Task]:
+    """Return the use case; a CannotRunError if there are several."""
+    if len(models) > 1:
+        options = ", ".join(f"--use-case {model.tracker.use_case.name}" for model in models)
+        raise CannotRunError(f"{app} is a table with {len(models)} use cases: add one of {options}")
+    return models[0]
 
 
 @contextmanager
@@ -325,6 +330,14 @@ def step_among(models: Sequence[type[Task]], name: str) -> BoundStep[Any]:
         hint = did_you_mean(step, steps.values()) or f"; the steps are {', '.join(steps)}"
         raise CannotRunError(f"none of {len(models)} use cases has a step {step!r}{hint}")
     return step_named(found[0] if found else models[0], step)
+
+
+def steps_among(models: Sequence[type[Task]], name: str | None) -> dict[type[Task], list[BoundStep[Any]]]:
+    """Return the steps of several use cases, or the only one of them that is named as in `step_among`."""
+    if name is None:
+        return {model: steps_of(model) for model in models}
+    step = step_among(models, name)
+    return {step.model: [step]}
 
 
 def state_named(model: type[Task], name: str) -> State[Any]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import typer
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean
-from pynamodb_tracker.cli.command import CannotRunError, step_named, steps_of
+from pynamodb_tracker.cli.command import CannotRunError, check_window, state_named, step_named, steps_of
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.presentation.listing import Filter, find
 from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+
+_READ_AT_ONCE = 250
+"""Entries of the index that are searched with a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +61,47 @@ class Targets:
         if task.state.status is None:
             raise ValueError(f"{self.model.__name__} {task_id!r} is {name_of(task.state)}: no step declares its state")
         return step_named(self.model, task.state.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What tasks that are changed together have in common; with `dry_run`, they are only named."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    error_like: str | None = None
+    limit: int | None = None
+    dry_run: bool = False
+
+    def found_in(
+        self, model: type[Task], words: Sequence[str], statuses: Sequence[Status]
+    ) -> tuple[BoundStep[Any], Iterator[str]]:
+        """Return the step that is named, and the ids of its tasks that match, in one state or in all of these.
+
+        They are read from the index while they are changed; a task that enters its state meanwhile is left alone.
+        """
+        name, *more = words
+        if more:
+            raise typer.BadParameter("name a step or a state, and no task: options select the tasks", param_hint="TASK")
+        if name in {step.name for step in steps_of(model)} or "." not in name:
+            states = [getattr(step_named(model, name), status) for status in statuses]
+        else:
+            states = [state_named(model, name)]
+            if states[0].status not in statuses:
+                raise typer.BadParameter(f"nothing changes for tasks that are {name}", param_hint="TASK")
+        check_window(self.since, self.until)
+        return step_named(model, states[0].step), islice(self._ids(states), self.limit)
+
+    def _ids(self, states: Sequence[State[Any]]) -> Iterator[str]:
+        until = min(filter(None, (self.until, clock.now())))
+        for state in states:
+            what, cursor = Filter(state, self.since, until, self.error_like or ""), None
+            while True:
+                found = find(what, cursor, limit=_READ_AT_ONCE)
+                yield from (entry.task_id for entry in found.entries)
+                if (cursor := found.cursor) is None:
+                    break
+
+
+NOTHING_ASKED = Asked()
+"""Tasks are named one by one."""

@@ -110,10 +110,11 @@ COLOURS: dict[Status | None, str] = {
 _BLOCK = 200
 """Rows that are read and aligned at a time, so that a long table is printed while it is read."""
 
-_GAP, _LONGEST_ID = 2, 40
-"""Spaces between columns, and the width of an id, such as a UUID, that stays on one line at a terminal."""
+_GAP, _LONGEST_ID, _SHORTEST_ID = 2, 40, 12
+"""Spaces between columns, the width of an id, such as a UUID, that stays on one line at a terminal if there is room for
+it, and the least width that is left to it."""
 
-_ALIGNED_RIGHT = frozenset({"age", "attempt", "due", "newest", "tasks"})
+_ALIGNED_RIGHT = frozenset({"age", "attempt", "due", "first", "newest", "tasks"})
 """The titles of columns of numbers and durations."""
 
 Cell = str | Text
@@ -136,6 +137,9 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
         is_cut = on.file.isatty()
         room = on.width if is_cut else sum(widths) + _GAP * len(widths)
         longest = max(_LONGEST_ID, room // 3)
+        if is_cut:  # the last column gets a third, whatever ids are there
+            others = sum(sorted(widths[:-1])[:-1]) + _GAP * len(widths)
+            longest = max(min(longest, room - others - min(room // 3, widths[-1])), _SHORTEST_ID)
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=not printed, header_style="bold")
         for at, (title, width) in enumerate(zip(titles, widths, strict=True)):
             is_last = at == len(titles) - 1

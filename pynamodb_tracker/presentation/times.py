@@ -1,12 +1,15 @@
 """Durations and times as people write them; a ValueError says how to write one."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 
 from pynamodb_tracker import clock
 
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1}
 _OF_DAY = re.compile(r"(\d{1,2}):(\d\d)", re.ASCII)
+_LONGEST_SPREAD = timedelta(days=7)
 _HOURS, _MINUTES = 24, 60
 _DAYS = {"today": 0, "yesterday": -1}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+")
@@ -60,6 +63,13 @@ def later(text: str) -> datetime:
         return clock.now() + duration(text)
     except OverflowError:
         raise ValueError(f"in {text!r} is too far in the future") from None
+
+
+def spread(begin: datetime, a_minute: float, done: int = 0) -> Iterator[datetime]:
+    """Yield due times from then on, so many a minute, behind those that are done; all of them within a week."""
+    last = begin + _LONGEST_SPREAD
+    for number in count(done):
+        yield min(begin + timedelta(minutes=number / a_minute), last)
 
 
 def _midnight() -> datetime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import repeat
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from pynamodb_tracker import arguments, clock, transitions
@@ -27,16 +28,18 @@ class StepCommands(Generic[T]):
         self.model = definition.model
         """The class of the use case."""
 
-    def reopen(self, task_id: str, *, by: str | None = None) -> T:
+    def reopen(self, task_id: str, *, by: str | None = None, due_time: datetime | None = None) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
+        It is due now, or at `due_time`, unless it waits for other tasks, repeats or is in a group.
         Its next start may have another payload, if it was started with `same`.
         With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
         TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
         """
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
-        return reopen(self._definition.statements, arguments.check_task_id(task_id), arguments.check_name("by", by))
+        of, due_time = self._definition.statements, arguments.check_time("due_time", due_time)
+        return reopen(of, arguments.check_task_id(task_id), arguments.check_name("by", by), due_time)
 
     def ignore(
         self,
@@ -64,25 +67,33 @@ class StepCommands(Generic[T]):
         of = self._definition.statements
         return transitions.ignore(of, task_id, reason, by, even_running=even_running, even_in_group=even_in_group)
 
-    def reopen_many(self, task_ids: Iterable[str], *, by: str | None = None, threads: int = 25) -> Report:
+    def reopen_many(
+        self,
+        task_ids: Iterable[str],
+        *,
+        by: str | None = None,
+        due_times: Iterable[datetime] | None = None,
+        threads: int = 25,
+    ) -> Report:
         """Reopen these tasks, each once and on its own, and return what became of them.
 
         The report lists tasks that are pending now, or were already, as succeeded. Those that `reopen` would refuse, or
         whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
         is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
         25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
-        have ended.
+        have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless.
         """
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
         from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
 
-        def reopen_one(task_id: str, _given: None) -> Literal["succeeded"]:
-            reopen(self._definition.statements, task_id, by)
+        def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
+            reopen(self._definition.statements, task_id, by, arguments.check_time("due_times", due))
             return "succeeded"
 
-        return report_of_each(((task_id, None) for task_id in each_once(ids)), reopen_one, threads)
+        given: Iterable[datetime | None] = repeat(None) if due_times is None else due_times
+        return report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
 
     def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
         """Ignore these tasks, each once and on its own, and return what became of them.

@@ -29,10 +29,11 @@ T = TypeVar("T", bound=TaskRow)
 _TRIES = 4
 
 
-def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -> T:
+def reopen(statements: StepStatements[T], task_id: str, by: str | None = None, due: datetime | None = None) -> T:
     """Make a failed or ignored task pending, with fresh attempts, and return it; a pending one is not changed.
 
-    One that waits for others goes on waiting.
+    One that waits for others goes on waiting. It is due at `due`, now by default, unless it waits, repeats or is in a
+    group.
     """
     codes, operation, token, kept = statements.codes, f"reopen {statements.codes.step} of", new_token(), False
     found: T | None = None
@@ -42,7 +43,7 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
                 if found is not None and membership_of(found) is Membership.ENDED:
                     reopened = _enter_again(statements, found, token, by, kept=kept)
                 else:
-                    answer = _send_reopen(statements, task_id, token, by, kept=kept, found=found)
+                    answer = _send_reopen(statements, task_id, token, by, due, kept=kept, found=found)
                     reopened = load(statements.model, answer["Attributes"])
             except Refused:
                 row = read(statements, task_id, operation)
@@ -64,7 +65,14 @@ def reopen(statements: StepStatements[T], task_id: str, by: str | None = None) -
 
 
 def _send_reopen(
-    statements: StepStatements[T], task_id: str, token: str, by: str | None, *, kept: bool, found: T | None
+    statements: StepStatements[T],
+    task_id: str,
+    token: str,
+    by: str | None,
+    due: datetime | None,
+    *,
+    kept: bool,
+    found: T | None,
 ) -> dict[str, Any]:
     """Send a reopen; with `by`, it appends to `errors` who did it, if the row has room for that."""
     now = clock.now()
@@ -74,6 +82,8 @@ def _send_reopen(
         transition = statements.reopen(token, found, kept=kept, entry=entry)
         if following is not None:
             transition.follow(following)
+        elif transition.due is None and (found is None or found.group is None):
+            transition.due = due
         return statements.send(statements.moved(transition, task_id, now), task_id)
 
     if by is not None:

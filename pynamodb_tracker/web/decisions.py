@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -26,6 +26,7 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
+from pynamodb_tracker.presentation.times import spread
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -72,11 +73,17 @@ class Decision:
     worker: str | None = None
     """Whose run is released; another worker's is left alone."""
     even_in_group: bool = False
+    rate: int | None = None
+    """Tasks that become due in a minute, at most."""
 
-    def carry_out(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """Change the tasks, and return those that were refused, and why; raise if DynamoDB refuses all of them."""
+    def carry_out(self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0) -> dict[str, str]:
+        """Change the tasks, and return those that were refused, and why; raise if DynamoDB refuses all of them.
+
+        With a rate, they become due one by one from `begin` on, behind those that are done.
+        """
         if self.verb == "reopen":
-            errors = self.step.reopen_many(task_ids, by=self.by).refused
+            due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
+            errors = self.step.reopen_many(task_ids, by=self.by, due_times=due_times).refused
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
         else:
@@ -227,7 +234,8 @@ class Decisions:
         if verb != "reopen" and not reason:
             raise FieldError("reason", "Write a reason, for people who look at the task later.")
         worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
-        return Decision(verb, step, reason, who(request), worker, even_in_group)
+        rate = whole_number(form, "rate", 0, _MOST_DONE) or None
+        return Decision(verb, step, reason, who(request), worker, even_in_group, rate)
 
     async def count(self, request: Request) -> Response:
         """Count all tasks of a use case; this is a POST because it reads the whole index, which no link should do."""
@@ -283,7 +291,7 @@ def _next_slice(decision: Decision, what: Filter, cursor: str | None, progress: 
         left = progress.left
         found = listing.find(what, cursor, limit=SLICE if left is None else min(left, SLICE))
         task_ids = [entry.task_id for entry in found.entries][:left]
-        problems = decision.carry_out(task_ids)
+        problems = decision.carry_out(task_ids, what.until, progress.done)
         progress.done += len(task_ids) - len(problems)
         progress.refused += len(problems)
         examples |= dict(list(problems.items())[: _EXAMPLES - len(examples)])

@@ -46,7 +46,7 @@ def test_errors_are_grouped_the_commonest_first_and_exit_with_1(store: StoppedCl
     ended = run("errors")
     assert (ended.code, ended.err) == (1, "")
     assert [line.split()[:3] for line in ended.lines] == [
-        ["tasks", "state", "newest"],
+        ["tasks", "state", "first"],
         ["3", "pay.failed", "2h"],
         ["1", "pay.ignored", "(needs"],
     ]

@@ -216,7 +216,7 @@ def test_ids_and_errors_cannot_steer_the_terminal(store: StoppedClock) -> None:
 def test_a_table_class_needs_the_name_of_one_of_its_use_cases() -> None:
     Order.create("o-1")
     table = "tests.cli.shop:StoreTask"
-    ended = run("list", "pay.pending", of=table)
+    ended = run("show", "o-1", of=table)
     assert ended.code == 2
     assert ended.err == f"{table} is a table with 2 use cases: add one of --use-case invoice, --use-case order\n"
     for name in ("order", "Order"):

@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import typer
@@ -47,7 +48,7 @@ def test_tasks_are_changed_together_and_printed_in_their_order(
     Order.create_many({"task_id": task_id, "state": Order.pay.failed} for task_id in ids)
     reopen, last = BoundStep.reopen, threading.Event()
 
-    def first_waits_for_last(step: BoundStep[Order], task_id: str, **options: str) -> Order:
+    def first_waits_for_last(step: BoundStep[Order], task_id: str, **options: Any) -> Order:
         if task_id == "o-0":
             assert last.wait(10)
             if interrupted:

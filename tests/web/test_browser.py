@@ -38,6 +38,7 @@ VIEWS = [
     "/Nightly/task?id=nightly",
     "/Order/bulk?verb=ignore&step=ship&state=failed",
     "/find?id=o-failed%0Anone",
+    "/workers",
     "/table",
     "/nowhere/",
 ]

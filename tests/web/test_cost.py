@@ -111,6 +111,7 @@ def cost_of(answer: Any) -> tuple[int, float]:
         ("/Pile/task?id=22-00007", 2, 2),
         ("/find?id=22-00007%0Anone", 1, 2),
         ("/Pile/bulk?verb=reopen&step=two&state=failed", 3, 60),
+        ("/workers", 22, 1060),
         ("/table", 4, 0),
     ],
 )

@@ -279,7 +279,7 @@ def test_refusals_of_slices_are_counted_and_the_first_are_told(
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
     reopen_many = Order.ship.reopen_many
 
-    def refuse_one(task_ids: list[str], *, by: str | None = None) -> Report:
+    def refuse_one(task_ids: list[str], *, by: str | None = None, **_: Any) -> Report:
         report = reopen_many([task_id for task_id in task_ids if task_id != "o-1"], by=by)
         report.refused["o-1"] = ValueError("not this one")
         return report
@@ -300,7 +300,7 @@ def test_slices_end_where_dynamodb_refuses_all_and_what_was_done_is_seen_and_log
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
     assert "Failed 3" in text_of(client.get("/Order/"))
 
-    def refuse_the_second(task_ids: list[str], *, by: str | None = None) -> Report:
+    def refuse_the_second(task_ids: list[str], *, by: str | None = None, **_: Any) -> Report:
         asked.extend(task_ids)
         if len(asked) == 1:
             return reopen_many(task_ids, by=by)
@@ -360,3 +360,18 @@ def test_what_was_changed_is_seen_at_once(open_page: Open) -> None:
     assert "Failed 1" in text_of(client.get("/Order/"))
     client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"})
     assert "Failed 0" in text_of(client.get("/Order/"))
+
+
+def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 2)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    failed(*(f"o-{number}" for number in range(5)))
+    shop.advance(timedelta(seconds=1))
+    client, begin = open_page(), shop.now()
+    page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
+    done = run_slices(client, page, rate="2", first="4")
+    assert "4 reopened" in text_of(done)
+    due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
+    assert due == [0, 30, 60, 90]

@@ -13,11 +13,13 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import styled
-from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
+from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.task_facts import (
     NEEDS_PERSON,
+    UNKNOWN,
     in_words,
     is_abandoned,
     name_of,
@@ -29,7 +31,7 @@ from pynamodb_tracker.presentation.task_facts import (
 from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
-from pynamodb_tracker.step.state import due_until, given_up, waiting_in
+from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
 from pynamodb_tracker.task.task import Task
 
 _LIMIT = 50
@@ -50,6 +52,7 @@ def list_tasks(
     since: opt.Since = None,
     until: opt.Until = None,
     waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others, in a state or in all.")] = False,
+    error_like: opt.ErrorLike = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
     limit: Annotated[
         int | None,
@@ -67,7 +70,8 @@ def list_tasks(
     all tasks of the state that are due later.
     """
     most = None if everything else limit or _LIMIT
-    with command.use_case(name, use_case_name) as model:
+    with command.use_cases(name, use_case_name) as models:
+        model, state = _of_state(name, models, state)
         command.check_window(since, until)
         damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
         if waiting:
@@ -80,7 +84,10 @@ def list_tasks(
         else:
             of = command.state_named(model, state)
             status, is_what = of.status, f"is {name_of(of)}"
-            found = of.query(since=since, until=until, latest_first=newest, limit=asked, with_data=False)
+            most_read = None if error_like else asked
+            found = of.query(since=since, until=until, latest_first=newest, limit=most_read, with_data=False)
+        like = (error_like or "").casefold()
+        found = (task for task in found if like in (readable_value(task, "last_error") or "").casefold())
         shown = islice(found, most)
         if as_json:
             terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
@@ -92,6 +99,15 @@ def list_tasks(
         if most is not None and next(found, None) is not None:
             terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
         damaged.exit()
+
+
+def _of_state(app: str, models: Sequence[type[Task]], state: str | None) -> tuple[type[Task], str | None]:
+    """Return the use case that a state is of, and the state's name there."""
+    step = (state or "").rpartition(".")[0]
+    if len(models) == 1 or not step or step == UNKNOWN:
+        return command.only_one(app, models), state
+    of = command.step_among(models, step)
+    return of.model, f"{of.name}.{(state or '').rpartition('.')[2]}"
 
 
 def _waiting(model: type[Task], state: str | None, since: datetime | None, until: datetime | None) -> Iterator[Task]:
@@ -111,6 +127,9 @@ def errors(
     use_case_name: opt.UseCase = None,
     since: opt.Since = None,
     until: opt.Until = None,
+    limit: Annotated[
+        int | None, typer.Option(parser=opt.number, metavar="N", help="Show at most this many groups.")
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Group failed and ignored tasks by their last error, the most frequent error first.
@@ -124,30 +143,39 @@ def errors(
     Exits with 1 if there are any.
     """
     groups, damaged = ErrorGroups[str](), tasks.Damaged(own_too=False)
-    with command.use_case(name, use_case_name) as model:
+    with command.use_cases(name, use_case_name) as models:
         command.check_window(since, until)
-        for of in command.steps_of(model, step):
-            for state in (of.failed, of.ignored):
-                for task in damaged.readable(state.query(since=since, until=until, with_data=False)):
-                    error = task.last_error or "no error is recorded"
-                    groups.add(name_of(state), task.task_id, error, task.update_time)
-        steps = [of.name for of in command.steps_of(model, step)]
-        waiting, is_all = given_up(model, steps, since, until, most=_MOST_SEARCHED)
-        for task in damaged.readable(waiting):
-            groups.add(name_of(task.state), task.task_id, task.last_error, task.update_time)
-        if not is_all:
-            terminal.warn(f"of the tasks that are due later, the first {_MOST_SEARCHED:,} were read")
+        for model, steps in command.steps_among(models, step).items():
+            prefix = f"{model.tracker.use_case.name}." if len(models) > 1 else ""
+            for state, task in _failed(steps, since, until, damaged):
+                groups.add(f"{prefix}{name_of(state)}", task.task_id, task.last_error or NO_ERROR, task.update_time)
         found = groups.sorted()
         if as_json:
-            terminal.say_json_array(map(_group_as_json, found))
+            terminal.say_json_array(map(_group_as_json, found[:limit]))
         elif not found:
-            terminal.say(f"no task of {model.__name__} has failed or is ignored{f' in {step}' if step else ''}")
+            terminal.say(f"no task of {_names(models)} has failed or is ignored{f' in {step}' if step else ''}")
         else:
-            rows = (_group_row(group, with_step=not step) for group in found)
-            terminal.print_table(("tasks", "state", "newest", "example", "error"), rows)
+            rows = (_group_row(group, with_step=not step or len(models) > 1) for group in found[:limit])
+            terminal.print_table(("tasks", "state", "first", "newest", "example", "error"), rows)
+            if limit is not None and len(found) > limit:
+                terminal.warn(f"these are the first {limit:,} of {len(found):,} groups")
     if found:
         raise typer.Exit(command.FOUND)
     damaged.exit()
+
+
+def _failed(
+    steps: Sequence[BoundStep[Any]], since: datetime | None, until: datetime | None, damaged: tasks.Damaged
+) -> Iterator[tuple[State[Any], Task]]:
+    """Yield the failed and ignored tasks of these steps of a use case, and those that gave up an occurrence."""
+    for state in [state for step in steps for state in (step.failed, step.ignored)]:
+        for task in damaged.readable(state.query(since=since, until=until, with_data=False)):
+            yield state, task
+    waiting, is_all = given_up(steps[0].model, [step.name for step in steps], since, until, most=_MOST_SEARCHED)
+    for task in damaged.readable(waiting):
+        yield task.state, task
+    if not is_all:
+        terminal.warn(f"of the tasks that are due later, the first {_MOST_SEARCHED:,} were read")
 
 
 def _group_as_json(group: ErrorGroup[str]) -> dict[str, Any]:
@@ -163,8 +191,9 @@ def _group_row(group: ErrorGroup[str], *, with_step: bool) -> list[terminal.Cell
         state += ", gave up"
     elif state.endswith(Status.IGNORED):
         state += NEEDS_PERSON
-    newest = age(clock.now() - group.newest)
-    return [f"{group.tasks:,}", styled(state, style), newest, styled(group.example, "bold"), group.error]
+    first, newest = (age(clock.now() - time) for time in (group.first, group.newest))
+    since = styled(f"new, {first}", "bold red") if group.since else first
+    return [f"{group.tasks:,}", styled(state, style), since, newest, styled(group.example, "bold"), group.error]
 
 
 def stuck(
@@ -183,8 +212,9 @@ def stuck(
     Exits with 1 if a lock has expired.
     """
     damaged = tasks.Damaged(own_too=False)
-    with command.use_case(name, use_case_name) as model:
-        found = _in_progress(command.steps_of(model, step), damaged, everything=everything)
+    with command.use_cases(name, use_case_name) as models:
+        steps = list(chain.from_iterable(command.steps_among(models, step).values()))
+        found = _in_progress(steps, damaged, everything=everything)
         first = next(found, None)
         is_any_stuck = False
 
@@ -201,11 +231,13 @@ def stuck(
             )
         elif first is None:
             is_what = "in progress" if everything else "stuck"
-            terminal.say(f"no task of {model.__name__} is {is_what}{f' in {step}' if step else ''}")
+            terminal.say(f"no task of {_names(models)} is {is_what}{f' in {step}' if step else ''}")
         else:
             lock = "lock" if everything else "lock expired"
             titles = ("task", "step", "attempt", lock, "next run", "worker")
-            terminal.print_table(titles, (_stuck_row(*each, in_words=everything) for each in all_found()))
+            terminal.print_table(
+                titles, (_stuck_row(*each, of_several=len(models) > 1, in_words=everything) for each in all_found())
+            )
     if is_any_stuck:
         raise typer.Exit(command.FOUND)
     damaged.exit()
@@ -225,7 +257,11 @@ def _in_progress(
                 yield step, task
 
 
-def _stuck_row(step: BoundStep[Any], task: Task, *, in_words: bool) -> list[terminal.Cell]:
+def _names(models: Sequence[type[Task]]) -> str:
+    return " or ".join(model.__name__ for model in models)
+
+
+def _stuck_row(step: BoundStep[Any], task: Task, *, of_several: bool, in_words: bool) -> list[terminal.Cell]:
     if not is_abandoned(task):
         next_run = styled("leaves it", "dim")
     elif (task.attempt or 0) >= step.max_attempts:
@@ -234,7 +270,7 @@ def _stuck_row(step: BoundStep[Any], task: Task, *, in_words: bool) -> list[term
         next_run = styled("takes it over")
     return [
         styled(task.task_id, "bold"),
-        step.name,
+        f"{step.model.tracker.use_case.name}.{step.name}" if of_several else step.name,
         f"{task.attempt} of {step.max_attempts}",
         tasks.lock_of(task) if in_words else between(task.lock_expire_time),
         next_run,

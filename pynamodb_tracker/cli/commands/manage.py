@@ -8,17 +8,20 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.batch.bulk import in_threads_together, with_rows
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, INTERRUPTED, CannotRunError, ids_in, use_case
-from pynamodb_tracker.cli.targets import Targets
+from pynamodb_tracker.cli.targets import NOTHING_ASKED, Asked, Targets
 from pynamodb_tracker.cli.task_files import Format, LineReader
-from pynamodb_tracker.cli.terminal import say, warn
+from pynamodb_tracker.cli.terminal import say, say_id, warn
 from pynamodb_tracker.exceptions import TaskLockedError, TaskNotFoundError, TrackerError
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.task_facts import name_of
-from pynamodb_tracker.presentation.text import count, escaped
+from pynamodb_tracker.presentation.text import between, count, escaped
+from pynamodb_tracker.presentation.times import spread
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
@@ -39,6 +42,8 @@ _HOW = {
 }
 """What `--merge` did, after the state of the task."""
 
+Limit = Annotated[int | None, typer.Option(parser=opt.number, metavar="N", help="At most this many tasks.")]
+DryRun = Annotated[bool, opt.flag("--dry-run", "Print the ids of the tasks that would be changed, and change none.")]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the task's errors.")]
 
 
@@ -101,27 +106,58 @@ def create(
         say(f"{escaped(task.task_id)}: {name_of(task.state)}{how}")
 
 
-def reopen(targets: opt.Targets, *, by: opt.By, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+def reopen(
+    targets: opt.Targets,
+    *,
+    since: opt.Since = None,
+    until: opt.Until = None,
+    error_like: opt.ErrorLike = None,
+    limit: Limit = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(parser=opt.rate, metavar="N/UNIT", help="Let them become due one by one: 50/m, within a week."),
+    ] = None,
+    dry_run: DryRun = False,
+    by: opt.By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
     """Make failed or ignored tasks pending again and due now, with all their attempts.
 
-    With a step, only tasks that are at this step.
+    With a step, only tasks that are at this step. With --error-like, --since, --until, --limit or --dry-run, name a
+    step or a state instead, as in ship.failed: it reopens the tasks there that match, in the order of their due times.
+
+    With --rate, tasks that wait for others, repeat or are in a group become due as they do without it. It spreads when
+    tasks become due; the workers limit how fast they run.
 
     Exits with 1 if a task was refused; the others are reopened.
     """
     with use_case(name, use_case_name) as model:
+        asked = Asked(since, until, error_like, limit, dry_run)
+        due_times = None if rate is None else spread(clock.now(), 60 * rate)
+        gate = threading.Lock()
 
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
-            reopened = of.reopen(task_id, by=by)
+            with gate:
+                due = None if due_times is None else next(due_times)
+            reopened = of.reopen(task_id, by=by, due_time=due)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
-            return f"{name_of(reopened.state)}{as_before}{waits}"
+            is_later = not waits and due is not None and reopened.due_time > clock.now()
+            later = f", due {between(reopened.due_time)}" if is_later else ""
+            return f"{name_of(reopened.state)}{as_before}{waits}{later}"
 
-        _for_each_target(model, targets, reopen_one)
+        _for_each_target(model, targets, reopen_one, asked, (Status.FAILED, Status.IGNORED))
 
 
 def ignore(
     targets: opt.Targets,
     *,
+    since: opt.Since = None,
+    until: opt.Until = None,
+    error_like: opt.ErrorLike = None,
+    limit: Limit = None,
+    dry_run: DryRun = False,
     reason: Reason,
     even_running: Annotated[bool, opt.flag("--even-running", "Also tasks that a worker is running.")] = False,
     even_in_group: Annotated[
@@ -133,7 +169,10 @@ def ignore(
 ) -> None:
     """Ignore tasks: they are not run until they are reopened.
 
-    With a step, only tasks that are at this step. A task that is running is refused, unless you add --even-running: its
+    With a step, only tasks that are at this step. With --error-like, --since, --until, --limit or --dry-run, name a
+    step or a state instead, as in ship.failed: it ignores the tasks there that match.
+
+    A task that is running is refused, unless you add --even-running: its
     worker can record nothing more, but what it does outside of the table goes on until it notices. In a group, the next
     task starts meanwhile; so this needs --even-in-group, too.
 
@@ -154,7 +193,8 @@ def ignore(
             was_ignored = task is not None and task.state == of.ignored
             return f"{state}, as before; its reason was not changed" if was_ignored else state
 
-        _for_each_target(model, targets, ignore_one)
+        asked = Asked(since, until, error_like, limit, dry_run)
+        _for_each_target(model, targets, ignore_one, asked, (Status.PENDING, Status.FAILED))
 
 
 def release(
@@ -242,9 +282,24 @@ def _is_terminal() -> bool:
 
 
 def _for_each_target(
-    model: type[Task], words: Sequence[str], change: Callable[[BoundStep[Any], Task | None, str], str]
+    model: type[Task],
+    words: Sequence[str],
+    change: Callable[[BoundStep[Any], Task | None, str], str],
+    asked: Asked = NOTHING_ASKED,
+    statuses: Sequence[Status] = (),
 ) -> None:
-    """Change each task at its step, or at the step that is named; without one, a task that is missing is refused."""
+    """Change each task at its step, or at the step that is named; without one, a task that is missing is refused.
+
+    If tasks are asked for by what they have in common, those are changed, or only named.
+    """
+    if asked != NOTHING_ASKED:
+        step, ids = asked.found_in(model, words, statuses)
+        if asked.dry_run:
+            for task_id in ids:
+                say_id(task_id)
+            return
+        _for_each(with_rows(model, ids), lambda task_id, task: change(step, task, task_id), _THREADS)
+        return
     targets = Targets.named(model, words)
 
     def change_one(task_id: str, found: Task | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -145,8 +146,8 @@ def demo(
     By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
     Ctrl-C stops the workers and deletes the table.
 
-    With --web, it prints the address of a page in the browser that shows the tasks while they run, and afterwards until
-    Ctrl-C. It needs the extra "web".
+    With --web, it prints the address of a page that shows the tasks while they run, and afterwards until Ctrl-C; at a
+    terminal, it opens the browser. It needs the extra "web".
 
     Exits with 0 if every order ends where it should, with 1 if one does not, with 2 if it cannot run.
     """
@@ -221,6 +222,8 @@ class _Demo:
         """Serve the page while the tasks run, and then until a signal."""
         with page.serving(models):
             say(f"the page: {page.address}", self._console)
+            if self._console.is_terminal and not webbrowser.open(page.address):
+                say("there is no browser here: open that address in yours", self._console)
             yield
             self.is_over = True
             say("the page is still there; Ctrl-C ends it", self._console)

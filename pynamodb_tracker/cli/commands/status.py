@@ -13,11 +13,12 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from pynamodb_tracker.cli import options as opt
-from pynamodb_tracker.cli.command import location, use_cases
+from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.control.item import in_force
+from pynamodb_tracker.presentation.overview import behind
 from pynamodb_tracker.presentation.task_facts import NEEDS_PERSON, name_of
-from pynamodb_tracker.presentation.text import count, escaped, stamp
+from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State, counted
 from pynamodb_tracker.task.task import Task
@@ -44,7 +45,9 @@ def status(
     """Count the tasks in each state, for one use case or for all use cases of a table.
 
     Of pending tasks it says how many wait for other tasks, as in 12 (9 wait), except those that wait no longer than
-    until some time. Each count reads the use case's whole index, which takes about one read unit per 20 to 40 tasks.
+    until some time. It also says how long the first tasks have been due, and whether a lock has expired.
+
+    Each count reads the use case's whole index, which takes about one read unit per 20 to 40 tasks.
     """
     pause = (every or _INTERVAL).total_seconds()
     with use_cases(name, use_case_name) as models:
@@ -74,8 +77,16 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
         ]
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
         paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.control else {}
-        use_cases.append({"use_case": name, "tasks": total, **paused, "states": states})
+        use_cases.append({"use_case": name, "tasks": total, **paused, **_lateness(model), "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
+
+
+def _lateness(model: type[Task]) -> dict[str, Any]:
+    """Return for how many seconds the first tasks have been due, and the first lock has expired, if so."""
+    views = behind(steps_of(model))
+    due = {f"{view.step.name}.{status}": since.total_seconds() for view in views for status, since in view.late.items()}
+    expired = {view.step.name: view.abandoned.total_seconds() for view in views if view.abandoned is not None}
+    return ({"due_for": due} if due else {}) | ({"lock_expired_for": expired} if expired else {})
 
 
 def _watch(models: Sequence[type[Task]], on: Console, pause: float) -> NoReturn:
@@ -101,6 +112,7 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     counts = counted(model)
     total = sum(found.tasks for found in counts.values())
     note = "" if model.tracker.use_case.index_succeeded else "; those that have succeeded are not in the index"
+    late = behind(steps_of(model))
     yield Text.assemble((model.__name__, "bold"), f": {count(total)} in {location(model)}{note}")
     if model.tracker.use_case.control:
         for pause in in_force(model):
@@ -122,6 +134,12 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
         line.rstrip()
         yield line
         before = step
+    parts = [f"{view.step.name} {status} {age(since)}" for view in late for status, since in view.late.items()]
+    if parts:
+        yield Text(f"due for: {', '.join(parts)}")
+    for view in late:
+        if view.abandoned is not None:
+            yield Text(f"a lock of {view.step.name} expired {age(view.abandoned)} ago: stuck names its tasks", "red")
 
 
 def _word(state: State[Any], number: int) -> str:

@@ -1,0 +1,130 @@
+"""The tasks of an operator in the terminal, in commands; and what they are made of."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from datetime import timedelta
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import Screen, read, run, run_on
+from tests.cli.shop import Invoice, Order
+from tests.support.rows import change
+from tests.support.workers import die
+
+TABLE = "tests.cli.shop:StoreTask"
+
+
+def refuse(ctx: ExecutionContext[Order]) -> None:
+    raise ConnectionError("HTTP 503" if ctx.task.task_id.startswith("new") else "no such street")
+
+
+def fail_at_ship(*task_ids: str) -> None:
+    for task_id in task_ids:
+        Order.create(task_id, state=Order.ship.pending)
+        with pytest.raises(ConnectionError):
+            Order.ship.run(task_id, refuse)
+
+
+def test_why_ship_fails_since_nine_is_one_command(store: StoppedClock) -> None:
+    fail_at_ship("old-1", "old-2")
+    store.advance(timedelta(hours=6))
+    since = f"{store.now():%H:%M}"
+    store.advance(timedelta(minutes=20))
+    fail_at_ship("new-1", "new-2", "new-3")
+    ended = run("errors", "ship", "--since", since, of=TABLE)
+    assert ended.lines[0].split() == ["tasks", "state", "first", "newest", "example", "error"]
+    assert ["ConnectionError: HTTP 503" in line for line in ended.lines] == [False, True]
+    assert "new_since" in read("errors", "ship")[0]
+    limited = run("errors", "--limit", "1", of=TABLE)
+    assert (len(limited.lines), "these are the first 1 of 2 groups" in limited.err) == (2, True)
+    assert limited.lines[1].split()[1] == "order.ship.failed"
+
+
+def test_the_first_with_an_error_are_reopened_so_many_a_minute(store: StoppedClock) -> None:
+    fail_at_ship(*(f"new-{number}" for number in range(7)), "old-1")
+    store.advance(timedelta(minutes=1))
+    chosen = ("ship", "--error-like", "http 503", "--limit", "5")
+    assert len(run("reopen", *chosen, "--dry-run").lines) == 5
+    assert Order.ship.failed.count() == 8
+    ended = run("reopen", *chosen, "--rate", "50/m")
+    assert (ended.code, len(ended.lines)) == (0, 5)
+    due = sorted(task.due_time - store.now() for task in Order.ship.pending.query())
+    assert due == [timedelta(minutes=number / 50) for number in range(5)]
+    assert {task.task_id for task in Order.ship.failed.query()} > {"old-1"}
+    ignored = run("ignore", "ship.failed", "--error-like", "street", "--reason", "lost")
+    assert ignored.lines == ["old-1: ship.ignored"]
+    for wrong in (("ship", "o-1", "--limit", "1"), ("ship.pending", "--limit", "1"), ("nowhere", "--limit", "1")):
+        assert run("reopen", *wrong).code == 2
+
+
+@pytest.mark.usefixtures("store")
+def test_what_is_in_a_group_keeps_to_its_own_time_when_it_is_reopened() -> None:
+    Order.create("o-1", state=Order.ship.pending, group="g")
+    Order.ship.ignore("o-1", reason="lost")
+    before = Order.get_task("o-1")
+    run("reopen", "ship.ignored", "--limit", "2", "--rate", "4/h")
+    assert Order.get_task("o-1").due_time == before.update_time
+
+
+def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
+    for number in range(3):
+        die(Order.ship, Order.create(f"o-{number}", state=Order.ship.pending).task_id)
+    die(Invoice.send, Invoice.create("i-1").task_id)
+    for model, task_id in ((Order, "o-2"), (Invoice, "i-1")):
+        change(model, task_id, worker={"S": "web-3:17"})
+    store.advance(timedelta(minutes=6))
+    ended = run("workers", "web-3", of=TABLE)
+    assert ended.code == 1
+    assert " ".join(ended.lines[1].split()) == ("web-3:17 2 6m expires in 9m, 1 expired Invoice.send 1, Order.ship 1")
+    [found] = read("workers", "web-3", of=TABLE)
+    assert (found["tasks"], found["expired"], found["steps"]) == (2, 1, {"invoice.send": 1, "order.ship": 1})
+    status = run("status", of=TABLE)
+    assert "a lock of send expired 1m ago: stuck names its tasks" in status.out
+    assert "send" in run("stuck", of=TABLE).out
+
+
+def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:
+    fail_at_ship("new-1")
+    Order.create("o-1")
+    store.advance(timedelta(hours=3))
+    ended = run("top", of=TABLE)
+    assert "pay 1 0 0 0 pending 3h" in " ".join(ended.out.split())
+    assert "1 ship.failed, 3h ago: ConnectionError: HTTP 503" in " ".join(ended.out.split())
+    assert "due for: pay pending 3h, ship failed 3h" in run("status").out
+    assert read("status")["use_cases"][0]["due_for"]["pay.pending"] == 3 * 3600
+
+
+@pytest.mark.usefixtures("store")
+def test_top_is_live_at_a_terminal_until_q(monkeypatch: pytest.MonkeyPatch) -> None:
+    Order.create("o-1")
+    looks: list[float] = []
+
+    def is_quit(seconds: float) -> bool:
+        looks.append(seconds)
+        return len(looks) == 2
+
+    monkeypatch.setattr("pynamodb_tracker.cli.commands.live._keys", lambda: nullcontext(is_quit))
+    screen = Screen()
+    assert run_on("top", "--every", "3s", stdout=screen, TERM="xterm", of=TABLE) == (0, "")
+    assert looks == [3, 3]
+    assert "pay" in screen.text
+
+
+@pytest.mark.usefixtures("store")
+def test_a_list_of_a_whole_table_and_of_an_error() -> None:
+    fail_at_ship("new-1", "old-1")
+    found = run("list", "ship.failed", "--error-like", "street", of=TABLE)
+    assert [line.split()[0] for line in found.lines] == ["task", "old-1"]
+    assert len(run("list", "order.ship.failed", of=TABLE).lines) == 3
+
+
+def test_wrong_arguments_are_one_line_and_the_app_stands_last() -> None:
+    ended = run("list", "ship.failed", "--limit", "none")
+    assert (ended.code, len(ended.err.splitlines())) == (2, 1)
+    assert "--help explains it" in ended.err
+    options = re.findall(r"│ .{0,2} +(--[a-z-]+)", run("list", "--help").out)
+    assert options[-3:] == ["--app", "--use-case", "--help"]
