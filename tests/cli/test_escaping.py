@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from rich.text import Text
 
-from pynamodb_tracker.cli.terminal import progress, say
+from pynamodb_tracker.cli.terminal import print_table, progress, say
+from pynamodb_tracker.presentation.text import escaped
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Screen, run
 from tests.cli.shop import Order
@@ -107,3 +111,23 @@ def test_the_title_and_the_note_of_a_bar_are_text(monkeypatch: pytest.MonkeyPatc
     assert "[red]x[/red]" in screen.text
     assert r"[bold]1\x1b[2J" in screen.text
     assert not {"\x07", "\x9b", "\u202e"} & set(screen.text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\U0001f469\u200d\U0001f680", "\U0001f469\u200d\U0001f680"),
+        ("o\u200d1", "o\\u200d1"),
+        ("\U0001f469\u200d1\x1b", "\U0001f469\\u200d1\\x1b"),
+    ],
+)
+def test_a_joiner_is_kept_between_two_emoji_only(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+
+
+def test_a_long_id_leaves_a_third_of_the_terminal_to_the_error() -> None:
+    screen = Screen()
+    with mock.patch.dict(os.environ, {"COLUMNS": "80", "TERM": "xterm"}), mock.patch.object(sys, "stdout", screen):
+        print_table(("task", "attempt", "age", "due", "error"), [["x" * 120, "1", "2h", "in 30m", "E" * 200]])
+    first = screen.text.splitlines()[1]
+    assert first.count("E") >= 80 // 3 - 2

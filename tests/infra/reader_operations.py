@@ -16,8 +16,12 @@ from tests.infra.worker_operations import LARGE
 from tests.support.rows import park
 
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
-STATE = "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `export` of a state"
-COUNTS = "`counts`; `pynamodb-tracker status`"
+STATE = (
+    "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `workers`, `top`, "
+    "`export` of a state"
+)
+COUNTS = "`counts`"
+STATUS = "`pynamodb-tracker status`"
 PAGE = "`web.dashboard`: all views but these"
 PAGE_TABLE = "`web.dashboard`: the table and its settings"
 PAGE_COUNT = "`web.dashboard`: exact counts"
@@ -82,10 +86,14 @@ def ask_how_many_there_are(record: Record) -> None:
         assert ShopTask.count() >= 0
 
 
-@row("Reader", COUNTS)
+@row("Reader", STATUS)
 def show_the_status(record: Record) -> None:
-    with record:
-        assert "pending" in run("status", of=LETTERS).out
+    with stopped_clock() as clock:
+        Letter.create("r-15")
+        Letter.post.start("r-15").__enter__()
+        clock.advance(timedelta(hours=1))
+        with record:
+            assert "a lock of post expired" in run("status", of=LETTERS).out
 
 
 @row("Reader", STATE)
@@ -98,6 +106,8 @@ def list_tasks(record: Record) -> None:
         clock.advance(timedelta(hours=1))
         with record:
             assert "r-4" in run("list", "post.failed", of=LETTERS).out
+            assert "post" in run("top", of=LETTERS).out
+            assert "post" in run("workers", of=LETTERS).out
             assert "ConnectionError" in run("errors", of=LETTERS).out
             assert "r-5" in run("stuck", of=LETTERS).out
 
@@ -173,6 +183,7 @@ def look_at_every_view_of_the_page(record: Record) -> None:
     with record:
         assert {page.get(f"/Letter/{view}").status_code for view in views} == {200}
         assert page.get("/find?id=r-13%0Ar-14").status_code == 200
+        assert page.get("/workers").status_code == 200
 
 
 @row("Reader", PAGE_TABLE)
