@@ -98,7 +98,9 @@ def claim(
     """
     tries = _Tries(payload, new, creates=creates)
     try:
-        return _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        features.load(claim.task)
+        return Journal(claim)
     except BaseException as error:
         if tries.may_hold(error):
             _give_back(statements, task_id, tries, lock_for, error)
@@ -115,7 +117,7 @@ def _claim(
     *,
     detailed: bool,
     also_from: Collection[int],
-) -> Journal[T]:
+) -> Claim[T]:
     operation = f"start {statements.codes.step} of"
     new, code = tries.new, None
     for _ in range(_TRIES):
@@ -131,14 +133,13 @@ def _claim(
         else:
             tries.in_doubt = True
             _fail_unless_readable(claim)
-            features.load(claim.task)
-            return Journal(claim)
+            return claim
         tries.in_doubt = True
         row = _row_met(statements, task_id, item, is_shown=tries.creates and new is None)
         if row is None:
             raise tries.not_found(statements, task_id, operation)
         if refusals.is_held_by(row, statements.codes, tries.tokens):  # a repeated request met its own success
-            return Journal(Claim(statements, row, row.lock))
+            return Claim(statements, row, row.lock)
         tries.in_doubt = False
         refusals.check_format(row, operation)
         if tries.payload is not None and refusals.is_other_payload(statements, row, tries.payload):

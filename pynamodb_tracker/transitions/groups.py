@@ -301,9 +301,9 @@ class Groups(Participant):
 
         Raises ValueNotStorableError if the block has changed the data to something that cannot be stored.
         """
-        of_run, follow_ups = run.asked.get("group"), run.asked.get("follow_ups")
-        groups = cls(lambda: run.claim.expire_time, follow_ups and follow_ups.entrants)
-        ends = run.claim.statements.codes.succeeded == END and membership_of(row) is not Membership.NONE
+        claim, of_run, follow_ups = run.claim, run.asked.get("group"), run.asked.get("follow_ups")
+        groups = cls(lambda: claim.expire_time, follow_ups and follow_ups.entrants)
+        ends = claim.statements.codes.succeeded == END and membership_of(row) is not Membership.NONE
         data = of_run and of_run.changed()
         if data is not None:
             change = groups.of(type(row), row.group)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -484,3 +486,15 @@ def test_a_follow_up_that_exists_does_not_enter_its_group_once_more() -> None:
         if not also_from:
             succeed(Louder.shout, "l-1")
     assert (Louder.group("customer-7").turn, list(Louder.group("customer-7").waiting())) == (None, [])
+
+
+def test_a_run_that_ends_in_a_group_is_freed_without_the_garbage_collector() -> None:
+    Louder.create("l-1", group="customer-7")
+    gc.disable()
+    try:
+        with Louder.shout.start("l-1") as ctx:
+            row = weakref.ref(ctx.task)
+        del ctx
+        assert row() is None
+    finally:
+        gc.enable()

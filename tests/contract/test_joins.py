@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,10 +19,11 @@ from pynamodb_tracker import (
     TaskIgnoredError,
     TaskNotReadyError,
     UseCase,
+    transitions,
 )
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import GIVEN_UP, Network, before, passing, throttled, unheard, unreached
+from tests.support.network import GIVEN_UP, Network, before, error, passing, throttled, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.workers import Broken, die, fail, succeed
@@ -250,6 +252,24 @@ def test_the_end_of_a_child_is_one_read_and_one_transaction_of_two_writes() -> N
     (read, together, off_row) = requests
     assert (read.operation, off_row.operation) == ("GetItem", "Query")  # which the time to live of its data needs
     assert [list(action) for action in together.body["TransactItems"]] == [["Update"], ["Update"]]
+
+
+@pytest.mark.usefixtures("report")
+@pytest.mark.parametrize("met_itself", [False, True])
+def test_what_the_end_of_a_child_needs_is_imported_before_its_work_is_done(
+    network: Network, monkeypatch: pytest.MonkeyPatch, *, met_itself: bool
+) -> None:
+    def rule(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        send()
+        raise error(operation, "ConditionalCheckFailedException", repeats=1)
+
+    monkeypatch.delitem(sys.modules, "pynamodb_tracker.transitions.joins", raising=False)
+    monkeypatch.delattr(transitions, "joins", raising=False)
+    if met_itself:
+        network.rule = rule
+    with Part.check.start("r/0"):
+        assert "pynamodb_tracker.transitions.joins" in sys.modules
 
 
 @pytest.mark.usefixtures("report")
