@@ -19,6 +19,7 @@ from shop import AppTask, Order, charge, hand_over, print_label
 from pynamodb_tracker import clock
 from pynamodb_tracker.cli.page_server import PageServer
 from pynamodb_tracker.testing import local_table, stopped_clock
+from pynamodb_tracker.testing.tables import OneAtATime
 
 FILE = Path(__file__).with_suffix(".png")
 
@@ -29,6 +30,7 @@ WIDTH, HEIGHT = 1200, 1000
 def a_day_at_the_shop() -> Iterator[None]:
     """Fill the table with orders at all steps, over some hours; two of them are being shipped."""
     now = clock.now()
+    OneAtATime.is_in_memory = False  # it stands for a table of AWS
     with local_table(AppTask), stopped_clock(now - timedelta(hours=6)) as time_of_day:
         for number in range(1, 145):
             Order.create(f"o-2026-{number:05}", number=number)

@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from pynamodb_tracker.cli import app
 from pynamodb_tracker.testing import local_table, stopped_clock
+from pynamodb_tracker.testing.tables import OneAtATime
 
 FILE = Path(__file__).with_suffix(".svg")
 
@@ -48,6 +49,7 @@ FONT = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monos
 @contextmanager
 def a_day_at_the_shop() -> Iterator[None]:
     """Fill the table with orders at all steps; two of them are being shipped."""
+    OneAtATime.is_in_memory = False  # it stands for a table of AWS
     with local_table(AppTask), stopped_clock(datetime(2026, 11, 2, 9, tzinfo=UTC)) as clock:
         Order.create_many({"task_id": f"o-{number}", "number": number} for number in range(1, 101))
         Order.confirm_payment.run_all(charge, limit=92)
