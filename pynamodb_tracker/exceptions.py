@@ -182,16 +182,22 @@ class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, 
 
 
 class RetryLater(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
-    """Raise it in the block to fail this attempt; the next one starts no earlier than `delay` from now."""
+    """Raise it in the block to fail this attempt; the next one starts no earlier than `delay` from now.
 
-    def __init__(self, delay: timedelta, message: str = "") -> None:
+    With `counted=False`, it uses up no attempt, up to 1,000 times until the step succeeds or is reopened.
+    """
+
+    def __init__(self, delay: timedelta, message: str = "", *, counted: bool = True) -> None:
         if not isinstance(delay, timedelta):
             raise TypeError(f"RetryLater takes a timedelta, not {delay!r}: write RetryLater(timedelta(minutes=5))")
         if delay < timedelta(0):
             raise ValueError(f"RetryLater takes a delay of zero or more, not {delay!r}")
         super().__init__(message or f"retry in {delay}")
+        if not isinstance(counted, bool):
+            raise TypeError(f"counted must be True or False, not {counted!r}")
         self.delay = delay
+        self.counted = counted
 
-    def __reduce__(self) -> tuple[type[RetryLater], tuple[timedelta, str]]:
-        """Pickle with both arguments: the default passes only the message."""
-        return (type(self), (self.delay, str(self)))
+    def __reduce__(self) -> tuple[type[RetryLater], tuple[timedelta, str], dict[str, Any]]:
+        """Pickle with all arguments: the default passes only the message."""
+        return (type(self), (self.delay, str(self)), vars(self))

@@ -108,6 +108,8 @@ class InvocationLog:
         }
         if attempt.details.gave_up_occurrence:  # a metric costs money where it is written, and few tasks repeat
             counted["GivenUp"] = True
+        if attempt.details.postponed:
+            counted["Postponed"] = True
         self._write_metrics(counted, {"Duration": attempt.duration / _MILLISECOND} if started else {})
 
     def _write_metrics(self, counted: Mapping[str, bool], durations: Mapping[str, float]) -> None:

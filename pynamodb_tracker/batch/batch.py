@@ -62,12 +62,15 @@ class Report:
     """These would have run without `dry_run`."""
     paused: bool = False
     """Whether the step is paused, so that no further task was started."""
+    postponed: int = 0
+    """How many of those that failed were postponed, so that their attempts do not count."""
 
     def __str__(self) -> str:
         if self.due:
             return f"{len(self.due)} due"
+        postponed = f" ({self.postponed} postponed)" if self.postponed else ""
         return (
-            f"{len(self.succeeded)} succeeded, {len(self.failed)} failed, {len(self.ignored)} ignored, "
+            f"{len(self.succeeded)} succeeded, {len(self.failed)} failed{postponed}, {len(self.ignored)} ignored, "
             f"{len(self.refused)} refused"
         ) + (", and then the step was paused" if self.paused else "")
 
@@ -225,6 +228,7 @@ class TaskAttempt(Generic[T]):
     def add_to(self, report: Report) -> None:
         """Add the task to the list of its outcome; an attempt that was released is in none."""
         outcome = self.outcome
+        report.postponed += self.details.postponed
         if outcome in ("succeeded", "failed", "ignored"):
             getattr(report, outcome).append(self.task_id)
         elif isinstance(self.error, Exception):

@@ -20,6 +20,12 @@ class RetryPolicy(Protocol):
 
     retry_delay: timedelta | Callable[[int], timedelta] | None
     give_up_on: Sequence[type[BaseException]]
+    give_up_after: timedelta | None
+
+
+def uses_up_attempt(error: BaseException) -> bool:
+    """Return whether a failure counts as an attempt: all do but RetryLater(..., counted=False)."""
+    return not issubclass(type(error), RetryLater) or getattr(error, "counted", True) is not False
 
 
 def delay_after(policy: RetryPolicy, claim: Claim[Any], error: BaseException) -> timedelta:

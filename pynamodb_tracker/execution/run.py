@@ -21,7 +21,7 @@ from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
 from pynamodb_tracker.execution.interrupts import is_cancellation, is_interrupt, is_stop
-from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after
+from pynamodb_tracker.execution.retry_policy import RetryPolicy, delay_after, uses_up_attempt
 from pynamodb_tracker.execution.unrecorded import (
     check_after_success,
     end_after_give_back,
@@ -394,6 +394,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if not final:
                 self.delay = delay_after(self.policy, journal.claim, error)
         fail = partial(transitions.fail, error=error, delay=self.delay, final=final)
+        if not (uses_up_attempt(error) and self.policy.give_up_after is None):
+            after = self.policy.give_up_after
+            fail = partial(fail, counted=uses_up_attempt(error), give_up_after=after)
         return self._record_after(journal, error, fail)
 
     def _record_after(self, journal: Journal[T], error: BaseException, finish: Callable[[Journal[T]], None]) -> bool:

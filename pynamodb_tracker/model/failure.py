@@ -54,6 +54,8 @@ class Failure:
     """The exception's message, or the reason that a person gave; at most 2,000 bytes."""
     traceback: str = ""
     """The traceback, its middle left out if it is longer than 6,000 bytes."""
+    count: int = 1
+    """How often the task was postponed for this reason, one after the other; the time is that of the last one."""
 
     @classmethod
     def of(
@@ -232,6 +234,8 @@ def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACE
     }
     if failure.traceback and traceback:
         entry["traceback"] = {STRING: cut(failure.traceback, traceback)}
+    if failure.count > 1:
+        entry["count"] = {NUMBER: str(failure.count)}
     return {MAP: entry}
 
 
@@ -241,5 +245,6 @@ def from_map(entry: Mapping[str, Any]) -> Failure:
     texts: dict[str, Any] = {name: text for name, text in stored if isinstance(text, str)}
     known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
     known["attempt"] = int(known["attempt"] or 0)
+    known["count"] = int(known["count"] or 1)
     known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)
     return Failure(**known)

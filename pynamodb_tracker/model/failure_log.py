@@ -10,6 +10,7 @@ import json
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +19,7 @@ from pynamodb.constants import BINARY, BOOLEAN, LIST, MAP, STRING
 
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.model.failure import Failure, from_map, to_map
+from pynamodb_tracker.model.failure import Failure, cut, from_map, to_map
 from pynamodb_tracker.model.overflow import CHUNK, VERSION, life_of
 from pynamodb_tracker.model.row_state import read_failure_log, readable_value
 
@@ -104,6 +105,8 @@ def fill(instance: Any, item: Item | None) -> None:
         )
     known = {_key(failure) for failure in logged}
     later = [failure for failure in failures_in_row(instance) if _key(failure) not in known]
+    if later:
+        logged, later[0] = without_repeated(logged, later[0], count=later[0].count)
     instance.attribute_values["errors"] = [*logged, *later][-MAX_FAILURES:]
     instance._row_state.failures_whole = True
 
@@ -144,9 +147,24 @@ def unpacked(item: Item) -> list[Failure]:
     return [from_map(entry) for entry in json.loads(zlib.decompress(item[CHUNK][BINARY]))]
 
 
+def without_repeated(
+    failures: Sequence[Failure], postponed: Failure, *, count: int | None = None
+) -> tuple[list[Failure], Failure]:
+    """Return the failures without the newest one if it is a postponement for the same reason, and that with a count."""
+    before = failures[-1] if failures else None
+    if before is None or count == 1 or _reason(before) != _reason(postponed):
+        return list(failures), postponed
+    return list(failures[:-1]), replace(postponed, count=count or before.count + 1)
+
+
+def _reason(failure: Failure) -> tuple[str, str, str]:
+    """Return what two postponements have in common; a row has no more of a message than this."""
+    return failure.step, failure.type, cut(failure.message, _MESSAGE)
+
+
 def _key(failure: Failure) -> tuple[object, ...]:
     """Return what identifies a failure, truncated or not."""
-    return failure.time, failure.step, failure.attempt, failure.type
+    return failure.time, failure.step, failure.attempt, failure.type, failure.count
 
 
 def _size(entry: Mapping[str, Any]) -> int:

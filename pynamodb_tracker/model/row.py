@@ -115,6 +115,10 @@ class TaskRow(Model):
     """Fences of claims that never finished, by which a finish finds out whether it was applied."""
     release_count = IntegerAttribute(null=True)
     """How often the task was released without counting the attempt, since its last success or reopen; none for zero."""
+    postponed = IntegerAttribute(null=True)
+    """How often it was postponed without counting the attempt, since its last success or reopen; none for zero."""
+    first_failure = UnicodeAttribute(null=True)
+    """When it first failed at a step with `give_up_after`; then the number of that step, and the round."""
     saves = IntegerAttribute(null=True)
     """Number of saves of the current run, so that a late copy of a save does not restore old values."""
     data = DataAttribute()

@@ -24,6 +24,8 @@ class Step:
     the pause after a failure; a pause below the clock margin (2 seconds) has no effect. `give_up_on` lists exceptions
     that make the task ignored at once. `also_from` lists further states from which the step may start.
 
+    With `give_up_after`, the first failure that comes later than that after the first of all is the last one.
+
     `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
     a claimer that finds no attempt left, or by a person. What it creates by `create(Alert, task_id, ...)`, which takes
     what `ctx.create` takes, is created together with that. It may be called more than once, so it has no other effects.
@@ -38,6 +40,7 @@ class Step:
         lock_for: timedelta = timedelta(minutes=5),
         retry_delay: timedelta | Callable[[int], timedelta] | None = None,
         give_up_on: Sequence[type[BaseException]] = (),
+        give_up_after: timedelta | None = None,
         also_from: States = (),
         when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
     ) -> None:
@@ -47,6 +50,7 @@ class Step:
         self.lock_for = lock_for
         self.retry_delay = retry_delay
         self.give_up_on = give_up_on
+        self.give_up_after = give_up_after
         self.also_from = also_from
         self.when_ignored = when_ignored
 

@@ -314,8 +314,12 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
     delay: object = step.retry_delay
     if type(step.max_attempts) is not int or not 1 <= step.max_attempts <= _MOST_ATTEMPTS:
         yield f"max_attempts={shown(step.max_attempts)}; write a whole number from 1 to {_MOST_ATTEMPTS}"
-    if not (isinstance(lock_for, timedelta) and timedelta(0) < lock_for <= LONGEST):
-        yield f"lock_for={lock_for!r}; write a timedelta above zero"
+    for name, given in (
+        ("lock_for", lock_for),
+        ("give_up_after", timedelta(1) if step.give_up_after is None else step.give_up_after),
+    ):
+        if not (isinstance(given, timedelta) and timedelta(0) < given <= LONGEST):
+            yield f"{name}={given!r}; write a timedelta above zero"
     if not (delay is None or callable(delay) or (isinstance(delay, timedelta) and delay >= timedelta(0))):
         yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):

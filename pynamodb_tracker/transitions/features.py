@@ -23,6 +23,12 @@ def _rounds() -> type[Participant]:
     return NextRound
 
 
+def _postponing() -> type[Participant]:
+    from pynamodb_tracker.transitions.postponing import Postponing  # noqa: PLC0415 - few tasks are postponed
+
+    return Postponing
+
+
 def _groups() -> type[Participant]:
     from pynamodb_tracker.transitions.groups import Groups  # noqa: PLC0415 - few tasks are in a group
 
@@ -43,6 +49,7 @@ def _parents() -> type[Participant]:
 
 _FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = (
     (frozenset({"repeat", "again"}), _rounds),
+    (frozenset({"postponed", "first_failure"}), _postponing),
     (frozenset({"group"}), _groups),
     (frozenset({"follow_ups"}), _follow_ups),
     (frozenset({"parent"}), _parents),

@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
-from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
+from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log, without_repeated
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
@@ -42,17 +42,33 @@ class RowChanged(Exception):  # noqa: N818 - it is no error: the success is sent
         """The row as it was found."""
 
 
-def fail(journal: Journal[T], *, error: BaseException, delay: timedelta, final: bool) -> None:
-    """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`."""
+def fail(
+    journal: Journal[T],
+    *,
+    error: BaseException,
+    delay: timedelta,
+    final: bool,
+    counted: bool = True,
+    give_up_after: timedelta | None = None,
+) -> None:
+    """Record the failure: the next attempt may start after `delay`, or there is none if it is `final`.
+
+    One that is not `counted` uses up no attempt. One that comes later than `give_up_after` after the first is final.
+    """
     claim = journal.claim
     task, statements = claim.task, claim.statements
-    final = final or claim.attempt >= statements.max_attempts
     failure = journal.failure or _failure_of(journal, error)
-    known = failures_in_row(task)
-    is_known = any(each is failure for each in known)  # if an interrupt followed the finish
-    failures = known if is_known else [*known, failure]
+    values: dict[str, Any] = {}
+    counted = counted or final
+    if not final and (give_up_after is not None or not counted):
+        from pynamodb_tracker.transitions.postponing import of_failure  # noqa: PLC0415 - few steps need it
+
+        values, counted, final = of_failure(claim, failure, give_up_after, counted=counted)
+    final = final or (counted and claim.attempt >= statements.max_attempts)
+    failures, failure = _failures_after(journal, failure, counted=counted)
     logged, last_error = has_log(task) or not fits_row(failures), failure.one_line
-    failed = _after_failure(claim, failure, delay, final=final)
+    failed = _after_failure(claim, failure, delay, final=final, counted=counted)
+    failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
     optional = None
     if failed.code == statements.codes.ignored:
@@ -72,6 +88,7 @@ def fail(journal: Journal[T], *, error: BaseException, delay: timedelta, final: 
     failed.apply_to(task)
     task.attribute_values["errors"] = failures
     journal.outcome = "ignored" if failed.code == statements.codes.ignored else "failed"
+    journal.postponed = not counted
     journal.gave_up_occurrence = final and journal.outcome == "failed"
     if logged:
         log_failures(statements, task, claim.token, version_of_failures(claim.create_time, claim.fence))
@@ -81,9 +98,20 @@ def fail(journal: Journal[T], *, error: BaseException, delay: timedelta, final: 
         raise optional.interrupt
 
 
-def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool) -> Transition:
+def _failures_after(journal: Journal[T], failure: Failure, *, counted: bool) -> tuple[list[Failure], Failure]:
+    """Return the failures with this one, and this one: with a count, if the newest was a postponement like it."""
+    earlier = failures_in_row(journal.claim.task)
+    if any(each is failure for each in earlier):  # if an interrupt followed the finish
+        return earlier, failure
+    if not counted:
+        earlier, failure = without_repeated(earlier, failure)
+        journal.failure = failure
+    return [*earlier, failure], failure
+
+
+def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final: bool, counted: bool) -> Transition:
     """Return where a failure leads the task: to another attempt, to its next occurrence, or to its end."""
-    codes, now, attempt = claim.statements.codes, failure.time, claim.attempt
+    codes, now, attempt = claim.statements.codes, failure.time, claim.attempt if counted else claim.attempt - 1
     if not final:
         failed = claim.statements.finish("fail", claim.token, codes.failed, due=_later(now, delay))
     else:

@@ -179,6 +179,8 @@ class Journal(Generic[T]):
     """How the run has ended, once that is on record; the row does not tell, because the task may be due again."""
     gave_up_occurrence = False
     """Whether the task repeats, and its last attempt at this occurrence has failed: it waits for the next one."""
+    postponed = False
+    """Whether the run has failed, and its attempt does not count."""
     ended = False
     """Whether the block has ended, or its success is on record: this run writes nothing more."""
     ended_with: Sequence[Participant] = ()

@@ -33,6 +33,7 @@ from pynamodb_tracker.transitions import repeats
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
+from pynamodb_tracker.transitions.postponing import removed_from
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.transition import Constant, Stored, without_payloads
@@ -288,7 +289,7 @@ class Merge(Generic[T]):
                 keep(self._statements.model, row, token, _OPERATION)
             except TaskNotFoundError:  # its time to live has ended, and the row has not gone yet
                 changes = {**changes, "data": (self._statements.model.data, None)}
-        merged = self._send(row, changes, self._statements.anew(token), now=now, due=due)
+        merged = self._send(row, changes, {**self._statements.anew(token), **removed_from(row)}, now=now, due=due)
         self._kept = False
         return merged
 

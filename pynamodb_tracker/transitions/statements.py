@@ -145,6 +145,8 @@ class StepStatements(StepWrites[T]):
             "saves": ZERO,
             "expire_time": None,
         }
+        if code is not None:
+            claim.add(postponed=None, first_failure=None)
         if code == END:
             claim.add(round=Same("lock"), waits=None, wait_until=None)
         if payload is not None:
@@ -279,7 +281,7 @@ class StepStatements(StepWrites[T]):
         reopen.add(when.known_format(), lock=token, attempt=ZERO)
         if entry is not None:
             reopen.add(errors=entry)
-        reopen.add(release_count=None, expire_time=None)
+        reopen.add(release_count=None, postponed=None, first_failure=None, expire_time=None)
         reopen.changes = {self.payload.attr_name: (self.payload, None)}
         reopen.returns_row = True
         return reopen

@@ -98,8 +98,8 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
 
     def _count(self) -> None:
         error = self.error if isinstance(self.error, Exception) else None
-        gave_up = self.details.gave_up_occurrence
-        self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up)
+        gave_up, postponed = self.details.gave_up_occurrence, self.details.postponed
+        self._poller.note_end(self.task_id, self.outcome, error, gave_up_occurrence=gave_up, postponed=postponed)
 
     def _note_end(self) -> None:
         """Log what became of the task, and let `give_back` know that it is too late."""

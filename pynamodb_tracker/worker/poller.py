@@ -78,6 +78,8 @@ class Tally:
     """These attempts were released: the worker stopped, or answers came too late for their functions to begin."""
     given_up: int = 0
     """How many of all these had no attempt left for an occurrence of their rule, and wait for the next one."""
+    postponed: int = 0
+    """How many of those that failed were postponed, so that their attempts do not count."""
 
     def __add__(self, other: "Tally") -> "Tally":
         """Return the sums."""
@@ -85,9 +87,13 @@ class Tally:
 
     def __str__(self) -> str:
         return (
-            f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
-            f"{self.released} released"
-        ) + (f", {self.given_up} given up" if self.given_up else "")
+            (
+                f"{self.succeeded} succeeded, {self.failed} failed, {self.ignored} ignored, {self.refused} refused, "
+                f"{self.released} released"
+            )
+            + (f", {self.given_up} given up" if self.given_up else "")
+            + (f", {self.postponed} postponed" if self.postponed else "")
+        )
 
 
 class Backoff:
@@ -294,11 +300,17 @@ class StepPoller:
             log.info("%s: %s", self.name, text, extra=log_fields(self._codes.use_case_id, self._codes.step))
 
     def note_end(
-        self, task_id: str, outcome: Outcome, error: Exception | None, *, gave_up_occurrence: bool = False
+        self,
+        task_id: str,
+        outcome: Outcome,
+        error: Exception | None,
+        *,
+        gave_up_occurrence: bool = False,
+        postponed: bool = False,
     ) -> None:
         """Note what became of a task."""
         with self._guard:
-            self.tally += Tally(**{outcome: 1}, given_up=int(gave_up_occurrence))
+            self.tally += Tally(**{outcome: 1}, given_up=int(gave_up_occurrence), postponed=int(postponed))
         if outcome != "refused":
             self._cooldown.end_run(task_id, failed=outcome == "failed")
             self._outage.note_success()

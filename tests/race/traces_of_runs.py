@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import GiveUp, LockLostError, TaskNotStartableError
+from pynamodb_tracker import GiveUp, LockLostError, RetryLater, TaskNotStartableError
 from tests.engine.actions import PASS, DropAnswer, Hold, pass_everything
 from tests.support.fixtures import Frozen
 from tests.support.operations import Boom
@@ -54,6 +54,39 @@ def late_claim_from_another_state(world: World) -> bool:
         raise GiveUp
     arrive(world.proxy, late)
     return bool(world.task.state == world.mine.confirm.in_progress)
+
+
+def _postpone(world: World) -> None:
+    world.mine.create("o")
+    with contextlib.suppress(RetryLater), world.mine.confirm.start("o"):
+        raise RetryLater(timedelta(0), counted=False)
+
+
+def postponed_before_a_success(world: World) -> bool:
+    """Return whether the next step begins with the postponements of this one."""
+    _postpone(world)
+    with world.mine.confirm.start("o"):
+        pass
+    return world.task.postponed is not None
+
+
+def postponed_before_a_reopen(world: World) -> bool:
+    """Return whether a task that is reopened goes on with its earlier postponements."""
+    _postpone(world)
+    world.mine.confirm.reopen("o")
+    return world.task.postponed is not None
+
+
+def postponed_late(world: World) -> bool:
+    """Return whether a late copy of a postponement changes a task that another worker holds since."""
+    late = Hold()
+    world.mine.create("o")
+    with contextlib.suppress(RetryLater), world.mine.confirm.start("o"):
+        world.goes_wrong(late)
+        raise RetryLater(timedelta(0), counted=False)
+    world.freeze(world.theirs.confirm, "o")
+    arrive(world.proxy, late)
+    return bool(world.task.state != world.mine.confirm.in_progress)
 
 
 def landed_success(world: World) -> bool:

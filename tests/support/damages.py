@@ -100,6 +100,7 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "lock": ({"S": "f" * 24}, {"S": "zz"}, {"S": "7" + "F" * 23}, {"S": "9" * 40}),
     "unfinished": ({"L": [{"S": "x"}]}, {"L": [{"N": "-1"}]}, {"M": {}}),
     "release_count": ({"N": "-1"},),
+    "postponed": ({"N": "-1"},),
     "errors": ({"L": [{"S": "x"}]}, {"L": [{"M": {"time": {"S": "then"}}}]}),
     "v": ({"N": "-1"},),
     "round": ({"S": "a#b"},),

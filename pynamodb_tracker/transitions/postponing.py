@@ -1,0 +1,67 @@
+"""Postponing a task without using up an attempt, and giving it up by age: what a failing write stores for that."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.model.failure import Failure
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.transitions.lock import Claim, Journal
+from pynamodb_tracker.transitions.participants import Participant
+from pynamodb_tracker.transitions.transition import Transition
+
+_MOST = 1000
+"""How many postponements of a task do not count as attempts, until it succeeds, is reopened or starts over."""
+
+_GONE: dict[str, Any] = {"postponed": None, "first_failure": None}
+
+
+class Postponing(Participant):
+    """Removes from the row what earlier failures stored."""
+
+    writes = False
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Postponing:  # noqa: ARG003 - as the others
+        """Take part in each success of a task that has failed so."""
+        return cls()
+
+    def change(self, success: Transition) -> None:
+        """Remove it."""
+        success.add(**_GONE)
+
+
+def removed_from(row: TaskRow) -> dict[str, Any]:
+    """Return what a row forgets as its task starts over; nothing if it has none of it."""
+    return {} if _GONE.keys().isdisjoint(row._row_state.stored) else _GONE
+
+
+def of_failure(
+    claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
+) -> tuple[dict[str, Any], bool, bool]:
+    """Return what the row gets, whether the failure counts, and whether the first one was too long ago."""
+    values: dict[str, Any] = {}
+    if give_up_after is not None:
+        since = f"{claim.statements.codes.pending} {claim.round}"
+        first = _first_time(claim.task, since)
+        if first is None:
+            values["first_failure"] = f"{clock.stamp(failure.time)} {since}"
+        elif failure.time - first > give_up_after:
+            return {}, True, True
+    postponed = readable_value(claim.task, "postponed") or 0
+    counted = counted or postponed >= _MOST
+    if not counted:
+        values["postponed"] = postponed + 1
+    return values, counted, False
+
+
+def _first_time(row: TaskRow, since: str) -> datetime | None:
+    """Return when the task first failed at this step in this round; None if the row does not have that."""
+    time, _, of = (readable_value(row, "first_failure") or "").partition(" ")
+    try:
+        return datetime.fromisoformat(time) if of == since else None
+    except ValueError:
+        return None
