@@ -175,9 +175,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "succeed": success_of(claim),
         "fail": failed(202),
         "give up": failed(203),
-        "postpone": finished(
-            claim, step.finish("fail", "t", 202), NOW, 0, **as_set_aside, postponed=1, first_failure="t"
-        ),
+        "postpone": failed(202, postponed=1, first_failure="t"),
         "release": finished(claim, step.finish("release", "t", 200), NOW, 0, release_count=1),
         "spend": commanded(step.spend(plain, abandoned=False), **as_set_aside),
         "spend abandoned": commanded(step.spend(plain, abandoned=True), **as_set_aside),
