@@ -13,12 +13,7 @@ from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
-from pynamodb_tracker.model.row import (
-    TaskRow,
-    check_tracker_attributes,
-    load,
-    may_expire,
-)
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import new_token

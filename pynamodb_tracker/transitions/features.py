@@ -97,4 +97,4 @@ def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = N
 
 def _taken(row: TaskRow, asked: Collection[str] = ()) -> list[type[Participant]]:
     stored = row._row_state.stored
-    return [load() for names, load in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(asked))]
+    return [feature() for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(asked))]

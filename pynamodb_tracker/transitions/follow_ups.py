@@ -44,9 +44,6 @@ log = logging.getLogger("pynamodb_tracker")
 _MOST_WITH_SUCCESS = 98
 """Actions for follow-ups in the transaction of a success; one is the task's own, and one may be its parent's."""
 
-_MOST_WAITING = 97
-"""Of these, for which the next step waits: all of them are created with the success that begins to wait."""
-
 _FOR_GROUP = 2
 """Actions for a follow-up that enters a group, in addition: its place, and the group's row."""
 
