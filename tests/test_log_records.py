@@ -25,6 +25,7 @@ FIELDS = ("use_case_id", "step", "task_id", "attempt", "fence")
 METHODS = {f"log.{level}" for level in ("log", "debug", "info", "warning", "error", "exception", "critical")}
 
 ABOUT_NO_TASK = {
+    "aws_lambda/publisher.py": "the bus has refused events",
     "aws_lambda/trigger.py": "a function of the payload raised: nothing is known of the task yet",
     "dynamodb/batch_execute.py": "what an engine or a policy allows",
     "model/failure.py": "an exception that takes no note",

@@ -18,6 +18,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.dynamodb.backoff import jittered_pause
 from pynamodb_tracker.exceptions import TrackerError
+from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.step import BoundStep
@@ -81,7 +82,9 @@ class Queue:
             if not isinstance(found, str | None):
                 raise TypeError(f"message_group returns text or None, not {shown(found)}")  # noqa: TRY301 - as below
         except Exception:  # fairness is not worth a message that is never sent
-            log.exception("the message about %s %r is sent without a group", type(task).__name__, task.task_id)
+            fields = log_fields(task.use_case_id, None, task.task_id)
+            text = "the message about %s %r is sent without a group"
+            log.exception(text, type(task).__name__, task.task_id, extra=fields)
             return None
         return found
 
