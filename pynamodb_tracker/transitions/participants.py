@@ -130,7 +130,7 @@ def send_with(
         unapplied = send_together(table, lambda: own, [*participants, optional], lock=lock)
         if unapplied is None:
             return True
-        if unapplied.refused:
+        if unapplied.refused or (lock is None and REFUSED in _codes(unapplied)):
             raise Refused(repeated=unapplied.unheard)
         if is_temporary(unapplied.error):
             raise UpdateError(str(unapplied.error), unapplied.error.cause) from unapplied.error
@@ -149,8 +149,11 @@ def send_with(
 
 def is_busy(unapplied: Unapplied) -> bool:
     """Return whether others wrote the same rows at the same time."""
-    codes = {reason.code for reason in unapplied.error.cancellation_reasons if reason is not None}
-    return bool(codes & {REFUSED, CONFLICT})
+    return bool(_codes(unapplied) & {REFUSED, CONFLICT})
+
+
+def _codes(unapplied: Unapplied) -> set[str]:
+    return {reason.code for reason in unapplied.error.cancellation_reasons if reason is not None}
 
 
 def send_together(

@@ -301,3 +301,16 @@ def test_a_task_is_ignored_although_its_function_creates_too_many(caplog: pytest
     assert Cruise.sail.ignore("c-1", reason="fog").state == Cruise.sail.ignored
     assert list(Alert.send.pending.query()) == []
     assert "cannot create Alert '98', too: one transaction does both, which takes at most 98 of them" in caplog.text
+
+
+def test_a_busy_group_does_not_keep_a_task_from_being_created(network: Network) -> None:
+    Flight.create("f-1", group="g")
+    busy, sent = cancelled("None", "ConditionalCheckFailed", "None"), list[str]()
+
+    def rule(operation: str, request: Request, send: Callable[[], Answer]) -> Answer:
+        sent.extend([operation] if operation == "TransactWriteItems" else [])
+        return busy(operation, request, send) if len(sent) <= 6 else send()
+
+    network.rule = rule
+    Flight.board.ignore("f-1", reason="full")
+    assert Alert.get_task("f-1/alert").reason == "ignored: full"
