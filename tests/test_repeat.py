@@ -528,3 +528,16 @@ print(json.dumps("dateutil.rrule" in sys.modules))
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - this Python
 
     assert json.loads(done.stdout) is False
+
+
+def test_a_week_without_wkst_begins_on_monday() -> None:
+    sunday = datetime(2026, 1, 11, 12, tzinfo=UTC)
+    rule = Repeat.rrule("FREQ=WEEKLY;BYDAY=SU,MO;BYSETPOS=1", start=sunday)
+    assert times(rule, sunday, 2) == ["2026-01-12T12:00", "2026-01-19T12:00"]
+
+
+def test_a_task_that_gets_a_rule_later_than_its_start_misses_nothing_from_before() -> None:
+    begun = Repeat.every(timedelta(hours=1), start=START, missed="all").begun(START + timedelta(hours=10))
+    found = begun.after(START, None, START + timedelta(hours=12))
+    assert found
+    assert found.time == START + timedelta(hours=10)
