@@ -270,7 +270,8 @@ class SharedConnection(Connection):
     the same settings, retries included, and shorter timeouts. Its client is built when it is first needed.
 
     What is done under the lock `building` is on the line of its `with`. Python visits that line again to release the
-    lock: an exception that a trace function raises there would leave it locked, and every thread waiting for it.
+    lock: an exception that a trace function raises there would leave it locked, and every thread waiting for it. Since
+    3.12, it also visits it again after an `or`.
     """
 
     def __init__(self, *, like: SharedConnection | None = None, **settings: Any) -> None:
@@ -286,7 +287,7 @@ class SharedConnection(Connection):
     @property
     def session(self) -> botocore.session.Session:
         """Return the session that all clients of the table share: another client then takes 3 ms instead of 70."""
-        with self.building: return self._session or self._new_session()  # fmt: skip  # noqa: E701 - see the class
+        with self.building: return self._same_session()  # fmt: skip  # noqa: E701 - see the class
 
     @property
     def client(self) -> botocore.client.BaseClient:
@@ -360,15 +361,19 @@ class SharedConnection(Connection):
 
     def _build_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
         """Return this connection and ones whose timeouts are halved again and again; then, ones with fewer tries."""
-        with self.building: return self._rungs or self._new_rungs()  # fmt: skip  # noqa: E701 - see the class
+        with self.building: return self._same_rungs()  # fmt: skip  # noqa: E701 - see the class
 
-    def _new_session(self) -> botocore.session.Session:
+    def _same_session(self) -> botocore.session.Session:
+        if self._session:
+            return self._session
         session = super().session
         _set_user_agent(session)
         self._session = session
         return session
 
-    def _new_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
+    def _same_rungs(self) -> tuple[list[_Rung], list[_Rung]]:
+        if self._rungs:
+            return self._rungs
         config = self.client.meta.config
         tries = config.retries.get("total_max_attempts") or _TRIES_OF_SDK[config.retries["mode"]]
         connect, read = config.connect_timeout, config.read_timeout
