@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.status import Status
     from pynamodb_tracker.step import BoundStep, Page, State, Step
     from pynamodb_tracker.step.glance import Glance, IndexEntry
+    from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
     from pynamodb_tracker.transitions.merges import Merged
@@ -48,6 +49,7 @@ __all__ = [
     "DefinitionError",
     "ExecutionContext",
     "Failure",
+    "FindBy",
     "GiveUp",
     "Glance",
     "Group",
@@ -89,6 +91,7 @@ _MODULES = {
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",
+    "FindBy": "pynamodb_tracker.task.find_by",
     "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",
     "IndexEntry": "pynamodb_tracker.step.glance",

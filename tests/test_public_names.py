@@ -24,6 +24,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "DefinitionError",
         "ExecutionContext",
         "Failure",
+        "FindBy",
         "GiveUp",
         "Glance",
         "Group",

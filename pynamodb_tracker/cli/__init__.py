@@ -36,6 +36,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Inspect": {
         "status": status.status,
         "list": inspect.list_tasks,
+        "find": inspect.find,
         "show": inspect.show,
         "errors": inspect.errors,
         "stuck": inspect.stuck,

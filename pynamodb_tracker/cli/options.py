@@ -136,6 +136,13 @@ Until = Annotated[
     datetime | None,
     typer.Option(parser=moment, metavar="TIME", help="Only tasks that entered their state before then."),
 ]
+MOST_LISTED = 50
+"""How many tasks are listed if nothing else is asked for."""
+
+Limit = Annotated[
+    int | None,
+    typer.Option(parser=number, metavar="N", help=f"Show at most this many tasks; {MOST_LISTED} by default."),
+]
 ErrorLike = Annotated[str | None, typer.Option(metavar="TEXT", help="Only tasks whose last error contains this text.")]
 Rate = Annotated[
     float | None, typer.Option(parser=rate, metavar="N/UNIT", help="Start at most this many tasks: 50/s, 10/m.")

@@ -20,6 +20,9 @@ from pynamodb_tracker.task.task import Task
 WAITING = "waiting"
 """Names the columns of a table of tasks that wait for others."""
 
+FOUND_BY = "found by"
+"""Names those of tasks that were found by an attribute, in any state."""
+
 COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.PENDING: ("task", "age", "due", "error"),
     Status.IN_PROGRESS: ("task", "attempt", "age", "lock", "worker"),
@@ -27,6 +30,7 @@ COLUMNS: dict[Status | str | None, tuple[str, ...]] = {
     Status.IGNORED: ("task", "attempt", "age", "error"),
     Status.SUCCEEDED: ("task", "age"),
     WAITING: ("task", "state", "age", "waits for"),
+    FOUND_BY: ("task", "use case", "state", "created", "age", "error"),
     None: ("task", "attempt", "age", "due", "error"),
 }
 """The columns of a table by the status of its tasks: what people look for depends on it."""
@@ -44,6 +48,8 @@ def row_of(status: Status | str | None, task: Task) -> list[Cell]:
         "worker": task.worker or "",
         "error": task.last_error or "",
         "state": name_of(task.state),
+        "use case": task.use_case_id,
+        "created": f"{age(now - task.create_time)} ago",
         "waits for": task.waits_for or "",
     }
     return [cells[title] for title in COLUMNS[status]]

@@ -4,7 +4,7 @@ from pynamodb_tracker.doctor import rows, schema, settings
 from pynamodb_tracker.doctor.description import Finding, NotExaminedError, Severity, describe
 from pynamodb_tracker.task.task import Task
 
-__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_rows", "use_cases"]
+__all__ = ["Finding", "NotExaminedError", "Severity", "examine", "examine_before_index", "examine_rows", "use_cases"]
 
 _CHECKS = (
     settings.check_status,
@@ -39,6 +39,14 @@ def examine_rows(model: type[Task]) -> list[Finding]:
     wait for nobody.
     """
     return list(rows.check_rows(model))
+
+
+def examine_before_index(model: type[Task]) -> list[Finding]:
+    """Check, before the index of a FindBy is added to a live table, that every row can stay in it.
+
+    It scans the whole table, strongly consistent, at one read unit per 4 KB.
+    """
+    return list(rows.check_before_index(model))
 
 
 def use_cases(model: type[Task]) -> list[str]:

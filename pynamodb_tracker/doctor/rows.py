@@ -2,15 +2,19 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.doctor.description import Finding, Severity
+from pynamodb_tracker.dynamodb.connection import pages
+from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.hydration import unread_data
 from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value, readable_values
 from pynamodb_tracker.status import END
+from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.group_repair import needs_repair
 
@@ -50,6 +54,31 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
         [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     )
     yield from _asked_after_the_end(asked)
+
+
+def check_before_index(model: type[Task]) -> Iterator[Finding]:
+    """Scan the table, strongly consistent, for values that the index of a FindBy cannot have as its key."""
+    table = model.tracker.connection()
+    names = [index.attribute.attr_name for index in find_bys(cast("type[Task]", model.tracker.table.owner)).values()]
+    wrong = defaultdict[str, list[str]](list)
+    wanted = ["task_id", "use_case_id", *names]
+    for page in pages(table, table.scan, attributes_to_get=wanted, consistent_read=True) if names else ():
+        for item in page["Items"]:
+            for name in names:
+                ((kind, value),) = item.get(name, {"S": "-"}).items()
+                if kind != "S" or not 1 <= len(value.encode()) <= MAX_KEY_BYTES:
+                    why = f"{len(value.encode()):,} bytes" if kind == "S" else f"of type {kind}"
+                    wrong[name].append(f"{item['use_case_id']['S']} {item['task_id']['S']!r} ({why})")
+    for name, found in wrong.items():
+        yield Finding(
+            Severity.DANGER,
+            f"values of {name}",
+            _listed(found, _DAMAGED_NAMED),
+            f"text of 1 to {MAX_KEY_BYTES:,} bytes, or no {name}",
+            "Once the index is there, DynamoDB refuses every write of such a row that leaves it in, also a claim.",
+            f"Deploy the class with FindBy({name}), so that no further one is written, and correct these rows, for "
+            f"example with task.update([Order.{name}.remove()]), before you add the index.",
+        )
 
 
 def _damages_of(row: TaskRow) -> Iterator[tuple[str, object]]:

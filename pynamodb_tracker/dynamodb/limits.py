@@ -25,6 +25,9 @@ from pynamodb_tracker.exceptions import ValueNotStorableError
 MAX_ITEM_BYTES = 400 * 1024
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-items"""
 
+MAX_KEY_BYTES = 1024
+_KEY = "pynamodb_tracker_key"
+
 _ENTRY: Mapping[str, Callable[[Any], object]] = {STRING_SET: str, NUMBER_SET: Decimal, BINARY_SET: bytes}
 """The type that entries of a set are converted to for comparison."""
 SETS = frozenset(_ENTRY)
@@ -39,6 +42,16 @@ _EXACT = Context(prec=10_000, traps=[])
 _HIGHEST_EXPONENT, _LOWEST_EXPONENT = 125, -130
 
 
+def mark_as_key(attribute: Attribute[Any]) -> None:
+    """Remember that an attribute is the hash key of an index by which tasks are found."""
+    vars(attribute)[_KEY] = True
+
+
+def is_key(attribute: Attribute[Any]) -> bool:
+    """Return whether tasks are found by an attribute: DynamoDB refuses every update of a row in which it is empty."""
+    return _KEY in vars(attribute)
+
+
 def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any] | None) -> None:
     """Raise ValueNotStorableError if DynamoDB would refuse the stored value; moto accepts some that fail here."""
     if value is None:
@@ -48,7 +61,7 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
                 attribute=name,
             )
         return
-    for problem in _problems(value):
+    for problem in (*_problems(value), *(_key_problems(value) if is_key(attribute) else ())):
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 
@@ -71,6 +84,12 @@ def _problems(value: Mapping[str, Any], level: int = 0) -> Iterator[str]:
             yield from _problems(entry, level + 1)
     elif kind in SETS:
         yield from _set_problems(kind, content)
+
+
+def _key_problems(value: Mapping[str, Any]) -> Iterator[str]:
+    size = value_size(value)
+    if not 1 <= size <= MAX_KEY_BYTES:
+        yield f"tasks are found by it, so it has 1 to {MAX_KEY_BYTES:,} bytes, or is removed; this has {size:,}"
 
 
 def _set_problems(kind: str, content: Sequence[Any]) -> Iterator[str]:

@@ -63,6 +63,15 @@ def fill(model: type[T], found: Mapping[str, T]) -> dict[str, T]:
     return whole
 
 
+def fill_each(found: Iterable[T]) -> dict[RowKey, T]:
+    """Do the same with rows of several use cases; one whose use case is not imported is read further when touched."""
+    by_model: dict[type[T], dict[str, T]] = {}
+    for row in found:
+        by_model.setdefault(type(row), {})[row.task_id] = row
+    filled = (fill(model, rows) if model.tracker.has_use_case else rows for model, rows in by_model.items())
+    return {_key(row): row for rows in filled for row in rows.values()}
+
+
 def _mark_incomplete(row: TaskRow) -> None:
     """Make every access to the data of a row raise, because a chunk is missing, damaged, or has another version."""
     expire_time: datetime | None = readable_value(row, "expire_time")

@@ -243,6 +243,11 @@ class Schema:
         """Whether this class or a base declares a Meta."""
         return self._table is not None
 
+    @property
+    def has_use_case(self) -> bool:
+        """Whether this is a class of tasks, and not the table class."""
+        return self._use_case is not None
+
     @cached_property
     def table(self) -> Table:
         """The table; a TypeError on Task itself, which has none."""

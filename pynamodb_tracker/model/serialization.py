@@ -30,7 +30,7 @@ from pynamodb.exceptions import AttributeNullError
 from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.dynamodb.connection import Item
-from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, number_problems, without_zeros
+from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_key, number_problems, without_zeros
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
 if TYPE_CHECKING:
@@ -273,7 +273,9 @@ def serialized(
         raise ValueNotStorableError(
             f"{_described(row, name)} cannot be stored as {kind}: {error}{hint}", attribute=name
         ) from (None if is_data else error)
-    return None if stored is None else {attribute.attr_type: stored}
+    if stored is None or (stored == "" and is_key(attribute)):
+        return None
+    return {attribute.attr_type: stored}
 
 
 def _serialized(value: Any, attribute: Attribute[Any], loaded: Item | None, name: str, *, complete: bool) -> Any:

@@ -32,7 +32,7 @@ Position = tuple[str, str]
 
 INDEX = StatusIndex.Meta.index_name
 
-_MOST_KEYS = 100
+MOST_KEYS = 100
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
 
 _MOST_DATA = 4 * 1024 * 1024
@@ -44,7 +44,7 @@ _ENTRIES_PER_UNIT = 10
 _MOST_ENTRIES = 10_000
 """More than 1 MB of entries, which is the most that a request reads; DynamoDB refuses a limit beyond 32 bits."""
 
-_PAGE = 500
+PAGE = 500
 """Entries that a request to the index asks for if no limit is given; about 150 KB."""
 
 _RECENT = 4096
@@ -123,7 +123,7 @@ class StateScan(Generic[T]):
         """Yield each task that is in the state, whole, once."""
         self._entries = self.entries(limit)
         seen, wanted = SeenIds(), limit
-        while chunk := list(islice(self._entries, min(_MOST_KEYS, wanted or _MOST_KEYS))):
+        while chunk := list(islice(self._entries, min(MOST_KEYS, wanted or MOST_KEYS))):
             for entry, row in self._whole(chunk):
                 self.positions[entry["status_key"]["S"]] = position(entry)
                 if row is None or not _is_as_indexed(row, entry) or not seen.is_new(row.task_id):
@@ -135,23 +135,11 @@ class StateScan(Generic[T]):
                 return
 
     def _whole(self, chunk: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
-        """Yield each entry with its row; the data of as many rows as the bound allows is in memory at a time."""
+        """Yield each entry with its row."""
         rows = hydration.rows(self.model, (entry["task_id"]["S"] for entry in chunk))
         pairs = deque((entry, _indexed_row(entry, rows)) for entry in chunk)
         rows.clear()  # from here on, rows that were yielded can be freed
-        while pairs:
-            group = _take_group(pairs)
-            found = {row.task_id: row for _, row in group if row is not None}
-            if self.with_data:
-                filled = hydration.fill(self.model, found)
-            else:
-                hydration.leave_out_data(found.values())
-                filled = found
-            group.reverse()
-            del found
-            while group:
-                entry, row = group.pop()
-                yield entry, None if row is None else filled.pop(row.task_id, None)
+        return with_data_of(pairs, with_data=self.with_data)
 
     def has_more(self) -> bool:
         """Return whether the index has an entry behind the last row that `rows` yielded."""
@@ -171,7 +159,7 @@ class StateScan(Generic[T]):
         keys = self.model.tracker.use_case.status_keys(self.code)
         if self.shard is not None:
             keys = [keys[self.shard]]
-        first, page = _share(limit, len(keys)), min(max(limit or _PAGE, _ENTRIES_PER_UNIT), _PAGE)
+        first, page = _share(limit, len(keys)), min(max(limit or PAGE, _ENTRIES_PER_UNIT), PAGE)
         shards = [self._pages(key, first, page) for key in keys]
         found = side_by_side(next, shards)
         merged = (chain(first, chain.from_iterable(rest)) for first, rest in zip(found, shards, strict=True))
@@ -204,7 +192,7 @@ class StateScan(Generic[T]):
             if not start:
                 return
             if len(page["Items"]) < limit:
-                further = min(2 * further, _PAGE)
+                further = min(2 * further, PAGE)
             limit = further
 
     def count(self, most: int | None = None) -> int:
@@ -260,9 +248,9 @@ class StateScan(Generic[T]):
 def _share(limit: int | None, shards: int) -> int:
     """Return how many entries to ask each shard for first, so that few are asked again, as ids spread by chance."""
     if limit is None or shards == 1:
-        return min(limit or _PAGE, _PAGE)
+        return min(limit or PAGE, PAGE)
     mean = limit / shards
-    return min(limit, max(ceil(mean + 2 * sqrt(mean)), _ENTRIES_PER_UNIT), _PAGE)
+    return min(limit, max(ceil(mean + 2 * sqrt(mean)), _ENTRIES_PER_UNIT), PAGE)
 
 
 class SeenIds:
@@ -316,13 +304,35 @@ def _is_as_indexed(row: TaskRow, entry: Item) -> bool:
     stored = row._row_state.stored
     # Where the entries lack what rows have, the index is not the declared one: no row would agree.
     moved = any(stored.get(name) != (entry[name] if name in stored else None) for name in ("status", "due_time"))
+    return not moved and is_kept(row)
+
+
+def is_kept(row: TaskRow) -> bool:
+    """Return whether the row is not past its time to live."""
     expire_time: datetime | None = readable_value(row, "expire_time")
-    return not moved and (expire_time is None or expire_time > clock.now())
+    return expire_time is None or expire_time > clock.now()
 
 
 def _indexed_row(entry: Item, rows: Mapping[str, T]) -> T | None:
     row = rows.get(entry["task_id"]["S"])
     return row if row is not None and _is_as_indexed(row, entry) else None
+
+
+def with_data_of(pairs: deque[tuple[Item, T | None]], *, with_data: bool) -> Iterator[tuple[Item, T | None]]:
+    """Take each entry with its whole row; the data of as many rows as the bound allows is in memory at a time."""
+    while pairs:
+        group = _take_group(pairs)
+        found = [row for _, row in group if row is not None]
+        if with_data:
+            filled = hydration.fill_each(found)
+        else:
+            hydration.leave_out_data(found)
+            filled = {(row.task_id, row.use_case_id): row for row in found}
+        group.reverse()
+        del found
+        while group:
+            entry, row = group.pop()
+            yield entry, None if row is None else filled.pop((row.task_id, row.use_case_id), None)
 
 
 def _take_group(pairs: deque[tuple[Item, T | None]]) -> list[tuple[Item, T | None]]:

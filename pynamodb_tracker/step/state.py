@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step.glance import Glance
 
 T = TypeVar("T", bound=TaskRow)
+P = TypeVar("P")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
@@ -168,21 +169,13 @@ class State(Generic[T]):
         return [self.use_case_id, self.code, scan.latest_first, *times]
 
     def _cursor(self, scan: index.StateScan[T]) -> str:
-        content = [self._scan_id(scan), scan.positions]
-        return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode()
+        return cursor_of(self._scan_id(scan), scan.positions)
 
     def _positions(self, scan: index.StateScan[T], cursor: str) -> dict[str, index.Position]:
-        try:
-            scan_id, positions = json.loads(base64.urlsafe_b64decode(cursor))
-            positions = {key: _checked_position(at) for key, at in positions.items()}
-        except (AttributeError, RecursionError, TypeError, ValueError):
-            raise ValueError(
-                f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page"
-            ) from None
-        if scan_id != self._scan_id(scan):
-            raise ValueError(
-                f"the cursor belongs to another query than {self} with these arguments: use those of the first page"
-            )
+        def checked(stored: Any) -> dict[str, index.Position]:
+            return {key: _checked_position(at) for key, at in stored.items()}
+
+        positions = read_cursor(cursor, self._scan_id(scan), checked, str(self))
         if not all(map(scan.has_position, positions.values())):
             raise ValueError(
                 f"this is not a cursor of a page: {shown(cursor)}; it points to a place outside the window"
@@ -203,6 +196,25 @@ class State(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<State {self.model.__name__} {self} ({self.code})>"
+
+
+def cursor_of(scan_id: list[Any], at: object) -> str:
+    """Return the text by which another process goes on with a scan."""
+    return base64.urlsafe_b64encode(json.dumps([scan_id, at], separators=(",", ":")).encode()).decode()
+
+
+def read_cursor(cursor: str, scan_id: list[Any], checked: Callable[[Any], P], what: str) -> P:
+    """Return how far the scan of a cursor had come; a ValueError for one of another scan than that of `what`."""
+    try:
+        found, stored = json.loads(base64.urlsafe_b64decode(cursor))
+        at = checked(stored)
+    except (AttributeError, RecursionError, TypeError, ValueError):
+        raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; pass the cursor of the last page") from None
+    if found != scan_id:
+        raise ValueError(
+            f"the cursor belongs to another query than {what} with these arguments: use those of the first page"
+        )
+    return at
 
 
 def _checked_position(at: object) -> index.Position:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.cache import Answer
 from pynamodb_tracker.web.metering import Spent
@@ -52,12 +53,23 @@ _LONGEST_ID = 1024
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """A task that was looked for by its id."""
+    """A task that was looked for by its id, or by an attribute."""
 
     model: type[Task]
     task_id: str
     state: State[Any]
     update_time: datetime | None
+    by: str = ""
+    """The attribute and its value, as in `customer=c-7`, if it was found by one."""
+
+
+def _found_by(model: type[Task], text: str) -> Iterator[Task]:
+    """Return the newest tasks that have the value of an attribute that `customer=c-7` names; none for an id."""
+    try:
+        index, value = find_by_text(model, text)
+        return index.query(value, latest_first=True, limit=_MOST_IDS)
+    except ValueError:  # it is an id
+        return iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +264,7 @@ class Views:
         )
 
     def find(self, request: Request) -> Response:
-        """Find tasks by their ids, one on a line, or a group by its name; one that is found alone is shown itself."""
+        """Find tasks by ids or attributes, one on a line, or a group by its name; one found alone is shown itself."""
         page = self._page
         ids = [line.strip() for line in request.query_params.get("id", "").splitlines() if line.strip()]
         ids = list(dict.fromkeys(ids))
@@ -265,13 +277,17 @@ class Views:
                     FoundTask(model, task.task_id, task.state, readable_value(task, "update_time"))
                     for task in rows(model, possible).values()
                 ]
-            # A further way to find tasks, such as an attribute with an index of its own, adds to `found` here.
+                for text in asked:
+                    found += [
+                        FoundTask(model, task.task_id, task.state, readable_value(task, "update_time"), text)
+                        for task in _found_by(model, text)
+                    ]
             groups = [model for model in models if len(possible) == 1 and model.group(possible[0]).turn is not None]
         if len(ids) == 1 == len(found) + len(groups):
             if groups:
                 return page.redirect(request, groups[0], "group", name=ids[0])
-            return page.redirect(request, found[0].model, "task", id=ids[0])
-        there = {each.task_id for each in found}
+            return page.redirect(request, found[0].model, "task", id=found[0].task_id)
+        there = {each.by or each.task_id for each in found}
         missing = [task_id for task_id in asked if task_id not in there and not groups]
         return page.show(
             request, "find.html", ids=ids, found=found, groups=groups, missing=missing, spent=spent, most=_MOST_IDS

@@ -24,7 +24,7 @@ from pynamodb.attributes import (
     UTCDateTimeAttribute,
 )
 
-from pynamodb_tracker import AsyncContext, DecimalAttribute, ExecutionContext, GiveUp, Step, Task, UseCase
+from pynamodb_tracker import AsyncContext, DecimalAttribute, ExecutionContext, FindBy, GiveUp, Step, Task, UseCase
 
 __all__ = [
     "Bound",
@@ -105,6 +105,10 @@ class DeskTask(Task):
     class Meta:
         table_name = "desk"
         region = "us-east-1"
+
+    customer = UnicodeAttribute(null=True)
+
+    by_customer = FindBy(customer)
 
 
 class Letter(DeskTask):

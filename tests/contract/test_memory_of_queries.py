@@ -102,7 +102,7 @@ def test_a_query_has_a_page_of_rows_in_memory_at_most(
         deserialize(row, values)
 
     monkeypatch.setattr(TaskRow, "deserialize", noted)
-    monkeypatch.setattr(state_scan, "_MOST_KEYS", 10)
+    monkeypatch.setattr(state_scan, "MOST_KEYS", 10)
     most = 0
     for task in read():
         del task

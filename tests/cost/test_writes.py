@@ -9,9 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pynamodb.attributes import UnicodeAttribute
 from pynamodb.connection.base import Connection
 
-from pynamodb_tracker import Repeat
+from pynamodb_tracker import FindBy, Repeat, Step, Task, UseCase
 from pynamodb_tracker.aws_lambda import handles
 from pynamodb_tracker.doctor.sizing import Load, write_units
 from tests.engine.proxy import Proxy
@@ -63,6 +64,34 @@ def test_an_occurrence_of_a_task_that_repeats_costs_what_a_run_costs(order: Any,
 
     assert writes(proxy) == [2, 3, 3, 3, 3]
     assert set(targets(proxy)) == {"PutItem", "UpdateItem"}
+
+
+def test_an_attribute_that_finds_tasks_costs_1_unit_at_create_2_when_it_changes_and_none_otherwise(
+    table: str, proxy: Proxy
+) -> None:
+    class Found(Task):
+        class Meta:
+            table_name = f"{table}-found"
+            region = "us-east-1"
+            host = proxy.endpoint
+
+        customer = UnicodeAttribute(null=True)
+        by_customer = FindBy(customer)
+
+    class Quote(Found):
+        use_case_id = UseCase("quote")
+        work, send = Step(10), Step(20)
+
+    Found.create_table(wait=True)
+    try:
+        Quote.create(ID, customer="c-1")
+        Quote.work.run(ID, lambda _: None)
+        Quote.send.run(ID, lambda ctx: setattr(ctx.task, "customer", "c-2"))
+        Quote.create("q-2")
+    finally:
+        Found.delete_table()
+
+    assert writes(proxy) == [3, 3, 3, 3, 5, 2]
 
 
 def test_each_write_of_a_run_is_one_unit_of_the_table_and_one_or_two_of_the_index(

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 from cfnlint.api import lint
-from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import (
     AllProjection,
     GlobalSecondaryIndex,
     IncludeProjection,
-    KeysOnlyProjection,
     LocalSecondaryIndex,
 )
 
-from pynamodb_tracker import Task
+from pynamodb_tracker import FindBy, Task
 from tests.cli.command import run
 from tests.infra.declared import comparable, declared
 from tests.infra.template import INFRA, Template
@@ -34,15 +33,6 @@ class AppTask(Task):
 
     class Meta:
         table_name = "tasks"
-
-
-class ByCustomer(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
-    class Meta:
-        index_name = "by-customer"
-        projection = KeysOnlyProjection()
-
-    create_time = UTCDateTimeAttribute(range_key=True)
-    customer = UnicodeAttribute(hash_key=True)
 
 
 class ByWeight(GlobalSecondaryIndex[Any]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -71,7 +61,7 @@ class IndexedTask(Task):
     customer = UnicodeAttribute(null=True)
     weight = NumberAttribute(null=True, attr_name="weight: kg")
 
-    by_customer = ByCustomer()
+    by_customer = FindBy(customer, index_name="by-customer")
     by_weight = ByWeight()
     local = Local()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from pynamodb_tracker import BoundStep, ExecutionContext, GiveUp, Repeat, RetryLater, Step, Task, UseCase
+from pynamodb_tracker import BoundStep, ExecutionContext, FindBy, GiveUp, Repeat, RetryLater, Step, Task, UseCase
 from pynamodb_tracker.testing import StoppedClock
 
 _DEAD: list[ExitStack] = []
@@ -20,6 +20,10 @@ class ShopTask(Task):
         table_name = "shop-tasks"
         region = "us-east-1"
 
+    customer = UnicodeAttribute(null=True)
+
+    by_customer = FindBy(customer)
+
 
 class Order(ShopTask):
     use_case_id = UseCase("order")
@@ -29,7 +33,6 @@ class Order(ShopTask):
     ship = Step(30, max_attempts=5, lock_for=timedelta(minutes=15))
 
     amount = NumberAttribute(null=True)
-    customer = UnicodeAttribute(null=True)
 
 
 class Refund(ShopTask):

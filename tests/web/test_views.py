@@ -448,6 +448,18 @@ def test_ids_are_found_in_all_use_cases(open_page: Open) -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_tasks_are_found_by_an_attribute_too(open_page: Open) -> None:
+    Order.create("o-1", customer="c-7")
+    client = open_page()
+    assert client.get("/find?id=customer=c-7").headers["location"] == "/Order/task?id=o-1"
+    Refund.create("r-1", customer="c-7")
+    page = text_of(client.get("/find", params={"id": "customer=c-7\ncustomer=c-8\namount=5"}))
+    assert "o-1 Order" in page
+    assert "r-1 Refund" in page
+    assert "Not found: customer=c-8 , amount=5" in page
+
+
+@pytest.mark.usefixtures("shop")
 def test_finished_tasks_that_are_not_in_the_index_are_not_counted(open_page: Open) -> None:
     client = open_page()
     assert "Done \u2013 not in the index" in text_of(client.get("/Nightly/"))

@@ -1,10 +1,10 @@
-"""`list`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
+"""`list`, `find`, `show`, `errors` and `stuck`: the tasks in a state, and everything about one task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from itertools import chain, islice
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -32,10 +32,8 @@ from pynamodb_tracker.presentation.text import age, between, count, escaped, sta
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State, due_until, given_up, waiting_in
+from pynamodb_tracker.task.find_by import find_by_text
 from pynamodb_tracker.task.task import Task
-
-_LIMIT = 50
-"""How many tasks `list` shows if nothing else is asked for."""
 
 _MOST_SEARCHED = 10_000
 """Tasks that are due later and may have given up an occurrence: about 250 read units."""
@@ -54,10 +52,7 @@ def list_tasks(
     waiting: Annotated[bool, opt.flag("--waiting", "Only tasks that wait for others, in a state or in all.")] = False,
     error_like: opt.ErrorLike = None,
     newest: Annotated[bool, opt.flag("--newest", "Begin with the latest due time.")] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(parser=opt.number, metavar="N", help=f"Show at most this many tasks; {_LIMIT} by default."),
-    ] = None,
+    limit: opt.Limit = None,
     everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -69,7 +64,7 @@ def list_tasks(
     With --waiting, list the tasks that are pending and wait for others, of all steps if no state is given. It reads
     all tasks of the state that are due later.
     """
-    most = None if everything else limit or _LIMIT
+    most = None if everything else limit or opt.MOST_LISTED
     with command.use_cases(name, use_case_name) as models:
         model, state = _of_state(name, models, state)
         command.check_window(since, until)
@@ -108,6 +103,55 @@ def _of_state(app: str, models: Sequence[type[Task]], state: str | None) -> tupl
         return command.only_one(app, models), state
     of = command.step_among(models, step)
     return of.model, f"{of.name}.{(state or '').rpartition('.')[2]}"
+
+
+def find(
+    what: Annotated[str, typer.Argument(metavar="NAME=VALUE", help="The attribute and its value, as in customer=c-7.")],
+    *,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+    state: Annotated[str | None, typer.Option(metavar="STEP.STATUS", help="Only tasks in this state.")] = None,
+    since: Annotated[
+        datetime | None, typer.Option(parser=opt.moment, metavar="TIME", help="Only tasks created since then.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(parser=opt.moment, metavar="TIME", help="Only tasks created before then.")
+    ] = None,
+    newest: Annotated[bool, opt.flag("--newest", "Begin with the task that was created last.")] = False,
+    limit: opt.Limit = None,
+    everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Find the tasks that have a value of an attribute, in the order of their creation, whatever their state.
+
+    The class of the table declares the attribute with FindBy. If --app names the table, tasks of all its use cases are
+    found. A state is a step and a status, as in ship.failed or "ship failed".
+    """
+    most = None if everything else limit or opt.MOST_LISTED
+    with command.use_cases(name, use_case_name) as models:
+        command.check_window(since, until)
+        model = models[0] if len(models) == 1 else cast("type[Task]", models[0].tracker.table.owner)
+        of: State[Task] | None = None
+        if state is not None:
+            model, state = _of_state(name, models, state.replace(" ", "."))
+            of = command.state_named(model, str(state))
+        damaged, asked = tasks.Damaged(own_too=True), None if most is None else most + 1
+        try:
+            index, value = find_by_text(model, what)
+            found = index.query(value, state=of, since=since, until=until, latest_first=newest, limit=asked)
+        except ValueError as error:
+            raise command.CannotRunError(str(error)) from None
+        shown = islice(found, most)
+        if as_json:
+            terminal.say_json_array(map(task_as_json, damaged.reported(shown)))
+        else:
+            rows = (tasks.row_of(tasks.FOUND_BY, task) for task in damaged.readable(shown))
+            terminal.print_table(tasks.COLUMNS[tasks.FOUND_BY], rows)
+        if not (damaged.read or as_json):
+            terminal.say(f"no task of {model.__name__} has {what}")
+        if most is not None and next(found, None) is not None:
+            terminal.warn(f"these are the first {count(most)}: use --limit N or --all to see more")
+        damaged.exit()
 
 
 def _waiting(model: type[Task], state: str | None, since: datetime | None, until: datetime | None) -> Iterator[Task]:

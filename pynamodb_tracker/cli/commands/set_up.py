@@ -22,7 +22,15 @@ from pynamodb_tracker.cli.command import CANNOT_RUN, FOUND, CannotRunError, exit
 from pynamodb_tracker.cli.interrupts import StoppedError, StopRequest, run_stoppable
 from pynamodb_tracker.cli.page_server import LOCAL, PageServer
 from pynamodb_tracker.cli.terminal import console, say, warn
-from pynamodb_tracker.doctor import Finding, NotExaminedError, Severity, examine, examine_rows, use_cases
+from pynamodb_tracker.doctor import (
+    Finding,
+    NotExaminedError,
+    Severity,
+    examine,
+    examine_before_index,
+    examine_rows,
+    use_cases,
+)
 from pynamodb_tracker.task.task import Task
 
 if TYPE_CHECKING:
@@ -49,6 +57,9 @@ def create_table(*, name: opt.App) -> None:
 def doctor(
     *,
     rows: Annotated[bool, opt.flag("--rows", "Scan the table, too, for tasks that need help.")] = False,
+    before_index: Annotated[
+        bool, opt.flag("--before-index", "Scan the table, too, for values that the index of a FindBy cannot have.")
+    ] = False,
     name: opt.App,
     as_json: opt.Json = False,
 ) -> None:
@@ -61,12 +72,16 @@ def doctor(
     tasks, tasks that wait for others that are gone or have ended without what was asked for while they ran, and groups
     that stand still.
 
+    With --before-index, it scans the table in the same way for rows that DynamoDB would refuse to update once the index
+    of a FindBy is there. Run it before you add that index to a table that has tasks.
+
     Exits with 0 if there is nothing or only advice to report, with 1 if something is wrong or dangerous, with 2 if it
     cannot read the settings.
     """
     with table_class(name) as model:
         try:
             findings = examine(model) + (examine_rows(model) if rows else [])
+            findings += examine_before_index(model) if before_index else []
         except NotExaminedError as error:
             raise CannotRunError(str(error)) from None
         _print(model, findings, as_json=as_json)

@@ -1,0 +1,128 @@
+"""Tasks that have a value of an attribute, in any state: the entries of the attribute's index, and then their rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import chain, islice
+from typing import Any, Generic, TypeVar
+
+from pynamodb.expressions.condition import Condition
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.connection import Item, get_items, pages
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.query.state_scan import MOST_KEYS, PAGE, SeenIds, Window, is_kept, with_data_of
+
+T = TypeVar("T", bound=TaskRow)
+
+Place = tuple[str, str, str]
+"""The time of creation, the task id and the use case of an index entry: how far a scan has come."""
+
+
+class AttributeScan(Generic[T]):
+    """A scan of the tasks with one value of an attribute, in the order of `create_time`, with one page in memory."""
+
+    def __init__(
+        self,
+        model: type[T],
+        index: tuple[str, str],
+        value: str,
+        window: Window,
+        *,
+        latest_first: bool = False,
+        code: int | None = None,
+    ) -> None:
+        """`index` is the name of the index and that of its hash key; on a use case, others' tasks are left out."""
+        self.model = model
+        self.name, self.key = index
+        self.value = value
+        self.window = window
+        self.latest_first = latest_first
+        self.code = code
+        """The only state that is wanted."""
+        self.place: Place | None = None
+        """The last entry that was consumed; a scan starts after it, and updates it."""
+        self._entries: Iterator[Item] = iter(())
+        self._chunk = deque[tuple[Item, T | None]]()
+
+    def rows(self, limit: int | None = None) -> Iterator[T]:
+        """Yield each task that has the value, whole, once."""
+        self._entries = self._read(limit)
+        size = MOST_KEYS if limit is None or self.code is not None else min(limit, MOST_KEYS)
+        seen, found = SeenIds(), 0
+        while (limit is None or found < limit) and (chunk := list(islice(self._entries, size))):
+            self._chunk = deque(self._with_rows(chunk))
+            while self._chunk:
+                entry, row = self._chunk.popleft()
+                self.place = _place(entry)
+                if row is not None and self._is_as_indexed(row, entry) and seen.is_new("#".join(self.place[1:])):
+                    yield row
+                    found += 1
+                    if found == limit:
+                        break
+
+    def has_more(self) -> bool:
+        """Return whether the index has an entry behind the last row that `rows` yielded."""
+        return bool(self._chunk) or next(self._entries, None) is not None
+
+    def has_place(self, place: Place) -> bool:
+        """Return whether an entry of this scan can be there: DynamoDB refuses a request that starts elsewhere."""
+        since, until = self.window.since, self.window.until
+        return (since is None or clock.stamp(since) <= place[0]) and (until is None or place[0] < clock.stamp(until))
+
+    def _with_rows(self, entries: Sequence[Item]) -> Iterator[tuple[Item, T | None]]:
+        """Return the entries with their rows, those of all use cases in one request for 100."""
+        keys = [{name: entry[name] for name in ("task_id", "use_case_id")} for entry in entries]
+        distinct = {_place(entry)[1:]: key for entry, key in zip(entries, keys, strict=True)}
+        found = get_items(self.model.tracker.connection(), list(distinct.values()))
+        rows = {(item["task_id"]["S"], item["use_case_id"]["S"]): self.model.from_raw_data(item) for item in found}
+        pairs = deque((entry, self._if_wanted(rows.get(_place(entry)[1:]), entry)) for entry in entries)
+        rows.clear()
+        return with_data_of(pairs, with_data=True)
+
+    def _if_wanted(self, row: T | None, entry: Item) -> T | None:
+        return row if row is not None and self._is_as_indexed(row, entry) else None
+
+    def _is_as_indexed(self, row: T, entry: Item) -> bool:
+        """Return whether the row still is what the index has, is in the wanted state, and not past its time to live."""
+        stored = row._row_state.stored
+        moved = any(stored.get(name) != entry[name] for name in (self.key, "create_time"))
+        return not moved and self.code in (None, readable_value(row, "status")) and is_kept(row)
+
+    def _read(self, limit: int | None) -> Iterator[Item]:
+        table, tracker = self.model.tracker.connection(), self.model.tracker
+        of_use_case = TaskRow.use_case_id == tracker.use_case.name if tracker.has_use_case else None
+        found = pages(
+            table,
+            table.query,
+            self.value,
+            start=self._start_key(),
+            range_key_condition=self._within(),
+            filter_condition=of_use_case,
+            index_name=self.name,
+            scan_index_forward=not self.latest_first,
+            limit=PAGE if limit is None or self.code is not None else min(max(limit, MOST_KEYS), PAGE),
+        )
+        return chain.from_iterable(page["Items"] for page in found)
+
+    def _within(self) -> Condition | None:
+        since, until = self.window.since, self.window.until
+        last = None if until is None else until - timedelta(microseconds=1)  # times have no finer part
+        if since is not None and last is not None:
+            return TaskRow.create_time.between(since, last)
+        if since is not None:
+            return TaskRow.create_time >= since
+        return None if last is None else TaskRow.create_time <= last
+
+    def _start_key(self) -> Any:
+        if self.place is None:
+            return None
+        names = (self.key, "create_time", "task_id", "use_case_id")
+        return {name: {"S": value} for name, value in zip(names, (self.value, *self.place), strict=True)}
+
+
+def _place(entry: Item) -> Place:
+    return entry["create_time"]["S"], entry["task_id"]["S"], entry["use_case_id"]["S"]

@@ -1,0 +1,189 @@
+"""Finding tasks by the value of an attribute: an index that the class of the table declares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from copy import copy
+from datetime import datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from pynamodb.attributes import Attribute
+from pynamodb.constants import STRING
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.types import HASH, RANGE
+
+from pynamodb_tracker.aio.lazy import ahead, awaited
+from pynamodb_tracker.arguments import check_flags, check_key, check_limit, check_task_id, did_you_mean, shown
+from pynamodb_tracker.dynamodb.limits import mark_as_key
+from pynamodb_tracker.exceptions import DefinitionError
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.query.attribute_scan import AttributeScan, Place
+from pynamodb_tracker.step.state import Page, State, cursor_of, read_cursor, window
+
+M = TypeVar("M", bound=TaskRow)
+T = TypeVar("T", bound=TaskRow)
+
+_INDEX_NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+"""https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html"""
+
+
+class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
+    """An index on the class of the table, by which tasks are found that have a value of an attribute.
+
+    `customer = UnicodeAttribute(null=True)` and `by_customer = FindBy(customer)`; the index is `customer-index` unless
+    `index_name` says otherwise. An empty text is stored as no value, and more than 1,024 bytes are a
+    ValueNotStorableError. It costs 1 write unit when a task with a value is created, 2 when the value changes, and none
+    at the changes of states. Not for values with more than 1,000 new tasks in a second, such as a country: the index
+    would throttle the table. `AppTask.by_customer` finds tasks of all use cases, `Order.by_customer` its own.
+
+    The index is updated a moment after the table: a task that has just changed may be missing, but every task that is
+    returned has the value. Methods that begin with `a` are awaited.
+    """
+
+    def __init__(self: FindBy[Any], attribute: Attribute[Any], *, index_name: str | None = None) -> None:
+        given: object = attribute
+        if not isinstance(given, Attribute) or given.attr_type != STRING or _is_trackers(given):
+            raise DefinitionError(
+                f"FindBy({shown(attribute)}): write an attribute of your own that is stored as text, as in "
+                "by_customer = FindBy(customer)"
+            )
+        self.attribute = attribute
+        self.Meta = SimpleNamespace(projection=KeysOnlyProjection(), index_name=index_name)
+        mark_as_key(attribute)
+
+    def __set_name__(self, owner: type[T], name: str) -> None:
+        self.Meta.index_name = self.Meta.index_name or f"{self.attribute.attr_name}-index"
+
+    if TYPE_CHECKING:  # PynamoDB gives each class a copy of its own
+
+        def __get__(self, instance: object, owner: type[M]) -> FindBy[M]: ...
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return copy(self)  # the attribute stays the one of the class
+
+    def mistakes(self, model: type[TaskRow]) -> Iterator[str]:
+        """Yield what is wrong with the declaration in a class of this table."""
+        stored, name = self.attribute.attr_name, self.Meta.index_name
+        if not any(each is self.attribute for each in model.get_attributes().values()):
+            yield f": FindBy({stored}) takes an attribute of the table's class, which no use case declares again"
+        elif not _INDEX_NAME.fullmatch(str(name)):
+            yield f": FindBy needs index_name= with 3 to 255 letters, digits, or any of _ . -, not {shown(name)}"
+
+    def query(  # type: ignore[override]
+        self,
+        value: str,
+        *,
+        state: State[T] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        latest_first: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[T]:
+        """Return the tasks with this value in the order of their creation, each once and whole, with its own state.
+
+        The window `since <= t < until` applies to `create_time`. With a `state`, tasks in other states are read,
+        too, and left out. Expired tasks are hidden. Read lazily: one request for entries and one for 100 rows.
+        """
+        check_limit("limit", limit)
+        return self._scan(value, state, since, until, latest_first=latest_first).rows(limit)
+
+    def page(
+        self,
+        value: str,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        state: State[T] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        latest_first: bool = False,
+    ) -> Page[T]:
+        """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
+
+        A cursor belongs to its value, state, window and direction: ValueError otherwise.
+        """
+        check_limit("limit", limit)
+        scan = self._scan(value, state, since, until, latest_first=latest_first)
+        scan_id = [self.Meta.index_name, value, scan.code, latest_first, *map(str, (since, until))]
+        scan_id.append(self._model.tracker.use_case.name if self._model.tracker.has_use_case else None)
+        if cursor is not None:
+            scan.place = read_cursor(cursor, scan_id, _checked_place, f"{self.attribute.attr_name}={value}")
+            if not scan.has_place(scan.place):
+                raise ValueError(f"this is not a cursor of a page: {shown(cursor)}; it points outside the window")
+        tasks = list(scan.rows(limit))
+        more = len(tasks) == limit and scan.has_more()
+        return Page(tasks, cursor_of(scan_id, scan.place) if more else None)
+
+    aquery = ahead(query)
+    """For `async for`; about 100 tasks are read at a time."""
+    apage = awaited(page)
+
+    def _scan(
+        self,
+        value: str,
+        state: State[T] | None,
+        since: datetime | None,
+        until: datetime | None,
+        *,
+        latest_first: bool,
+    ) -> AttributeScan[T]:
+        check_flags(latest_first=latest_first)
+        model: type[T] = self._model  # type: ignore[assignment]  # PynamoDB's hint is of an instance
+        if state is not None:
+            of: Any = getattr(state, "model", None)
+            if not (isinstance(of, type) and issubclass(of, model)):
+                raise ValueError(f"{shown(state)} is no state of {model.__name__}: write state=Order.ship.failed")
+            model = of
+        name = self.attribute.attr_name
+        text = check_key(name, value)
+        code = None if state is None else state.code
+        index = self.Meta.index_name, name
+        return AttributeScan(model, index, text, window(since, until), latest_first=latest_first, code=code)
+
+    def _get_schema(self) -> Any:  # type: ignore[override]  # PynamoDB's is of the class, which is one for all here
+        keys = {self.attribute.attr_name: HASH, "create_time": RANGE}
+        return {
+            "index_name": self.Meta.index_name,
+            "key_schema": [{"AttributeName": name, "KeyType": kind} for name, kind in keys.items()],
+            "projection": {"ProjectionType": KeysOnlyProjection.projection_type},
+            "attribute_definitions": [{"AttributeName": name, "AttributeType": STRING} for name in keys],
+        }
+
+    def _update_model_schema(self, schema: Any) -> None:  # type: ignore[override]
+        own = self._get_schema()
+        schema["global_secondary_indexes"].append({**own, "provisioned_throughput": {}})
+        known = schema["attribute_definitions"]
+        known += [each for each in own["attribute_definitions"] if each not in known]
+
+    def _hash_key_attribute(self) -> Any:  # type: ignore[override]
+        return self.attribute
+
+
+def _is_trackers(attribute: Attribute[Any]) -> bool:
+    return any(attribute is each for each in TaskRow.get_attributes().values())
+
+
+def find_bys(model: type[T]) -> dict[str, FindBy[T]]:
+    """Return the indexes by which tasks are found, by the names of their attributes."""
+    names = {id(attribute): name for name, attribute in model.get_attributes().items()}
+    indexes = (index for index in model._indexes.values() if isinstance(index, FindBy))  # noqa: SLF001 - PynamoDB's
+    return {names[id(index.attribute)]: index for index in indexes}
+
+
+def find_by_text(model: type[T], text: str) -> tuple[FindBy[T], str]:
+    """Return the index and the value that `customer=c-7` names; a ValueError if there is no such index."""
+    name, equals, value = text.partition("=")
+    known = find_bys(model)
+    if not (equals and value):
+        raise ValueError(f"{text!r} is not NAME=VALUE, as in customer=c-7")
+    if name not in known:
+        hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it declares none")
+        raise ValueError(f"{model.__name__} has no FindBy({name}){hint}")
+    return known[name], value
+
+
+def _checked_place(stored: Any) -> Place:
+    create_time, task_id, use_case_id = stored
+    return check_key("create_time", create_time), check_task_id(task_id), check_key("use case", use_case_id)
