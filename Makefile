@@ -19,7 +19,7 @@ PYTHON ?=
 # Tests start hundreds of processes: if none may keep what it has compiled, each compiles the library again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick environments upstream check docs bench chaos clean
+.PHONY: help demo test quick environments upstream check docs bench model chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ docs: $(READY) ## build the documentation site into build/site; a broken link or
 
 bench: $(BENCH) ## run the benchmarks, 20 minutes; ARGS="cpu" runs one of them, ARGS=--help lists them
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+model: $(READY) ## search the states of the protocol further than the tests do, some minutes
+	@$(BIN)/python -m tests.model
 
 chaos: $(READY) ## run the long random history, 10 minutes; SECONDS=... for less, ARGS="--seed ..." to replay one
 	@$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(ARGS)

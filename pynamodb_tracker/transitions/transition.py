@@ -176,14 +176,19 @@ class Transition:
 
     def rendered(self, table: TableConnection) -> PreparedWrite:
         """Return the write with slots in place of its values."""
+        returned = ALL_NEW if self.returns_row else None
+        return PreparedWrite(table, condition=self.condition, actions=self.actions, return_values=returned)
+
+    @property
+    def actions(self) -> list[Action]:
+        """What the write changes, with slots in place of its values."""
         actions: list[Action] = [] if self.code is None else [TaskRow.status.set(self.code)]
         actions += [_action(name, getattr(TaskRow, name), value) for name, value in self.values.items()]
         actions += [
             attribute.remove() if value is None else fill(attribute, f"own {name}", next(iter(value)))
             for name, (attribute, value) in {**self.assigned, **self.changes}.items()
         ]
-        returned = ALL_NEW if self.returns_row else None
-        return PreparedWrite(table, condition=self.condition, actions=actions, return_values=returned)
+        return actions
 
     @property
     def condition(self) -> Condition:
