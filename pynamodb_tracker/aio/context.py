@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
+R = TypeVar("R")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 
@@ -62,6 +64,22 @@ class AsyncContext(BlockContext[T_co]):
         AttributeError for a task without a group.
         """
         return AsyncGroupOfRun(self._blocking.group)
+
+    async def once(self, name: str, function: Callable[[], Awaitable[R]]) -> R:
+        """Await a function whose effect must not be repeated, and return its result; no later attempt calls it again.
+
+        As `ExecutionContext.once`; a cancelled one has stored nothing, and is called again.
+        """
+        blocking = self._blocking
+        found = await in_thread(partial(blocking._begin_part, name), RUNS)  # noqa: SLF001 - as in the constructor
+        if found is None:
+            try:
+                result = await function()
+                found = await in_thread(partial(blocking._store_part, name, result), RUNS)  # noqa: SLF001 - as above
+            finally:
+                blocking._end_part(name)  # noqa: SLF001 - as above
+        stored: R = json.loads(found)
+        return stored
 
     async def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.

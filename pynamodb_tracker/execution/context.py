@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
+R = TypeVar("R")
 T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
 
 _KEYS = "c35a0403-3bd7-4447-90b4-5ac3aa414434"
 """The namespace of all idempotency keys: another one would repeat what was done under the keys of this one."""
 
+
+_LONGEST_PART = 64
+"""Characters of the name of a part, which is stored with its result."""
 
 TRIES = 3
 """How often a lock that has expired before its block is extended: the answer to that may come too late as well."""
@@ -227,6 +231,46 @@ class ExecutionContext(BlockContext[T_co]):
             asked["group"] = GroupOfRun(self.task, lambda: claim.expire_time)
         group: GroupOfRun = asked["group"]
         return group
+
+    def once(self, name: str, function: Callable[[], R]) -> R:
+        """Call a function whose effect must not be repeated, and return its result; no later attempt calls it again.
+
+        Its result, of at most 1,024 bytes as JSON, is stored at once, with one request, and later attempts get that;
+        the first one gets what reading it back gives, too. `name` is used up once the result is stored: if the function
+        raises, or the worker dies in it, the next attempt calls it again, so give `ctx.key(name)` to the other system.
+        A result that cannot be stored makes the task ignored: it raises GiveUp. If storing it gets no answer, the end
+        of the run stores it. The success of the step removes its results. At most 8,192 bytes for all of a task.
+        Costs 1 write unit per started KB of the row. LockLostError if another worker has the task.
+        """
+        found = self._begin_part(name)
+        if found is None:
+            try:
+                result = function()
+                if isinstance(result, Coroutine):
+                    result.close()
+                    raise TypeError(f"part {name!r} returned a coroutine: await ctx.once(...) in an async function")
+                found = self._store_part(name, result)
+            finally:
+                self._end_part(name)
+        stored: R = json.loads(found)
+        return stored
+
+    def _begin_part(self, name: str) -> str | None:
+        """Return the stored result of a part as JSON; None if the part is to be run."""
+        from pynamodb_tracker.transitions.parts import parts_of  # noqa: PLC0415 - few runs have parts
+
+        if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
+            raise ValueError(f"once takes a name of 1 to {_LONGEST_PART} characters for the part, such as 'charge'")
+        with self._writing("run a part of"):
+            return parts_of(self._journal).begin(name)
+
+    def _store_part(self, name: str, result: object) -> str:
+        with self._writing("store a part of"):
+            text: str = self._journal.asked["once"].store(name, result)
+            return text
+
+    def _end_part(self, name: str) -> None:
+        self._journal.asked["once"].end(name)
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.

@@ -30,6 +30,7 @@ from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import (
     FencesAttribute,
     IntegerAttribute,
+    PartsAttribute,
     RepeatAttribute,
     TextsAttribute,
     TimeAttribute,
@@ -48,6 +49,10 @@ FORMAT = 2
 
 A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
 """
+
+
+OF_ROUND = frozenset({"first_failure", "once", "postponed"})
+"""The attributes that belong to a round, and are removed by each write that starts the task over."""
 
 
 class StatusIndex(GlobalSecondaryIndex["TaskRow"]):  # type: ignore[no-untyped-call]  # PynamoDB's hook is untyped
@@ -131,6 +136,8 @@ class TaskRow(Model):
     """The format in which the row is stored; rows from before it was stored have none."""
     round = TokenAttribute(null=True)
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
+    once = PartsAttribute(null=True)
+    """The results of the parts of runs that `ctx.once` has stored, in this round."""
     again = AgainAttribute(null=True)
     """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
     asked = IntegerAttribute(null=True)

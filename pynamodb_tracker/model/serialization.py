@@ -173,6 +173,25 @@ class TextsAttribute(Attribute[list[str]]):
         return [text[STRING] for text in value]
 
 
+class PartsAttribute(Attribute[dict[str, str]]):
+    """The results of parts of a run, as JSON by number of step and name, and the round to which they belong."""
+
+    attr_type = MAP
+
+    def serialize(self, value: dict[str, str]) -> dict[str, dict[str, str]]:
+        """Return the stored map."""
+        return {name: {STRING: text} for name, text in value.items()}
+
+    def deserialize(self, value: dict[str, dict[str, str]]) -> dict[str, str]:
+        """Return the texts by name; a ValueError for anything but JSON."""
+        parts = {name: entry[STRING] for name, entry in value.items() if STRING in entry}
+        if len(parts) != len(value) or "round" not in parts:
+            raise ValueError(f"it is a map with {shown(sorted(value))}, and not of results and their round")
+        for name in parts.keys() - {"round"}:
+            json.loads(parts[name])
+        return parts
+
+
 class TraceAttribute(Attribute["dict[str, str] | None"]):
     """A dictionary of text."""
 

@@ -28,18 +28,23 @@ class StepCommands(Generic[T]):
         self.model = definition.model
         """The class of the use case."""
 
-    def reopen(self, task_id: str, *, by: str | None = None, due_time: datetime | None = None) -> T:
+    def reopen(
+        self, task_id: str, *, by: str | None = None, due_time: datetime | None = None, forget: bool = False
+    ) -> T:
         """Give a failed or ignored task a fresh set of attempts, and return it; a pending one stays as it is.
 
         It is due now, or at `due_time`, unless it waits for other tasks, repeats or is in a group.
-        Its next start may have another payload, if it was started with `same`.
+        Its next start may have another payload, if it was started with `same`. With `forget`, it repeats the parts of
+        its runs whose results `ctx.once` has stored.
         With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
         TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
         """
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
+        arguments.check_flags(forget=forget)
         of, due_time = self._definition.statements, arguments.check_time("due_time", due_time)
-        return reopen(of, arguments.check_task_id(task_id), arguments.check_name("by", by), due_time)
+        task_id, by = arguments.check_task_id(task_id), arguments.check_name("by", by)
+        return reopen(of, task_id, by, due_time, forget=forget)
 
     def ignore(
         self,

@@ -155,6 +155,18 @@ def cannot_take(codes: Codes) -> Condition:
 
 
 @guard
+def has_no_parts() -> Condition:
+    """Require that no part of a run is stored: another request must not be answered with what an earlier one did."""
+    return TaskRow.once.does_not_exist()
+
+
+@guard
+def has_parts() -> Condition:
+    """Require that a part of a run is stored, so that the row cannot take a request, and nobody has asked since."""
+    return TaskRow.once.exists() & (TaskRow.status < END) & nothing_asked().condition
+
+
+@guard
 def keeps_asked() -> Condition:
     """Require that what was asked for still waits for the success of the last step."""
     return TaskRow.again.exists() & (TaskRow.status < END)

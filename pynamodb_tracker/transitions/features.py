@@ -47,12 +47,19 @@ def _parents() -> type[Participant]:
     return Parent
 
 
+def _parts() -> type[Participant]:
+    from pynamodb_tracker.transitions.parts import Parts  # noqa: PLC0415 - few runs have parts
+
+    return Parts
+
+
 _FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = (
     (frozenset({"repeat", "again"}), _rounds),
     (frozenset({"postponed", "first_failure"}), _postponing),
     (frozenset({"group"}), _groups),
     (frozenset({"follow_ups"}), _follow_ups),
     (frozenset({"parent"}), _parents),
+    (frozenset({"once"}), _parts),  # last, because another round begins without them
 )
 _NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
 

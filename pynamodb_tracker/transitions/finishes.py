@@ -56,7 +56,7 @@ def fail(
     One that is not `counted` uses up no attempt. One that comes later than `give_up_after` after the first is final.
     """
     claim = journal.claim
-    task, statements = claim.task, claim.statements
+    task, statements, parts = claim.task, claim.statements, journal.asked.get("once")
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
     counted = counted or final
@@ -75,6 +75,8 @@ def fail(
         participants = features.at_ignored(task, lambda: claim.expire_time)
         optional = _created_when_ignored(claim, failure, failures)
     failed.add(errors=Stored(for_row(failures, logged=logged)), last_error=last_error)
+    if parts is not None:
+        parts.take_along(failed)
     try:
         send_until_landed(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -171,6 +173,8 @@ def release(journal: Journal[T]) -> None:
         )
     release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
     release.add(release_count=releases)
+    if (parts := journal.asked.get("once")) is not None:
+        parts.take_along(release)
     send_until_landed(journal, release)
     release.apply_to(claim.task)
     journal.outcome = "released"

@@ -33,7 +33,6 @@ from pynamodb_tracker.transitions import repeats
 from pynamodb_tracker.transitions.creations import new_task, put, tracked
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire_again, keep, renew
-from pynamodb_tracker.transitions.postponing import removed_from
 from pynamodb_tracker.transitions.refusals import check_format, in_group, kept_changing
 from pynamodb_tracker.transitions.statements import StepStatements, get
 from pynamodb_tracker.transitions.transition import Constant, Stored, without_payloads
@@ -197,7 +196,7 @@ class Merge(Generic[T]):
             return self._begin_anew(row)
         codes = self._statements.codes
         waits = row.status in (codes.pending, codes.failed, codes.ignored)
-        if waits and readable_value(row, "again") is None:
+        if waits and readable_value(row, "again") is None and "once" not in row._row_state.stored:
             return self._merge_into_row(row)
         return self._ask_again(row)
 
@@ -289,7 +288,7 @@ class Merge(Generic[T]):
                 keep(self._statements.model, row, token, _OPERATION)
             except TaskNotFoundError:  # its time to live has ended, and the row has not gone yet
                 changes = {**changes, "data": (self._statements.model.data, None)}
-        merged = self._send(row, changes, {**self._statements.anew(token), **removed_from(row)}, now=now, due=due)
+        merged = self._send(row, changes, self._statements.anew(token, row), now=now, due=due)
         self._kept = False
         return merged
 

@@ -34,11 +34,6 @@ class Postponing(Participant):
         success.add(**_GONE)
 
 
-def removed_from(row: TaskRow) -> dict[str, Any]:
-    """Return what a row forgets as its task starts over; nothing if it has none of it."""
-    return {} if _GONE.keys().isdisjoint(row._row_state.stored) else _GONE
-
-
 def of_failure(
     claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
 ) -> tuple[dict[str, Any], bool, bool]:

@@ -17,7 +17,15 @@ from pynamodb_tracker.dynamodb.connection import Item, send, shares_requests
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.answers import answer_attribute, payload_attribute
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, check_tracker_attributes, load, membership_of
+from pynamodb_tracker.model.row import (
+    FORMAT,
+    OF_ROUND,
+    Membership,
+    TaskRow,
+    check_tracker_attributes,
+    load,
+    membership_of,
+)
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions import conditions as when
@@ -32,6 +40,7 @@ from pynamodb_tracker.transitions.transition import (
     Same,
     Stored,
     Transition,
+    of_round,
 )
 
 T = TypeVar("T", bound=TaskRow)
@@ -148,7 +157,7 @@ class StepStatements(StepWrites[T]):
         if code is not None:
             claim.add(postponed=None, first_failure=None)
         if code == END:
-            claim.add(round=Same("lock"), waits=None, wait_until=None)
+            claim.add(round=Same("lock"), waits=None, wait_until=None, **dict.fromkeys(sorted(OF_ROUND)))
         if payload is not None:
             claim.add(when.same_payload(self.payload.attr_name))
             claim.changes = {self.payload.attr_name: (self.payload, {STRING: payload})}
@@ -207,6 +216,13 @@ class StepStatements(StepWrites[T]):
         save = Transition("save", None, *self._mine, when.later_save())
         save.seen, save.values, save.assigned = {"lock": token}, {"saves": number}, changes or {}
         return save
+
+    def save_parts(self, token: str, number: int, parts: Mapping[str, str]) -> Transition:
+        """Store the results of parts of the run, and nothing else; it counts as a save."""
+        save_parts = self.save(token, number)
+        save_parts.name = "save parts"
+        save_parts.add(once=parts)
+        return save_parts
 
     def keep_out(self, token: str, number: int, seen: int) -> Transition:
         """Count a save that stores nothing, unless the row has counted another one since it was read."""
@@ -332,11 +348,12 @@ class StepStatements(StepWrites[T]):
         stored, is_anew = row._row_state.stored, how == "anew"
         merge = Transition("merge", self.codes.pending if is_anew else None)
         if how == "again":
-            merge.add(when.keeps_asked() if "again" in stored else when.cannot_take(self.codes))
+            cannot_take = when.has_parts() if "once" in stored else when.cannot_take(self.codes)
+            merge.add(when.keeps_asked() if "again" in stored else cannot_take)
         elif is_anew:
             merge.add(when.at(END), when.later_token())
         else:
-            merge.add(when.can_take(self.codes))
+            merge.add(when.can_take(self.codes), when.has_no_parts())
         if "due_time" in values:
             merge.add(when.at(self.codes.pending), when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
         merge.add(when.asked_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
@@ -353,9 +370,9 @@ class StepStatements(StepWrites[T]):
         merge.changes, merge.returns_row = changes, True
         return merge
 
-    def anew(self, token: str) -> dict[str, Any]:
+    def anew(self, token: str, row: T) -> dict[str, Any]:
         """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
-        left = dict.fromkeys(("again", "expire_time", "release_count", "waits", "wait_until"))
+        left = dict.fromkeys(("again", "expire_time", "release_count", "waits", "wait_until")) | of_round(row)
         return {"lock": token, "round": Same("lock"), "attempt": ZERO, "format_version": Constant(FORMAT), **left}
 
 

@@ -21,7 +21,7 @@ from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.model.answers import payload_attribute
 from pynamodb_tracker.model.changes import Changes
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import OF_ROUND, TaskRow
 from pynamodb_tracker.model.serialization import TimeAttribute
 from pynamodb_tracker.transitions.conditions import Guard, all_of
 from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
@@ -269,6 +269,11 @@ def _action(name: str, attribute: Attribute[Any], value: Any) -> Action:
     if isinstance(value, tuple):
         return cast("Special", value).action(attribute, name)
     return fill(attribute, name)
+
+
+def of_round(row: TaskRow) -> dict[str, None]:
+    """Return which attributes another round of a task begins without, of those that its row has."""
+    return dict.fromkeys(sorted(OF_ROUND & row._row_state.stored.keys()))
 
 
 def without_payloads(model: TaskRow | type[TaskRow]) -> Changes:

@@ -32,6 +32,7 @@ from pynamodb_tracker.transitions import commands as by_command
 from pynamodb_tracker.transitions.conditions import Guard as Part
 from pynamodb_tracker.transitions.conditions import guard
 from pynamodb_tracker.transitions.follow_ups import FollowUps
+from pynamodb_tracker.transitions.parts import Parts
 from pynamodb_tracker.transitions.prepared import PreparedWrite, slot
 from pynamodb_tracker.transitions.statements import StepStatements
 from pynamodb_tracker.transitions.transition import ONE_MORE, Transition
@@ -42,6 +43,7 @@ from tests.race import traces_of_groups as of_groups
 from tests.race import traces_of_joins as joins
 from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
+from tests.race import traces_of_parts as parts
 from tests.race import traces_of_repeats as repeats
 from tests.race import traces_of_runs as runs
 from tests.support.world import World
@@ -201,6 +203,11 @@ def settle_nothing(patch: Patch) -> None:
     patch.setattr(overflow_writes, "settle", lambda *_: None)
     patch.setattr(progress, "settle", lambda *_: None)
     patch.setattr(progress, "_keep_out", lambda *_: True)
+
+
+def take_nothing_along(patch: Patch) -> None:
+    """Let a failure or a release store no part whose write got no answer."""
+    patch.setattr(Parts, "take_along", lambda *_: None)
 
 
 def release_with_the_same_token(patch: Patch) -> None:
@@ -370,6 +377,13 @@ GUARDS = [
     Guard("saves", runs.late_settle, without("later_save", "settle")),
     Guard("saves", overflow.late_transaction, without("later_save", "check")),
     Guard("saves", overflow.late_success_in_a_transaction, without("later_save", "commit")),
+    Guard("MINE", parts.woken_part, without("mine", "save parts")),
+    Guard("saves", parts.late_part, without("later_save", "save parts")),
+    Guard("parts with the end", parts.unheard_part, take_nothing_along),
+    Guard("parts with the end", parts.unheard_part_of_a_released_run, take_nothing_along),
+    Guard("no part on MERGE", parts.asked_as_a_part_was_done, without("has_no_parts", "merge")),
+    Guard("a part on MERGE", parts.asked_as_a_task_with_a_part_ended, without("has_parts", "merge")),
+    Guard("REMOVE once", parts.part_of_an_earlier_round, leaving_out("", "once")),
     Guard("SETTLE before chunks", overflow.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
     Guard("KEEP OUT as seen", overflow.transaction_after_the_look, without("saves_seen")),

@@ -14,10 +14,10 @@ import pytest
 
 from pynamodb_tracker import Repeat, TaskLockedError, TaskNotStartableError
 from pynamodb_tracker.testing import StoppedClock
-from tests.engine.actions import After, Exchange
+from tests.engine.actions import PASS, Action, After, DropRequest, Exchange, Rule
 from tests.engine.dynamodb_local import Engine
 from tests.engine.proxy import Proxy
-from tests.support.processes import Crew, crew, until
+from tests.support.processes import Crew, Worker, crew, until
 from tests.support.proxy_rules import in_turn
 
 pytestmark = pytest.mark.race
@@ -162,6 +162,45 @@ def test_reopen_and_ignore_at_once_leave_each_task_in_one_of_both_states(order: 
     assert {each for report in reports for each in report} <= {"confirm pending", "confirm ignored"}
     assert all(len(order.get_task(task_id).errors) <= 3 for task_id in ids)  # once, and once for each who ignores
     assert order.confirm.pending.count() + order.confirm.ignored.count() == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("killed_at", "is_applied"), [(1, True), (2, True), (3, True), (3, False), (4, False), (5, False)]
+)
+def test_each_part_of_a_run_that_is_killed_is_done_once_and_the_interrupted_one_twice_with_one_key(
+    order: Any, proxy: Proxy, table: str, name: str, stopped_clock: StoppedClock, *, killed_at: int, is_applied: bool
+) -> None:
+    order.create("o")
+    told, keys = list[str](), list[str]()
+    with crew(proxy.endpoint, table, name, timedelta(minutes=5), MARGIN) as workers:
+        worker = workers.start("do_parts", "o")
+        assert worker.hear() == "ready"
+        proxy.rule = in_turn("UpdateItem", *[PASS] * (killed_at - 1), worker.kill if is_applied else DropRequest())
+        proxy.rule = killing(proxy.rule, worker)
+        worker.go()
+        told = [worker.hear() for _ in range(min(killed_at - 1, 3))]
+        assert worker.wait(30)
+    stopped_clock.advance(timedelta(minutes=6))
+
+    with order.confirm.start("o") as ctx:
+        for each in ("reserve", "charge", "mail"):
+            ctx.once(each, lambda each=each: keys.append(f"{each} {ctx.key(each)}"))
+
+    twice = {told[-1]} if not is_applied and killed_at in (2, 3, 4) else set()
+    assert [each.partition(" ")[0] for each in dict.fromkeys([*told, *keys])] == ["reserve", "charge", "mail"]
+    assert {each for each, times in Counter([*told, *keys]).items() if times > 1} == twice
+
+
+def killing(rule: Rule, worker: Worker) -> Rule:
+    """Return a rule that also kills the worker whose request it drops."""
+
+    def kill(target: str, body: Any, ordinal: int) -> Action:
+        action = rule(target, body, ordinal)
+        if isinstance(action, DropRequest):
+            worker.kill()
+        return action
+
+    return kill
 
 
 def test_ctrl_c_while_the_answer_to_a_claim_is_awaited_releases_the_task(

@@ -79,6 +79,17 @@ def _save(order: Any, task_id: str, arm: Arm) -> None:
         raise Boom
 
 
+def _save_parts(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    calls: list[int] = []
+    with contextlib.suppress(Boom), order.confirm.start(task_id) as ctx:
+        arm()
+        for name in ("charge", "mail"):
+            ctx.once(name, lambda: calls.append(1))
+        raise Boom
+    assert (len(calls), sorted(order.get_task(task_id).once)) == (2, ["10/charge", "10/mail", "round"])
+
+
 def _save_large(order: Any, task_id: str, arm: Arm) -> None:
     order.create(task_id)
     with contextlib.suppress(Boom), order.confirm.start(task_id) as ctx:
@@ -151,6 +162,7 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "release": ("UpdateItem", _release),
     "extend": ("UpdateItem", _extend),
     "save": ("UpdateItem", _save),
+    "save parts": ("UpdateItem", _save_parts),
     "put piece": ("PutItem", _save_large),
     "save large": ("UpdateItem", _save_large),
     "put errors": ("PutItem", _fail_at_length),
@@ -169,4 +181,4 @@ def row(order: Any, task_id: str) -> dict[str, Any] | None:
     """Return all that a row says, except for what differs between two tasks of one story; None where it is gone."""
     answer = order.tracker.connection().get_item(task_id, order.tracker.use_case.name, consistent_read=True)
     item = answer.get("Item")
-    return item and {name: value for name, value in item.items() if name not in {"task_id", "lock", "creation"}}
+    return item and {name: value for name, value in item.items() if name not in {"task_id", "lock", "creation", "once"}}

@@ -93,6 +93,16 @@ def hold(order: Any, task_id: str) -> None:
         time.sleep(PATIENCE)
 
 
+def do_parts(order: Any, task_id: str) -> None:
+    """Run three parts of a task, and say which of them is run, with its key."""
+
+    def work(ctx: Any) -> None:
+        for name in ("reserve", "charge", "mail"):
+            ctx.once(name, lambda name=name: tell(f"{name} {ctx.key(name)}"))
+
+    order.confirm.run(task_id, work)
+
+
 def ahold(order: Any, task_id: str) -> None:
     """Start the task on an event loop, say so, and stay inside of the block."""
 

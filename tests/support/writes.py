@@ -157,7 +157,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
 
     as_set_aside = {"last_error": "e"}
     kept_again: dict[str, Any] = {"again": Stored({}), "format_version": Constant(FORMAT)}
-    begun_anew = moved(merged("anew", asked, **step.anew("t")))
+    begun_anew = moved(merged("anew", asked, **step.anew("t", asked)))
     begun_anew.changes = without_payloads(Order)
     writes = {
         "claim": moved(step.claim("t", "w", NOW, timedelta(0), code=None, payload=None)),
@@ -167,6 +167,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "shut out first": step.shut_out(plain, "t"),
         "extend": step.extend("t", NOW),
         "save": step.save("t", 1),
+        "save parts": step.save_parts("t", 1, {}),
         "check": step.save("t", 1),
         "commit": committed(success_of(claim)),
         "keep out": step.keep_out("t", 2, 1),
@@ -198,6 +199,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "merge and move": merged("merged", asked, due_time=NOW),
         "ask again": merged("again", asked, **kept_again),
         "ask once more": merged("again", again, **kept_again),
+        "ask with parts": merged("again", row(once={"M": {}}), **kept_again),
         "begin anew": begun_anew,
     }
     table = step.table

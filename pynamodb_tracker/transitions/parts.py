@@ -1,0 +1,146 @@
+"""The parts of a run: the result of each is stored as soon as it is there, so that no later attempt repeats the part.
+
+All results are in one attribute of the row, with the round to which they belong. Each write has all of them, so it does
+not matter which of them have been applied.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pynamodb.exceptions import PynamoDBConnectionError
+
+from pynamodb_tracker.dynamodb.connection import Refused
+from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.exceptions import GiveUp
+from pynamodb_tracker.model.changes import check_row_size, mark_saved
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.transitions.lock import Journal
+from pynamodb_tracker.transitions.overflow_writes import settle
+from pynamodb_tracker.transitions.participants import Participant
+from pynamodb_tracker.transitions.refusals import lost
+from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.transition import Transition
+
+_MOST_BYTES, _MOST_IN_ALL = 1024, 8192
+"""Of one result as JSON, and of all results of a row, with their names."""
+
+
+class Parts(Participant):
+    """The results of parts of a task's runs, as far as they belong to the round that it is in."""
+
+    writes = False
+
+    def __init__(self, journal: Journal[Any]) -> None:
+        claim = journal.claim
+        self._journal = journal
+        self._step = f"{claim.statements.codes.pending}/"
+        stored = claim.task.once or {}
+        of_round = stored if stored.get("round") == claim.round else {}
+        self._parts: dict[str, str] = {"round": claim.round, **of_round}
+        self._running = set[str]()
+        self._unsaved = False
+        """Whether a write of them got no answer: the end of the run writes them as well."""
+
+    def begin(self, name: str) -> str | None:
+        """Return the stored result of a part; if there is none, the part begins. RuntimeError if it runs already."""
+        if (found := self._parts.get(f"{self._step}{name}")) is None:
+            if name in self._running:
+                raise RuntimeError(
+                    f"part {name!r} of {self._journal.claim} is running in another thread or asyncio task"
+                )
+            self._running.add(name)
+        return found
+
+    def end(self, name: str) -> None:
+        """Let a part begin again, if no result of it is stored."""
+        self._running.discard(name)
+
+    def store(self, name: str, result: object) -> str:
+        """Store the result of a part, and return it as JSON; GiveUp if it cannot be stored, LockLostError.
+
+        Without an answer, it is stored with the end of the run.
+        """
+        claim, before = self._journal.claim, self._parts
+        try:
+            text = json.dumps(result, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            self._check_size(name, text)
+            parts = {**before, f"{self._step}{name}": text}
+            check_row_size(claim.task, {"once": {"M": {key: {"S": value} for key, value in parts.items()}}})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._given_up(name, error) from error
+        self._parts, self._unsaved = parts, True
+        try:
+            self._send()
+        except PynamoDBConnectionError as error:
+            if is_invalid(error):
+                self._parts, self._unsaved = before, False
+                raise self._given_up(name, error) from error
+        return text
+
+    def _given_up(self, name: str, error: Exception) -> GiveUp:
+        return GiveUp(
+            f"part {name!r} of {self._journal.claim} is done, and its result cannot be stored: {error}; another "
+            "attempt would repeat the part, so the task is ignored, for a person to decide"
+        )
+
+    def _check_size(self, name: str, text: str) -> None:
+        size = len(text.encode())
+        total = size + len(name.encode()) + sum(len((key + value).encode()) for key, value in self._parts.items())
+        if size > _MOST_BYTES or total > _MOST_IN_ALL:
+            raise ValueError(
+                f"it has {size:,} bytes as JSON, and all results {total:,} with their names; at most {_MOST_BYTES:,} "
+                f"and {_MOST_IN_ALL:,} are stored: return an id, and keep the rest in an attribute of the task"
+            )
+
+    def _send(self) -> None:
+        journal, claim = self._journal, self._journal.claim
+        if journal.unsure is not None:
+            settle(journal)
+        journal.saves += 1
+        statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
+        try:
+            statements.send(statements.save_parts(claim.token, journal.saves, self._parts), task_id, until=until)
+        except Refused:
+            row = get(statements.model, task_id, until=until)
+            if row is None or not claim.holds(row) or row.saves < journal.saves:
+                raise lost(claim, "store a part of", row) from None
+        self._unsaved = False
+        self._show(self._parts)
+
+    def _show(self, parts: dict[str, str] | None) -> None:
+        """Let the task in memory be what its row is."""
+        task: TaskRow = self._journal.claim.task
+        task.attribute_values["once"] = parts
+        attribute: Any = TaskRow.once
+        stored = None if parts is None else {attribute.attr_type: attribute.serialize(parts)}
+        mark_saved(task, {}, {"once": (attribute, stored)})
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Parts:  # noqa: ARG003 - only the run writes them
+        """Return the parts of the run."""
+        return parts_of(run)
+
+    def change(self, success: Transition) -> None:
+        """Remove the results of the step, which has succeeded; another round begins without any."""
+        left = {name: text for name, text in self._parts.items() if not name.startswith(self._step)}
+        if len(left) == 1 or "round" in success.values:
+            success.add(once=None)
+        elif left != self._parts or self._unsaved:
+            success.add(once=left)
+
+    def take_along(self, finish: Transition) -> None:
+        """Store with an end other than success what a write without an answer may not have stored."""
+        if "round" in finish.values:
+            finish.add(once=None)
+        elif self._unsaved:
+            finish.add(once=self._parts)
+
+
+def parts_of(journal: Journal[Any]) -> Parts:
+    """Return the parts of a run."""
+    if "once" not in journal.asked:
+        journal.asked["once"] = Parts(journal)
+    parts: Parts = journal.asked["once"]
+    return parts

@@ -1,0 +1,231 @@
+"""`ctx.once`: what a part of a run has done is not done again by a later attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, LockLostError, Repeat, Step, UseCase
+from tests.support.recorder import recorded
+from tests.support.rows import stored
+from tests.support.shop import AppTask
+from tests.support.workers import Broken, die
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.clock import StoppedClock
+
+# Atomicity and late requests are the business of tests/race.
+pytestmark = [pytest.mark.usefixtures("table"), pytest.mark.parametrize("engine", ["moto"], indirect=True)]
+
+
+class Bill(AppTask):
+    use_case_id = UseCase("bill")
+
+    charge = Step(100, lock_for=timedelta(minutes=1))
+    book = Step(200)
+
+
+class Calls(list[str]):
+    """The parts that have run."""
+
+    def part(self, ctx: ExecutionContext[Any], name: str, result: object = None) -> Any:
+        return ctx.once(name, lambda: self.append(name) or result or name)  # type: ignore[func-returns-value]
+
+
+def attempt(calls: Calls, *names: str, error: BaseException | None = None, of: Any = Bill.charge) -> None:
+    """Run parts, and fail then."""
+    error = error or Broken()
+    with suppress(type(error)), of.start("b") as ctx:
+        for name in names:
+            calls.part(ctx, name)
+        raise error
+
+
+@pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt()])
+def test_a_part_that_is_done_is_not_repeated_and_has_its_result(error: BaseException) -> None:
+    Bill.create("b")
+    calls = Calls()
+    attempt(calls, "charge", "mail", error=error)
+
+    with Bill.charge.start("b") as ctx:
+        assert [calls.part(ctx, name) for name in ("charge", "mail", "log")] == ["charge", "mail", "log"]
+
+    assert calls == ["charge", "mail", "log"]
+    assert "once" not in stored(Bill, "b")
+
+
+def test_a_part_is_not_repeated_after_its_worker_has_died(stopped_clock: StoppedClock) -> None:
+    Bill.create("b")
+    calls = Calls()
+    run = Bill.charge.start("b")
+    calls.part(run.__enter__(), "charge")
+    stopped_clock.advance(timedelta(minutes=2))
+
+    with Bill.charge.start("b") as ctx:
+        assert (calls.part(ctx, "charge"), ctx.attempt) == ("charge", 2)
+
+    assert calls == ["charge"]
+    with pytest.raises(LockLostError):
+        run.__exit__(None, None, None)
+
+
+def test_the_first_attempt_gets_what_reading_back_gives_and_none_is_a_result() -> None:
+    Bill.create("b")
+    with suppress(Broken), Bill.charge.start("b") as ctx:
+        assert ctx.once("charge", lambda: {1: (2, 3)}) == {"1": [2, 3]}
+        assert ctx.once("mail", lambda: None) is None
+        raise Broken
+    with Bill.charge.start("b") as ctx:
+        assert ctx.once("charge", lambda: 1 / 0) == {"1": [2, 3]}
+        assert ctx.once("mail", lambda: 1 / 0) is None
+
+
+def test_a_part_that_raises_is_called_again_and_stores_nothing() -> None:
+    Bill.create("b")
+    with pytest.raises(ZeroDivisionError), Bill.charge.start("b") as ctx:
+        ctx.once("charge", lambda: 1 / 0)
+    assert "once" not in stored(Bill, "b")
+    with Bill.charge.start("b") as ctx:
+        assert ctx.once("charge", lambda: 7) == 7
+
+
+@pytest.mark.parametrize("result", ["x" * 1023, {1, 2}, float("nan"), "\ud800"])
+def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> None:
+    Bill.create("b")
+    with pytest.raises(GiveUp, match=r"part 'charge' of charge of Bill 'b' \(attempt 1\) is done"):
+        Bill.charge.run("b", lambda ctx: ctx.once("charge", lambda: result))
+    assert Bill.get_task("b").state == Bill.charge.ignored
+
+
+def test_all_results_of_a_task_have_8_kb() -> None:
+    Bill.create("b")
+    calls = Calls()
+    with pytest.raises(GiveUp, match="8,192 are stored"), Bill.charge.start("b") as ctx:
+        _ = [calls.part(ctx, f"part {number}", "x" * 1000) for number in range(9)]
+    assert len(stored(Bill, "b")["once"]["M"]) == 9  # eight parts and their round
+
+
+def test_storing_a_part_is_one_request_that_saves_nothing_else() -> None:
+    Bill.create("b")
+    with Bill.charge.start("b") as ctx:
+        ctx.task.data["half"] = "way"
+        with recorded() as requests:
+            ctx.once("charge", lambda: 7)
+        assert [request.written for request in requests] == [{"once", "saves"}]
+        assert stored(Bill, "b")["once"] == {"M": {"round": {"S": ctx._claim.round}, "100/charge": {"S": "7"}}}
+        ctx.once("charge", lambda: 8)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65])
+def test_a_part_has_a_short_name(name: str) -> None:
+    Bill.create("b")
+    with pytest.raises(ValueError, match="1 to 64 characters"), Bill.charge.start("b") as ctx:
+        ctx.once(name, lambda: 1)
+
+
+def test_a_part_does_not_begin_within_itself() -> None:
+    Bill.create("b")
+    with pytest.raises(RuntimeError, match="is running"), Bill.charge.start("b") as ctx:
+        ctx.once("charge", lambda: ctx.once("charge", lambda: 1))
+
+
+def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
+    Bill.create("b")
+    calls = Calls()
+    attempt(calls, "charge")
+    Bill.charge.reopen("b")
+    attempt(calls, "charge")
+    assert calls == ["charge"]
+    Bill.charge.reopen("b", forget=True)
+    attempt(calls, "charge")
+    assert calls == ["charge", "charge"]
+
+
+def test_steps_have_parts_of_their_own() -> None:
+    Bill.create("b")
+    calls = Calls()
+    attempt(calls, "post")
+    with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
+        calls.part(ctx, "post")
+    assert calls == ["post", "post"]
+
+
+def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
+    Bill.create("b")
+    calls = Calls()
+    attempt(calls, "charge")
+
+    assert Bill.create_or_merge("b").how == "again"
+
+    for _ in range(2):
+        for step in (Bill.charge, Bill.book):
+            with step.start("b") as ctx:
+                if step is Bill.charge:
+                    calls.part(ctx, "charge")
+    assert calls == ["charge", "charge"]
+    assert Bill.get_task("b").state == Bill.book.succeeded
+
+
+def leave_a_part_behind() -> None:
+    """End a task whose row still has a part, of a step that it did not end by its success."""
+    Bill.create("b")
+    attempt(Calls(), "charge")
+    with Bill.book.start("b", also_from=(Bill.charge.failed,)):
+        pass
+    assert "once" in stored(Bill, "b")
+
+
+def test_what_starts_the_task_over_removes_the_parts() -> None:
+    leave_a_part_behind()
+    assert Bill.create_or_merge("b").how == "anew"
+    assert "once" not in stored(Bill, "b")
+
+
+def test_a_start_from_the_end_removes_the_parts() -> None:
+    leave_a_part_behind()
+    die(Bill.charge, "b", also_from=(Bill.book.succeeded,))
+    assert "once" not in stored(Bill, "b")
+
+
+def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
+    Bill.create("b", repeat=Repeat.every(timedelta(hours=1)))
+    calls = Calls()
+    stopped_clock.advance(timedelta(hours=1))
+    for _ in range(3):
+        attempt(calls, "charge")
+    assert calls == ["charge"]
+    assert "once" not in stored(Bill, "b")
+
+
+def test_an_async_run_awaits_its_parts() -> None:
+    Bill.create("b")
+    calls: list[str] = []
+
+    async def charge() -> str:
+        calls.append("charge")
+        return "paid"
+
+    async def fail(ctx: AsyncContext[Bill]) -> None:
+        assert await ctx.once("charge", charge) == "paid"
+        raise Broken
+
+    async def work(ctx: AsyncContext[Bill]) -> str:
+        return await ctx.once("charge", charge)
+
+    with pytest.raises(Broken):
+        asyncio.run(Bill.charge.arun("b", fail))
+    assert (asyncio.run(Bill.charge.arun("b", work)), calls) == ("paid", ["charge"])
+
+
+def test_an_async_part_in_a_run_that_is_not_is_not_done() -> None:
+    async def charge() -> int:
+        return 1
+
+    Bill.create("b")
+    with pytest.raises(TypeError, match=r"await ctx\.once"), Bill.charge.start("b") as ctx:
+        ctx.once("charge", charge)
+    assert Bill.get_task("b").state == Bill.charge.failed
