@@ -12,6 +12,7 @@ from tests.benchmarks import (
     cold,
     cost,
     cpu,
+    finding,
     hooks,
     imports,
     layouts,
@@ -40,7 +41,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {"soak": soak.report}
+BY_NAME_ONLY: dict[str, Callable[[], Iterator[str]]] = {"finding": finding.report, "soak": soak.report}
 """Benchmarks that take many minutes, and run only if they are named."""
 
 KNOWN = BENCHMARKS | BY_NAME_ONLY
