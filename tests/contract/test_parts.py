@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.usefixtures("table"), pytest.mark.parametrize("engine"
 
 
 class Bill(AppTask):
-    use_case_id = UseCase("bill")
+    use_case_id = UseCase("bill_in_parts")
 
     charge = Step(100, lock_for=timedelta(minutes=1))
     book = Step(200)
