@@ -31,7 +31,7 @@ LATER = RetryLater(5 * MINUTE, "the bank is down", counted=False)
 
 
 class Payout(AppTask):
-    use_case_id = UseCase("payout")
+    use_case_id = UseCase("postponed payout")
 
     check = Step(100, give_up_after=timedelta(hours=2))
     pay = Step(200, also_from=(check.failed,))
