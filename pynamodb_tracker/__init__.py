@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         PayloadMismatchError,
         RetryLater,
         StepPausedError,
+        TaskAlreadyAnsweredError,
         TaskAlreadyExistsError,
         TaskAlreadySucceededError,
         TaskFormatError,
@@ -30,20 +31,26 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.schema import UseCase
     from pynamodb_tracker.model.serialization import DecimalAttribute
+    from pynamodb_tracker.model.signals import Answer
     from pynamodb_tracker.status import Status
     from pynamodb_tracker.step import BoundStep, Page, State, Step
+    from pynamodb_tracker.step.awaited import Awaited, BoundAwaited
     from pynamodb_tracker.step.glance import Glance, IndexEntry
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
     from pynamodb_tracker.transitions.merges import Merged
+    from pynamodb_tracker.transitions.signals import Sent
     from pynamodb_tracker.worker.async_worker import AsyncWorker
     from pynamodb_tracker.worker.poller import Tally
     from pynamodb_tracker.worker.worker import Worker
 
 __all__ = [
+    "Answer",
     "AsyncContext",
     "AsyncWorker",
+    "Awaited",
+    "BoundAwaited",
     "BoundStep",
     "DecimalAttribute",
     "DefinitionError",
@@ -62,12 +69,14 @@ __all__ = [
     "Repeat",
     "Report",
     "RetryLater",
+    "Sent",
     "State",
     "Status",
     "Step",
     "StepPausedError",
     "Tally",
     "Task",
+    "TaskAlreadyAnsweredError",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
     "TaskFormatError",
@@ -85,8 +94,11 @@ __all__ = [
 __version__ = "0.9.0"
 
 _MODULES = {
+    "Answer": "pynamodb_tracker.model.signals",
     "AsyncContext": "pynamodb_tracker.aio.context",
     "AsyncWorker": "pynamodb_tracker.worker.async_worker",
+    "Awaited": "pynamodb_tracker.step.awaited",
+    "BoundAwaited": "pynamodb_tracker.step.awaited",
     "BoundStep": "pynamodb_tracker.step",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
@@ -100,6 +112,7 @@ _MODULES = {
     "Pause": "pynamodb_tracker.control.item",
     "Repeat": "pynamodb_tracker.model.repeat",
     "Report": "pynamodb_tracker.batch.batch",
+    "Sent": "pynamodb_tracker.transitions.signals",
     "State": "pynamodb_tracker.step",
     "Status": "pynamodb_tracker.status",
     "Step": "pynamodb_tracker.step",

@@ -3,6 +3,7 @@
 TrackerError
 ├── DefinitionError             a use case or a step is declared wrongly; raised when the class is created
 ├── TaskAlreadyExistsError      create: the task exists
+├── TaskAlreadyAnsweredError    send: the task has another answer of that name
 ├── LockLostError               the row proves that this run no longer holds the lock
 ├── ValueNotStorableError       a value cannot be stored (also a ValueError)
 ├── TaskNotStartableError       a claim, a reopen, an ignore or a delete was refused
@@ -32,6 +33,7 @@ __all__ = [
     "PayloadMismatchError",
     "RetryLater",
     "StepPausedError",
+    "TaskAlreadyAnsweredError",
     "TaskAlreadyExistsError",
     "TaskAlreadySucceededError",
     "TaskFormatError",
@@ -92,6 +94,14 @@ class TaskError(TrackerError):
 
 class TaskAlreadyExistsError(TaskError):
     """`create` found a task with this id in the use case, and did not change it."""
+
+
+class TaskAlreadyAnsweredError(TaskError):
+    """The task has got another answer of that name in this round: `answer`, with its `value`, `by` and `time`."""
+
+    def __init__(self, message: str, *, task_id: str = "", task: FoundTask | None = None, answer: Any = None) -> None:
+        super().__init__(message, task_id=task_id, task=task)
+        self.answer = answer
 
 
 class LockLostError(TaskError):

@@ -17,8 +17,11 @@ from tests.support.shop import Order
 
 SINCE: dict[str, tuple[str, ...]] = {
     "0.9": (
+        "Answer",
         "AsyncContext",
         "AsyncWorker",
+        "Awaited",
+        "BoundAwaited",
         "BoundStep",
         "DecimalAttribute",
         "DefinitionError",
@@ -37,12 +40,14 @@ SINCE: dict[str, tuple[str, ...]] = {
         "Repeat",
         "Report",
         "RetryLater",
+        "Sent",
         "State",
         "Status",
         "Step",
         "StepPausedError",
         "Tally",
         "Task",
+        "TaskAlreadyAnsweredError",
         "TaskAlreadyExistsError",
         "TaskAlreadySucceededError",
         "TaskFormatError",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
 
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.model.signals import AnswerName
     from pynamodb_tracker.transitions.groups import GroupOfRun
 
 R = TypeVar("R")
@@ -122,6 +123,13 @@ class AsyncContext(BlockContext[T_co]):
         As `ExecutionContext.wait_until`; awaited for the same reason as `create`.
         """
         await in_thread(partial(self._blocking.wait_until, time), RUNS)
+
+    async def wait_for(self, answer: AnswerName[Any], *, until: datetime | timedelta | None = None) -> None:
+        """Let the next step start when this answer is there, such as `Order.approved`, or at `until`.
+
+        As `ExecutionContext.wait_for`; awaited for the same reason as `create`.
+        """
+        await in_thread(partial(self._blocking.wait_for, answer, until=until), RUNS)
 
     def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
         """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.

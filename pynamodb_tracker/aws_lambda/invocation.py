@@ -252,7 +252,9 @@ class InvocationAttempt(TaskAttempt[Any]):
             return "not_ready"
         if any(task.status == codes.ignored for codes in task.tracker.steps):  # at a step before this one
             return "ignored"
-        return "waits" if task.status == self.codes.pending and (task.waits or task.repeat) else "not_ready"
+        return (
+            "waits" if task.status == self.codes.pending and (task.waits or task.awaits or task.repeat) else "not_ready"
+        )
 
     @property
     def result(self) -> Result[Any]:

@@ -14,6 +14,7 @@ from pynamodb_tracker.arguments import check_due_time, check_duration, check_fla
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.signals import AnswerName, check_awaited
 from pynamodb_tracker.status import END
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class BlockContext(Generic[T_co]):
         if task.repeat is None or extra_time is None:
             return task.occurrence
         return extra_time.astimezone(task.repeat.zone)
+
+    @property
+    def round(self) -> str:
+        """Which round of its life the task is in: whoever is to answer it gets that, and sends it with the answer."""
+        return self._claim.round
 
     @property
     def attempt(self) -> int:
@@ -336,10 +342,31 @@ class ExecutionContext(BlockContext[T_co]):
         with self._writing("let the next step wait for what was created in"):
             if claim.statements.codes.succeeded == END:
                 raise ValueError(f"{claim} is the last step, and no step after it can wait")
-            until = check_due_time(time, "time")
-            if until is None:
-                raise TypeError("wait_until takes an aware datetime, not None: without a limit, leave it out")
-            follow_ups_of(journal).wait_until = until if isinstance(until, datetime) else clock.now() + until
+            until = _limit(time, "time")
+            _check_limit(until, journal.asked.get("awaits"), "until")
+            follow_ups_of(journal).wait_until = until
+
+    def wait_for(self, answer: AnswerName[Any], *, until: datetime | timedelta | None = None) -> None:
+        """Let the next step start when this answer is there, such as `Order.approved`, or at `until`.
+
+        At once if it is there already; `ctx.task.approved` says then what it is, and None after the limit. Several
+        calls wait for several answers, with one limit. Nothing is sent. ValueError at the last step.
+        """
+        from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for answers
+
+        journal, claim = self._journal, self._claim
+        with self._writing("let the next step wait for an answer in"):
+            name = check_awaited(type(self.task), answer)
+            if claim.statements.codes.succeeded == END:
+                raise ValueError(f"{claim} is the last step, and no step after it can wait for {name}")
+            limit = None if until is None else _limit(until, "until")
+            awaits: Awaits = journal.asked.get("awaits") or Awaits()
+            if limit is not None:
+                _check_limit(limit, journal.asked.get("follow_ups"), "wait_until")
+                _check_limit(limit, awaits, "until")
+                awaits.until = limit
+            awaits.names |= {name}
+            journal.asked["awaits"] = awaits
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
@@ -375,6 +402,20 @@ class ExecutionContext(BlockContext[T_co]):
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
         with self._journal.writing, self._holding(operation):
             yield
+
+
+def _limit(given: datetime | timedelta, name: str) -> datetime:
+    until = check_due_time(given, name)
+    if until is None:
+        raise TypeError(f"{name} takes an aware datetime, not None: without a limit, leave it out")
+    return until if isinstance(until, datetime) else clock.now() + until
+
+
+def _check_limit(limit: datetime, asked: object, name: str) -> None:
+    """Raise a ValueError if the next step has another limit: it has one for all that it waits for."""
+    other = getattr(asked, name, None)
+    if other not in (None, limit):
+        raise ValueError(f"the next step starts at {other} at the latest, and cannot have {limit} as well: give one")
 
 
 def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:

@@ -323,7 +323,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if isinstance(impossible, LockLostError):
                 raise
             # A value that cannot be stored, a follow-up whose id another task has, or a row that cannot be read.
-            self._fail(journal, impossible)
+            self._end_without_success(journal, impossible)
             pending = journal.pending_success
             if pending is None or not pending.recorded:  # by an earlier try, as it turned out
                 raise

@@ -39,13 +39,20 @@ from pynamodb_tracker.model.serialization import (
     WallTimeAttribute,
     serialized,
 )
+from pynamodb_tracker.model.signals import AnswersAttribute, NamesAttribute
 from pynamodb_tracker.status import END
 
 PLAIN_FORMAT = 1
 """The format of a row at its creation, unless it has something that older versions would misread."""
 
+SIGNALS_FORMAT = 3
+"""Of a row that awaits answers from outside, or has got one."""
+
 FORMAT = 2
-"""The latest format of rows that this version knows: rows that merge, repeat, wait for others, or belong to others.
+"""Of a row that merges, repeats, waits for others, or belongs to others."""
+
+LATEST_FORMAT = SIGNALS_FORMAT
+"""The latest format of rows that this version knows.
 
 A later version writes a higher number into a row when this version would misread it; transitions then leave it alone.
 """
@@ -150,8 +157,12 @@ class TaskRow(Model):
     """The task that waits for the success of this one, and the round that it was in; none once that has counted."""
     waits = IntegerAttribute(null=True)
     """How many other tasks this one waits for."""
+    awaits = NamesAttribute(null=True)
+    """Which answers from outside it waits for."""
+    signals = AnswersAttribute(null=True)
+    """The answers that it has got in this round, by name."""
     wait_until = TimeAttribute(null=True)
-    """When it starts even if some of them have not succeeded."""
+    """When it starts even if some of these have not succeeded, or not come."""
     group = GroupAttribute(null=True)
     """The group whose tasks run one at a time, in order."""
     group_number = IntegerAttribute(null=True)
@@ -196,18 +207,23 @@ class TaskRow(Model):
 
         A task that waits no longer than until some time says so: "3 tasks, or until 2026-01-31 12:00:00+00:00".
         """
-        waits, due_time = readable_value(self, "waits"), readable_value(self, "due_time")
+        waits, awaits = readable_value(self, "waits"), readable_value(self, "awaits")
+        due_time = readable_value(self, "due_time")
         is_pending = any(readable_value(self, "status") == codes.pending for codes in self.tracker.steps)
-        if not (waits and due_time and is_pending and due_time > clock.now()):
+        if not ((waits or awaits) and due_time and is_pending and due_time > clock.now()):
             return None
-        turn = ""
+        parts = []
         if readable_value(self, "starts") is not None:
-            waits, turn = waits - 1, f"its turn in group {readable_value(self, 'group')}"
-            if not waits:
-                return turn
-            turn += " and for "
+            waits = waits - 1
+            parts.append(f"its turn in group {readable_value(self, 'group')}")
+            if not (waits or awaits):
+                return parts[0]
+        if awaits:
+            parts.append(f"{'the answer' if len(awaits) == 1 else 'the answers'} {' and '.join(sorted(awaits))}")
+        if waits:
+            parts.append(f"{waits} {'task' if waits == 1 else 'tasks'}")
         until = "" if due_time == clock.NEVER else f", or until {due_time}"
-        return f"{turn}{waits} {'task' if waits == 1 else 'tasks'}{until}"
+        return f"{' and for '.join(parts)}{until}"
 
     def redact(self, text: str) -> str:
         """Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
@@ -345,7 +361,13 @@ def membership_of(row: TaskRow) -> Membership:
 
 def has_later_format(row: TaskRow) -> bool:
     """Return whether a later version of the library wrote the row in a format that this one does not know."""
-    return (readable_value(row, "format_version") or 0) > FORMAT
+    return (readable_value(row, "format_version") or 0) > LATEST_FORMAT
+
+
+def format_of(row: TaskRow) -> int:
+    """Return the format of a row that is to be merged into, repeats, or waits: answers may come to it meanwhile."""
+    has_answers = bool(row.tracker.awaited) or (readable_value(row, "format_version") or 0) >= SIGNALS_FORMAT
+    return SIGNALS_FORMAT if has_answers else FORMAT
 
 
 def may_expire(row: TaskRow) -> bool:
@@ -361,8 +383,8 @@ def later_format_error(row: TaskRow, operation: str) -> TaskFormatError:
     """Return the error for an operation on such a row."""
     return TaskFormatError(
         f"cannot {operation} {type(row).__name__} {row.task_id!r}: a later version of pynamodb_tracker wrote it, in "
-        f"format {row.format_version}, and this version knows formats up to {FORMAT}; nothing was changed: install "
-        "that version here, too",
+        f"format {row.format_version}, and this version knows formats up to {LATEST_FORMAT}; nothing was changed: "
+        "install that version here, too",
         task_id=row.task_id,
         task=row,
     )

@@ -227,12 +227,15 @@ class Schema:
         steps: Iterable[Codes] = (),
         *,
         reserved: frozenset[str] = frozenset(),
+        awaited: frozenset[str] = frozenset(),
     ) -> None:
         """`reserved` are the names of the tracker's own attributes."""
         self._model = model
         self._use_case = use_case
         self._table = table
         self._reserved = reserved
+        self.awaited = awaited
+        """The stored names of the answers that its tasks may await."""
         self.steps = tuple(steps)
         """The steps in the order in which they run."""
         self.ends = frozenset({END, *(codes.ignored for codes in self.steps)})

@@ -20,6 +20,7 @@ from pynamodb_tracker.model.schema import Schema, Table, UseCase
 from pynamodb_tracker.model.serialization import of_default
 from pynamodb_tracker.status import END, HIGHEST, LOWEST, SPACING, Codes, Status
 from pynamodb_tracker.step import BoundStep, State, Step
+from pynamodb_tracker.step.awaited import Awaited, awaited_in
 from pynamodb_tracker.step.definition import StepDefinition
 from pynamodb_tracker.task.guarded import offered
 
@@ -36,6 +37,7 @@ _ROUND = (100, 50, 10, 5, 1)
 """What numbers of steps are multiples of, from round ones to any."""
 
 _MOST_ATTEMPTS = 2**63 - 1
+_LONGEST_ANSWER_NAME = 64
 _LONGEST_NAME = 65_535
 """Bytes; https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html"""
 
@@ -110,10 +112,19 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     _refuse(model, _mistakes_in_use_case(model, use_case, declared))
     steps = sorted(_steps(model), key=lambda step: step.number if type(step.number) is int else 0)
     _refuse(model, _mistakes_in_steps(steps))
+    answers = awaited_in(model)
+    _refuse(model, _mistakes_in_answers(answers))
     following = [step.number for step in steps[1:]] + [END]
     codes = [Codes(use_case.name, step.name, step.number, after) for step, after in zip(steps, following, strict=True)]
     table = model.tracker.table
-    model.tracker = Schema(model, table, use_case, codes, reserved=model.tracker_attributes)
+    model.tracker = Schema(
+        model,
+        table,
+        use_case,
+        codes,
+        reserved=model.tracker_attributes,
+        awaited=frozenset(each.stored_name for each in answers),
+    )
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
     states[END] = State(model, codes[-1].step, Status.SUCCEEDED, END)
     definitions = [StepDefinition(model, step, each, states) for step, each in zip(steps, codes, strict=True)]
@@ -144,7 +155,7 @@ def _mistakes_in_names(base: type[TaskRow], declared: Mapping[str, Any]) -> Iter
     for name, value in declared.items():
         if name in (base.tracker_attributes | {"data", "tracker"}) - {"use_case_id"}:
             yield f".{name} clashes with a name of the model: choose another one, such as my_{name}"
-        if isinstance(value, Attribute | BoundStep | Step | Index):
+        if isinstance(value, Attribute | Awaited | BoundStep | Step | Index):
             yield from _mistakes_in_name(base, name, value, is_users=name in users)
 
 
@@ -252,6 +263,16 @@ def _mistakes_in_use_case(model: type[TaskRow], use_case: object, declared: Mapp
     for name, value in declared.items():
         if isinstance(value, Index):
             yield f".{name} is an index on a use case: write it in {model.tracker.table.owner.__name__}, the table"
+
+
+def _mistakes_in_answers(answers: Sequence[Awaited]) -> Iterator[str]:
+    """Yield what is wrong with the answers that the tasks of a use case await."""
+    names = [each.stored_name for each in answers]
+    for name in names:
+        if not name.isidentifier() or len(name) > _LONGEST_ANSWER_NAME:
+            yield f" has Awaited({shown(name)}): write letters, digits and underscores, at most {_LONGEST_ANSWER_NAME}"
+        elif names.count(name) > 1:
+            yield f" stores two answers as {name!r}: give one of them another name, as in Awaited({name + '_2'!r})"
 
 
 def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from pynamodb_tracker.arguments import (
 from pynamodb_tracker.exceptions import TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.model.signals import check_awaited
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step import BoundStep, State
 from pynamodb_tracker.step.state import counted
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.model.repeat import Repeat
+    from pynamodb_tracker.model.signals import AnswerName
     from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
 
@@ -103,6 +105,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
+        wait_for: AnswerName[Any] | None = None,
+        until: datetime | timedelta | None = None,
         **attributes: object,
     ) -> Self:
         """Create a task, pending at its first step, and return it; one request, or two in a group.
@@ -111,7 +115,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
         in, for tasks from elsewhere. Tasks of one `group`, a name of 1 to 1024 bytes, run one at a time, in the order
         of their creation. With `repeat`, the task is due at the first occurrence of that rule from then on, and again
         after each success. `trace`, such as the headers of your tracing, is kept with the task: `task.trace`; it takes
-        at most 512 bytes of JSON. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
+        at most 512 bytes of JSON. With `wait_for`, such as `Order.paid`, the task waits for that answer, or `until` a
+        time. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
         ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
         """
         task_id = check_task_id(task_id)
@@ -125,7 +130,17 @@ class Task(GuardedRow, metaclass=TaskMeta):
         code = None if state is None else cls._code_to_begin_in(state, due_time)
         if group is not None and state is not None and state.status is not Status.PENDING:
             raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
-        return transitions.create(cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat)
+        also = None
+        if wait_for is not None or until is not None:
+            from pynamodb_tracker.transitions.signals import awaiting  # noqa: PLC0415 - few cold starts need it
+
+            others = {"due_time": due_time, "state": state, "group": group, "repeat": repeat}
+            for name in [name for name, given in others.items() if given is not None]:
+                raise ValueError(f"a task that waits for an answer takes no {name}: leave it out, or create it later")
+            also, due_time = awaiting(check_awaited(cls, wait_for), check_due_time(until, "until"))
+        return transitions.create(
+            cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
+        )
 
     @classmethod
     def create_or_merge(

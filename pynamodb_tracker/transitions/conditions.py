@@ -13,7 +13,7 @@ from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.model.overflow import CHUNK, VERSION
-from pynamodb_tracker.model.row import FORMAT, Membership, TaskRow, membership_of
+from pynamodb_tracker.model.row import LATEST_FORMAT, Membership, TaskRow, membership_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END, Codes
 from pynamodb_tracker.transitions.prepared import slot
@@ -71,7 +71,7 @@ def lock_expired() -> Condition:
 def known_format() -> Condition:
     """Require that no later version of the library wrote the row in a format that this version would misread."""
     version = TaskRow.format_version
-    return version.does_not_exist() | (version <= FORMAT)
+    return version.does_not_exist() | (version <= LATEST_FORMAT)
 
 
 @guard
@@ -223,6 +223,12 @@ def waits_for_none() -> Condition:
 
 
 @guard
+def waits_for_answers() -> Condition:
+    """Require that the task awaits answers: the last of them makes it due."""
+    return TaskRow.awaits.exists()
+
+
+@guard
 def waits_for_others() -> Condition:
     """Require that the task waits for other tasks: the last of them makes it due."""
     return TaskRow.waits.exists()
@@ -279,6 +285,72 @@ def membership_seen(membership: Membership) -> Condition:
 def waits_seen(*, is_there: bool) -> Condition:
     """Require that the task waits for as many others as when it was read."""
     return TaskRow.waits == slot(TaskRow.waits, "seen_waits") if is_there else TaskRow.waits.does_not_exist()
+
+
+@guard
+def awaits_seen(*, is_there: bool) -> Condition:
+    """Require that the task awaits the same answers as when it was read."""
+    return TaskRow.awaits == slot(TaskRow.awaits, "seen_awaits") if is_there else TaskRow.awaits.does_not_exist()
+
+
+@guard
+def not_answered(name: str) -> Condition:
+    """Require that this answer has not come: the first one counts."""
+    return Path(["signals", name]).does_not_exist()
+
+
+@guard
+def no_answers() -> Condition:
+    """Require that the row has no map of answers: an entry cannot be set in one that is not there."""
+    return TaskRow.signals.does_not_exist()
+
+
+@guard
+def awaits_only(name: str) -> Condition:
+    """Require that this answer is all that the task waits for."""
+    return (TaskRow.awaits == {name}) & TaskRow.waits.does_not_exist()
+
+
+@guard
+def awaits_more(name: str) -> Condition:
+    """Require that the task awaits this answer, and waits for something else."""
+    return TaskRow.awaits.contains(name) & (~(TaskRow.awaits == {name}) | TaskRow.waits.exists())
+
+
+@guard
+def not_awaited(name: str) -> Condition:
+    """Require that the task does not await this answer: otherwise it may have to become due by it."""
+    return TaskRow.awaits.does_not_exist() | ~TaskRow.awaits.contains(name)
+
+
+@guard
+def parked(pending: tuple[int, ...]) -> Condition:
+    """Require that the task is pending, and not yet started by its limit; it never becomes due before its last move."""
+    return _parked(pending) & (TaskRow.update_time <= slot(TaskRow.update_time, "now"))
+
+
+@guard
+def not_parked(pending: tuple[int, ...]) -> Condition:
+    """Require that the task was started by its limit, has failed or is ignored: its due time is not to be moved."""
+    return ~_parked(pending)
+
+
+def _parked(pending: tuple[int, ...]) -> Condition:
+    due: Any = TaskRow.due_time
+    return at(*pending).condition & ((due == clock.NEVER) | (due == Path(TaskRow.wait_until)))
+
+
+@guard
+def not_ended() -> Condition:
+    """Require that the task has not succeeded at its last step: its next round has its own answers."""
+    return TaskRow.status < END
+
+
+@guard
+def first_round() -> Condition:
+    """Require that the task never started over, and was not created after the answer was sent."""
+    creation = TaskRow.creation
+    return TaskRow.round.does_not_exist() & (creation.does_not_exist() | (creation <= slot(creation, "token")))
 
 
 @guard

@@ -73,12 +73,14 @@ def create(
     group: str | None = None,
     trace: Mapping[str, str] | None = None,
     repeat: Repeat | None = None,
+    also: Item | None = None,
 ) -> T:
     """Put the row of a new task, pending at its first step unless a `code` is given, and return it.
 
-    In a `group`, it waits for its turn. Raises TaskAlreadyExistsError if the task exists; it is not changed.
+    In a `group`, it waits for its turn. `also` are further
+    attributes of the tracker's own, as stored. Raises TaskAlreadyExistsError if the task exists; it is not changed.
     """
-    also = tracked(model, task_id, group=group, trace=trace)
+    also = {**tracked(model, task_id, group=group, trace=trace), **(also or {})}
     task = new_task(model, task_id, code, due_time, attributes, also=also, repeat=repeat)
     try:
         put(task)

@@ -53,11 +53,18 @@ def _parts() -> type[Participant]:
     return Parts
 
 
+def _awaits() -> type[Participant]:
+    from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few tasks await answers
+
+    return Awaits
+
+
 _FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = (
     (frozenset({"repeat", "again"}), _rounds),
     (frozenset({"postponed", "first_failure"}), _postponing),
     (frozenset({"group"}), _groups),
     (frozenset({"follow_ups"}), _follow_ups),
+    (frozenset({"awaits"}), _awaits),
     (frozenset({"parent"}), _parents),
     (frozenset({"once"}), _parts),  # last, because another round begins without them
 )

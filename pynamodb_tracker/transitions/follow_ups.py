@@ -23,7 +23,7 @@ from pynamodb_tracker.exceptions import TaskAlreadyExistsError, ValueNotStorable
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
-from pynamodb_tracker.model.row import FORMAT, TaskRow, load
+from pynamodb_tracker.model.row import FORMAT, TaskRow, format_of, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
@@ -226,7 +226,9 @@ class FollowUps(Participant, Generic[T]):
             return
         success.due = self.wait_until or clock.NEVER
         if children:
-            success.add(waits=Added(children, after=children + (waits or 0)), format_version=Constant(FORMAT))
+            success.add(
+                waits=Added(children, after=children + (waits or 0)), format_version=Constant(format_of(self._row))
+            )
         else:
             success.add(when.waits_for_others())
         success.add(wait_until=self.wait_until)

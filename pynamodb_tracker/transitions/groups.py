@@ -117,7 +117,7 @@ class GroupChange:
 
     def actions(self, until: datetime | None) -> list[Action]:
         """Return the writes, built from what is read now."""
-        row, places, waits = self._queue(until)
+        row, places, others_of = self._queue(until)
         seen, self._wake_at, self.woken, self.next = row or _IDLE, None, None, None
         turn, number, others = seen.turn, max(seen.last, self.last), list[Action]()
         self._is_out_of_turn = self.holder is not None and turn != self.holder
@@ -128,7 +128,7 @@ class GroupChange:
             turn = None
             if places:
                 turn, self._wake_at = places[0].task_id, 1
-                others += [self._wake(places[0], waits), self._delete(places[0])]
+                others += [self._wake(places[0], *others_of), self._delete(places[0])]
         for entrant in self.entrants:
             number += 1
             entrant.place(number, has_turn=turn is None)
@@ -152,24 +152,27 @@ class GroupChange:
                 attribute="group.data",
             )
 
-    def _queue(self, until: datetime | None) -> tuple[GroupRow | None, list[Place], int]:
-        """Return the group's row, the next place if somebody leaves, and what its task waits for, the turn included."""
+    def _queue(self, until: datetime | None) -> tuple[GroupRow | None, list[Place], tuple[int, bool]]:
+        """Return the group's row, the next place if somebody leaves, and what its task waits for, as `_examined`."""
         if self.leaving is None and not self.repairs:
-            return *read_queue(self.model, self.name, places=0, until=until), 1
+            return *read_queue(self.model, self.name, places=0, until=until), _TURN_ALONE
         if not (self._is_doubtful or self.repairs):
-            return *read_queue(self.model, self.name, places=1, until=until), 1
+            return *read_queue(self.model, self.name, places=1, until=until), _TURN_ALONE
         while True:
             row, places = read_queue(self.model, self.name, places=_MOST_DEAD, until=until)
             if not places or not (self.repairs or (row is not None and row.turn == self.leaving)):
-                return row, places, 1
-            for at, (place, waits) in enumerate(self._examined(places, until)):
+                return row, places, _TURN_ALONE
+            for at, (place, waits, awaits) in enumerate(self._examined(places, until)):
                 if waits:
                     self._clear(row, places[:at])
-                    return row, [place], waits
+                    return row, [place], (waits, awaits)
             self._clear(row, places)
 
-    def _examined(self, places: Sequence[Place], until: datetime | None) -> Iterator[tuple[Place, int]]:
-        """Yield each place with what its task waits for, the turn included; 0 if it does not wait at this place."""
+    def _examined(self, places: Sequence[Place], until: datetime | None) -> Iterator[tuple[Place, int, bool]]:
+        """Yield each place, for how many its task waits, the turn included, and whether it awaits answers, too.
+
+        The number is 0 if it does not wait at this place.
+        """
         task_ids = dict.fromkeys(place.task_id for place in places)  # a dead place may name the task of another one
         keys = [self.model.tracker.key(task_id) for task_id in task_ids]
         with ending_by(until):
@@ -177,7 +180,8 @@ class GroupChange:
         use_case = self.model.tracker.use_case.name
         for place in places:
             item = found.get((place.task_id, use_case), {})
-            yield place, int(item["waits"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+            waits = int(item["waits"]["N"]) if is_waiting_at(item, self.name, place.number) else 0
+            yield place, waits, "awaits" in item
 
     def _clear(self, row: GroupRow | None, dead: Sequence[Place]) -> None:
         """Delete places whose tasks ended while they waited, or are gone; a number is never used twice."""
@@ -209,10 +213,10 @@ class GroupChange:
         }
         return self._as_action(write, self._key, values)
 
-    def _wake(self, place: Place, waits: int) -> Action:
-        """Make the task at this place due, unless it waits for others, too."""
-        write, due = woken(self.model, others=waits > 1), max(clock.now(), place.starts)
-        if waits == 1:
+    def _wake(self, place: Place, waits: int, awaits: bool) -> Action:  # noqa: FBT001 - as `_examined` yields it
+        """Make the task at this place due, unless it waits for others, or for answers, too."""
+        write, due = woken(self.model, others=waits > 1, awaits=awaits), max(clock.now(), place.starts)
+        if waits == 1 and not awaits:
             self.next = MadeDue(self.model, place.task_id, place.status, place.creation, due)
         values = {
             "group": self.name,
@@ -254,18 +258,31 @@ def written(table: TableConnection, *, is_new: bool, idle: bool, data: bool) -> 
     return PreparedWrite(table, condition=seen, actions=changes)
 
 
-def woken(model: type[TaskRow], *, others: bool) -> PreparedWrite:
-    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, too."""
+_TURN_ALONE = 1, False
+"""What a task waits for in a queue, unless it has to be read."""
+
+
+def woken(model: type[TaskRow], *, others: bool, awaits: bool = False) -> PreparedWrite:
+    """Return the write that gives a task its turn; it is due then, unless it waits for `others`, or `awaits` answers.
+
+    One that awaits answers is due at its limit.
+    """
     condition = (
         TaskRow.status.is_in(*(codes.pending for codes in model.tracker.steps))
         & (TaskRow.group == slot(TaskRow.group, "group"))
         & (TaskRow.group_number == slot(TaskRow.group_number, "number"))
         & TaskRow.starts.exists()
         & (TaskRow.waits == slot(TaskRow.waits, "waits"))
+        & (TaskRow.awaits.exists() if awaits else TaskRow.awaits.does_not_exist())
     )
     changes: list[Change] = [fill(TaskRow.waits, "others")]
     if not others:
-        changes = [fill(TaskRow.due_time, "due"), TaskRow.waits.remove(), TaskRow.wait_until.remove()]
+        due: Any = TaskRow.due_time
+        changes = [TaskRow.waits.remove()]
+        if awaits:
+            changes.append(due.set(TaskRow.wait_until | clock.NEVER))
+        else:
+            changes += [fill(due, "due"), TaskRow.wait_until.remove()]
     return PreparedWrite(model.tracker.connection(), condition=condition, actions=[*changes, TaskRow.starts.remove()])
 
 

@@ -36,9 +36,14 @@ def counted(table: TableConnection, *, has_token: bool = True) -> PreparedWrite:
     return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.waits.set(TaskRow.waits - 1)])
 
 
-def counted_last(table: TableConnection, *, parked: bool, has_token: bool = True) -> PreparedWrite:
-    """Return the count of the last child: the parent waits no longer, and is due if it was `parked`."""
-    guards = [when.same_round(has_token=has_token), when.waits_for_one(), when.status_seen(), when.known_format()]
+def counted_last(
+    table: TableConnection, *, parked: bool, awaits: bool = False, has_token: bool = True
+) -> PreparedWrite:
+    """Return the count of the last child: the parent is due if it was `parked`; one that `awaits` answers waits on."""
+    guards = [when.same_round(has_token=has_token), when.waits_for_one(), when.awaits_seen(is_there=awaits)]
+    guards += [when.status_seen(), when.known_format()]
+    if awaits:
+        return PreparedWrite(table, condition=when.all_of(guards), actions=[TaskRow.waits.remove()])
     due = [fill(TaskRow.due_time, "due")] if parked else []
     return PreparedWrite(
         table, condition=when.all_of(guards), actions=[*due, TaskRow.waits.remove(), TaskRow.wait_until.remove()]
@@ -92,13 +97,15 @@ class Parent(Participant):
         write = counted(self._table, has_token=has_token)
         due = max(clock.now(), row.update_time)
         if row.waits <= 1:
-            write = counted_last(self._table, parked=parked, has_token=has_token)
+            awaits = "awaits" in row._row_state.stored
+            write = counted_last(self._table, parked=parked, awaits=awaits, has_token=has_token)
             model = self._owner.tracker.table.use_cases.get(self._reference.use_case)
-            if parked and model is not None:
+            if parked and not awaits and model is not None:
                 self._last = [MadeDue(model, row.task_id, row.status, row.creation or "", due)]
         values = {
             "seen_round": self._reference.round,
             "seen_status": str(row.status),
+            "seen_awaits": sorted(readable_value(row, "awaits") or ()),
             "due": clock.stamp(due),
         }
         return [{"Update": {"TableName": self._table.table_name, **write.request(self._key, values)}}]

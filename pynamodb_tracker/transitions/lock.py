@@ -188,7 +188,8 @@ class Journal(Generic[T]):
     returned: Mapping[str, object] = MappingProxyType({})
     """What the function has returned, from that moment on; nothing in a block that the library does not call."""
     unstarted: Exception | None = None
-    """Why an async function does not begin although its thread is in the block; the attempt is released then."""
+    """Why an async function does not begin although its thread is in the block, or why its success would be wrong; the
+    attempt is released then."""
     answer: str | None = None
     """The answer, as JSON, that is stored with the success."""
     expects_answer = False

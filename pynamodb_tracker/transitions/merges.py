@@ -26,7 +26,7 @@ from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import FORMAT, TaskRow, check_tracker_attributes, load
+from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, format_of, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import repeats
@@ -206,7 +206,7 @@ class Merge(Generic[T]):
         due = self._due_for(row) if self._asks_for_run else None
         if self._repeat is not None or row.repeat is not None:
             of_rule, due = repeats.merged(row, self._repeat, due, clock.now())
-            changes = {**changes, **of_rule}
+            changes, due = {**changes, **of_rule}, None if readable_value(row, "awaits") else due
         if not changes and due is None:
             return self._merged_with(row)
         check_row_size(row, {attribute.attr_name: value for attribute, value in changes.values()})
@@ -214,7 +214,7 @@ class Merge(Generic[T]):
 
     def _due_for(self, row: T) -> datetime | None:
         """Return the due time that a waiting row gets; None if it keeps its own, as one that is to be retried does."""
-        if row.status != self._statements.codes.pending:
+        if row.status != self._statements.codes.pending or readable_value(row, "awaits") is not None:
             return None
         due: datetime = max(self._new.row.due_time, row.update_time)
         if self._later:
@@ -235,7 +235,7 @@ class Merge(Generic[T]):
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
         times = {} if due is None else {"due_time": due}
-        return self._send(row, changes, {"again": Stored(stored), "format_version": Constant(FORMAT), **times})
+        return self._send(row, changes, {"again": Stored(stored), "format_version": Constant(format_of(row)), **times})
 
     def _renewed(self, row: T) -> Changes:
         """Let an ignored task that has a time to live be kept as long as if it had been ignored now, or with its rule.

@@ -27,7 +27,7 @@ from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, new_token
 from pynamodb_tracker.transitions.participants import Participant
-from pynamodb_tracker.transitions.statements import get
+from pynamodb_tracker.transitions.statements import WAITS, get
 from pynamodb_tracker.transitions.transition import Transition, of_round, without_payloads
 
 _SECOND = timedelta(seconds=1)
@@ -143,7 +143,7 @@ def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
 def begun_again(row: TaskRow, turn: Turn) -> Transition:
     """Return what leads a task to a turn at its first step: another round of its life, with any payload."""
     begun = Transition("next round", row.tracker.steps[0].pending, due=turn.due)
-    begun.add(round=new_token(), waits=None, wait_until=None, **of_round(row), **turn.values)
+    begun.add(round=new_token(), **WAITS, **of_round(row), **turn.values)
     begun.changes = without_payloads(row)
     return begun
 

@@ -46,6 +46,9 @@ from pynamodb_tracker.transitions.transition import (
 T = TypeVar("T", bound=TaskRow)
 
 
+WAITS: Mapping[str, None] = dict.fromkeys(("waits", "awaits", "signals", "wait_until"))
+"""What starts a task over removes with the round, also what came after its row was read."""
+
 _MOST_SHAPES = 128
 """How many rendered writes a step keeps; blocks change few different sets of attributes."""
 
@@ -155,9 +158,9 @@ class StepStatements(StepWrites[T]):
             "expire_time": None,
         }
         if code is not None:
-            claim.add(postponed=None, first_failure=None)
+            claim.add(postponed=None, first_failure=None, awaits=None)
         if code == END:
-            claim.add(round=Same("lock"), waits=None, wait_until=None, **dict.fromkeys(sorted(OF_ROUND)))
+            claim.add(round=Same("lock"), **WAITS, **dict.fromkeys(sorted(OF_ROUND)))
         if payload is not None:
             claim.add(when.same_payload(self.payload.attr_name))
             claim.changes = {self.payload.attr_name: (self.payload, {STRING: payload})}
@@ -260,13 +263,13 @@ class StepStatements(StepWrites[T]):
         may have another payload. A task with a time to live is reopened only if it is `kept`: its overflow
         chunks have one, too, until `keep`.
         """
-        parked, rule = row is not None and readable_value(row, "waits") is not None, row is not None and row.repeat
+        parked, rule = row is not None and is_parked(row), row is not None and row.repeat
         has_asked = row is not None and row.asked is not None
         reopen = Transition(
             "reopen", self.codes.pending, when.at(self.codes.failed, self.codes.ignored), when.later_token()
         )
         reopen.add(
-            when.waits_for_others() if parked else when.waits_for_none(),
+            *_waiting_as_seen(row),
             when.asked_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
             when.membership_seen(Membership.NONE if row is None else membership_of(row)),
         )
@@ -284,8 +287,13 @@ class StepStatements(StepWrites[T]):
         """
         waits = readable_value(row, "waits") is not None
         enter = Transition("enter again", self.codes.pending, when.at(self.codes.ignored), when.later_token())
-        enter.add(when.waits_seen(is_there=waits), when.membership_seen(Membership.ENDED), when.same_life())
-        enter.seen = seen_values(row)
+        enter.add(
+            when.waits_seen(is_there=waits),
+            when.awaits_seen(is_there="awaits" in row._row_state.stored),
+            when.membership_seen(Membership.ENDED),
+            when.same_life(),
+        )
+        enter.seen = {**seen_values(row), "seen_awaits": sorted(readable_value(row, "awaits") or ())}
         appended = None if entry is None else Appended(entry, is_first=True)
         return self._reopened(enter, token, kept=kept, entry=appended)
 
@@ -372,14 +380,29 @@ class StepStatements(StepWrites[T]):
 
     def anew(self, token: str, row: T) -> dict[str, Any]:
         """Return what makes a task that has succeeded pending at this step, its first one, beyond the move."""
-        left = dict.fromkeys(("again", "expire_time", "release_count", "waits", "wait_until")) | of_round(row)
+        left = {**dict.fromkeys(("again", "expire_time", "release_count")), **WAITS, **of_round(row)}
         return {"lock": token, "round": Same("lock"), "attempt": ZERO, "format_version": Constant(FORMAT), **left}
+
+
+def _waiting_as_seen(row: TaskRow | None) -> Sequence[Guard]:
+    """Return what requires that a task still waits for what it did when it was read; None stands for one that does not.
+
+    What is left of that makes it due.
+    """
+    if row is None or not is_parked(row):
+        return when.waits_for_none(), when.awaits_seen(is_there=False)
+    return (when.waits_for_answers() if readable_value(row, "waits") is None else when.waits_for_others(),)
+
+
+def is_parked(row: TaskRow) -> bool:
+    """Return whether a task waits for others, for its turn, or for answers."""
+    return not {"waits", "awaits"}.isdisjoint(row._row_state.stored)
 
 
 def waits_until(row: TaskRow) -> datetime | None:
     """Return when a task is due that waits for others, if none of them ends; None if it waits for none."""
     wait_until: datetime | None = row.wait_until
-    return None if readable_value(row, "waits") is None else wait_until or clock.NEVER
+    return wait_until or clock.NEVER if is_parked(row) else None
 
 
 def times_seen(now: datetime, margin: timedelta) -> dict[str, str]:

@@ -93,10 +93,19 @@ class NextFence(NamedTuple):
         return attribute.set(attribute + 1)
 
 
+class EmptyMap(NamedTuple):
+    """An empty map, unless the row has one by then, with entries of others."""
+
+    def action(self, attribute: Attribute[Any], _name: str) -> Action:
+        """Return the action that stores it."""
+        return attribute.set(attribute | {})
+
+
+EMPTY_MAP = EmptyMap()
 ONE_MORE = NextFence()
 ZERO = Constant(0)
 
-_RENDERED = frozenset({Constant, NextFence, Same})
+_RENDERED = frozenset({Constant, EmptyMap, NextFence, Same})
 """The kinds of values that have no slot."""
 
 

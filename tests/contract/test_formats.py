@@ -10,6 +10,7 @@ import pytest
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import TaskFormatError, TaskNotStartableError
+from pynamodb_tracker.model.row import LATEST_FORMAT
 from tests.support.network import Network, silent
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
@@ -26,7 +27,7 @@ STEP = Order.confirm_payment
 
 def later(**attributes: Any) -> dict[str, Any]:
     """Let a later version write the row, and return it."""
-    change(Order, "o-1", v={"N": "3"}, **attributes)
+    change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)}, **attributes)
     return stored(Order, "o-1")
 
 
@@ -61,7 +62,7 @@ COMMANDS: dict[str, Callable[[], object]] = {
 def test_what_changes_a_task_leaves_a_row_of_a_later_version_as_it_is(state: Any, command: str) -> None:
     Order.create("o-1", state=state)
     before = later()
-    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it, in format 3") as caught:
+    with pytest.raises(TaskFormatError, match="a later version of pynamodb_tracker wrote it, in format 4") as caught:
         COMMANDS[command]()
     assert (caught.value.task_id, caught.value.task is not None) == ("o-1", True)
     assert stored(Order, "o-1") == before
@@ -135,7 +136,7 @@ def test_readers_find_a_task_of_a_later_version() -> None:
     Order.create("o-1", amount=5)
     later(news={"S": "unknown here"})
     for task in (Order.get_task("o-1"), *STEP.pending.query(), *STEP.pending.page().tasks, *STEP.todo()):
-        assert (task.amount, task.format_version) == (5, 3)
+        assert (task.amount, task.format_version) == (5, LATEST_FORMAT + 1)
     assert STEP.pending.count() == Order.counts()[STEP.pending] == 1
 
 

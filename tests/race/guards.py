@@ -46,6 +46,7 @@ from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_parts as parts
 from tests.race import traces_of_repeats as repeats
 from tests.race import traces_of_runs as runs
+from tests.race import traces_of_signals as signals
 from tests.support.world import World
 
 __all__ = ["GUARDS", "Guard"]
@@ -453,6 +454,23 @@ GUARDS = [
     Guard("format on COUNT", joins.counted_for_a_later_version, without("known_format")),
     Guard("a new round from the end", joins.next_round, leaving_out("claim from", "round")),
     Guard("REMOVE waits at the end", joins.next_round, leaving_out("claim from", "waits")),
+    Guard("WAIT for what has not come", signals.answered_as_it_begins_to_wait, without("not_answered", "succeed")),
+    Guard("SUCCEED without an answer", signals.answered_while_it_is_cancelled, without("not_answered", "succeed")),
+    Guard("SEND the last one", signals.last_two_at_once, without("awaits_more")),
+    Guard("SEND while a child counts", signals.answer_and_child_at_once, without("awaits_more")),
+    Guard("COUNT while an answer comes", signals.child_and_answer_at_once, without("awaits_seen")),
+    Guard("the first answer counts", signals.two_senders, without("not_answered")),
+    Guard("SEND the first one of a row", signals.two_early_senders, without("no_answers")),
+    Guard("SEND early", signals.asked_for_before_it_is_stored, without("not_awaited")),
+    Guard("SEND to a parked task", signals.limit_passes_meanwhile, without("parked")),
+    Guard("SEND late", signals.ignored_then_reopened, without("not_parked")),
+    Guard("REOPEN what awaits none", signals.reopened_while_it_waits, without("awaits_seen", "reopen")),
+    Guard("REOPEN what awaits", signals.reopened_as_the_answer_comes, without("waits_for_answers", "reopen")),
+    Guard("SEND in the same life", signals.late_answer_of_an_earlier_life, without("first_round")),
+    Guard("SEND early before the end", signals.early_answer_as_it_ends, without("not_ended")),
+    Guard("SEND in the same round", signals.answer_of_an_earlier_round, without("same_round")),
+    Guard("a new round without answers", signals.answer_in_an_earlier_round, leaving_out("", "signals")),
+    Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, without("nothing_asked")),
     Guard("REMOVE parent", joins.second_success, leaving_out("", "parent")),
     Guard("REOPEN what waits for none", joins.reopened_while_it_waits, without("waits_for_none", "reopen")),
     Guard("REOPEN what waits", joins.reopened_as_the_last_one_ends, without("waits_for_others", "reopen")),

@@ -11,7 +11,7 @@ from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import LockLostError, TaskAlreadyExistsError, TaskFormatError, TaskLockedError, TaskNotFoundError
 from pynamodb_tracker.dynamodb.connection import Refused
-from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row import LATEST_FORMAT, TaskRow
 from tests.engine.actions import PASS, DropAnswer, DropRequest, Hold
 from tests.support.operations import Boom, row
 from tests.support.proxy_rules import arrive
@@ -405,7 +405,9 @@ def deleted_by_an_earlier_version(world: World) -> bool:
 def later_version(world: World) -> None:
     """Let a later version of the library write the row."""
     tracker = world.theirs.tracker
-    tracker.connection().update_item("o", tracker.use_case.name, actions=[TaskRow.format_version.set(3)])
+    tracker.connection().update_item(
+        "o", tracker.use_case.name, actions=[TaskRow.format_version.set(LATEST_FORMAT + 1)]
+    )
 
 
 def is_gone(world: World) -> bool:

@@ -1,0 +1,127 @@
+"""Answers from outside that a task awaits: their names, and how its row has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from pynamodb.attributes import Attribute
+from pynamodb.constants import MAP, STRING, STRING_SET
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.exceptions import ValueNotStorableError
+from pynamodb_tracker.model.data import to_json
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.dynamodb.connection import Item
+
+T = TypeVar("T")
+
+MAX_BYTES = 1024
+"""Of an answer as JSON: every write of the task is charged for it."""
+
+
+class AnswerName(Generic[T]):
+    """An answer that the tasks of a use case may await, by its stored name."""
+
+    def __init__(self, model: type[T], name: str) -> None:
+        self.model = model
+        """The class of the use case."""
+        self.name = name
+        """The stored name."""
+
+    def __repr__(self) -> str:
+        return f"<{self.model.__name__}.{self.name}>"
+
+
+class Answer(NamedTuple):
+    """An answer that a task has got in this round."""
+
+    value: Any
+    """What was sent, as JSON has it."""
+    by: str | None
+    """Who sent it."""
+    time: datetime
+    """When it was stored."""
+    token: str
+    """The token of the call that sent it, by which it recognizes its own write."""
+    key: str | None
+    """The sender's name for the event, such as the id that a payment provider gives it."""
+
+    def stored(self, text: str) -> Item:
+        """Return the stored form, with the value as text."""
+        texts = {"value": text, "by": self.by, "time": clock.stamp(self.time), "token": self.token, "key": self.key}
+        return {name: {STRING: each} for name, each in texts.items() if each is not None}
+
+    @classmethod
+    def read(cls, stored: Item) -> Answer:
+        """Return a stored answer; a ValueError if it cannot be read."""
+        try:
+            texts = {name: value[STRING] for name, value in stored.items()}
+            time = clock.read(texts["time"])
+            if time is None:
+                raise ValueError(f"{texts['time']!r} is no time")
+            return cls(json.loads(texts["value"]), texts.get("by"), time, texts["token"], texts.get("key"))
+        except KeyError as missing:
+            raise ValueError(f"it has no {missing}, or it is of another type") from missing
+
+
+def check_awaited(model: type, given: object) -> str:
+    """Return the stored name of an answer that tasks of a use case may await; TypeError for anything else."""
+    if not isinstance(given, AnswerName) or not issubclass(model, given.model):
+        raise TypeError(
+            f"wait_for takes an answer that {model.__name__} declares, such as {model.__name__}.paid for "
+            f"paid = Awaited(), not {shown(given)}"
+        )
+    return given.name
+
+
+def value_text(value: object, name: str, task_id: str) -> str:
+    """Return the value of an answer as JSON that reads back equal; a ValueNotStorableError says what is wrong."""
+    try:
+        text = to_json(value, name)
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    else:
+        if (size := len(text.encode())) <= MAX_BYTES:
+            return text
+        problem = (
+            f"it has {size:,} bytes as JSON, and at most {MAX_BYTES:,} are stored: put it into an object store, and "
+            "send its key"
+        )
+    raise ValueNotStorableError(
+        f"the answer {name} of {task_id!r} cannot be stored: {problem}", task_id=task_id, attribute=name
+    )
+
+
+class AnswersAttribute(Attribute["Mapping[str, Answer]"]):
+    """The answers that a task has got in this round, by name."""
+
+    attr_type = MAP
+
+    def serialize(self, value: Mapping[str, Answer]) -> Item:
+        """Return the stored map."""
+        return {name: {MAP: each.stored(json.dumps(each.value))} for name, each in value.items()}
+
+    def deserialize(self, value: Item) -> dict[str, Answer]:
+        """Return the answers; a ValueError for one that cannot be read."""
+        if wrong := [name for name, each in value.items() if MAP not in each]:
+            raise ValueError(f"{shown(wrong[0])} is no map")
+        return {name: Answer.read(each[MAP]) for name, each in value.items()}
+
+
+class NamesAttribute(Attribute["frozenset[str]"]):
+    """A set of names; the table has no empty one."""
+
+    attr_type = STRING_SET
+
+    def serialize(self, value: frozenset[str]) -> list[str]:
+        """Return the stored set, always in one order."""
+        return sorted(value)
+
+    def deserialize(self, value: list[str]) -> frozenset[str]:
+        """Return the names."""
+        return frozenset(value)

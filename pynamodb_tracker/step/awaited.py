@@ -1,0 +1,85 @@
+"""An answer from outside that the tasks of a use case may await, as a class body declares it, and as it is sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from pynamodb_tracker.aio.lazy import in_thread
+from pynamodb_tracker.arguments import check_name, check_task_id
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.signals import Answer, AnswerName
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pynamodb_tracker.transitions.signals import Sent
+
+T = TypeVar("T", bound=TaskRow)
+
+
+class BoundAwaited(AnswerName[T]):
+    """An answer that the tasks of this use case may await, such as `Order.paid`."""
+
+    def send(
+        self,
+        task_id: str,
+        value: object = None,
+        *,
+        by: str | None = None,
+        key: str | None = None,
+        round: str | None = None,  # noqa: A002 - as the row names it
+    ) -> Sent[T]:
+        """Store an answer, at most 1 KB of JSON, and make the task due if it was the last thing that it waited for.
+
+        The first answer of a round counts. The same value again, or the same `key`, such as the event id of a payment
+        provider, changes nothing; another one raises TaskAlreadyAnsweredError, which has the first. `by` is who sent
+        it. A task that has started over takes only an answer with the `round` that it is in, `ctx.round`: TypeError
+        without one. TaskNotFoundError if there is no such task, or no such round any more; TaskAlreadySucceededError at
+        its end; TaskNotReadyError while another run of it is asked for. 3 write units if the task becomes due,
+        otherwise 1, and a request and a unit more if it was not parked for this answer alone.
+        """
+        from pynamodb_tracker.transitions.signals import send  # noqa: PLC0415 - few cold starts need it
+
+        task_id, by, key = check_task_id(task_id), check_name("by", by), check_name("key", key)
+        return send(self.model, task_id, self.name, value, by=by, key=key, of_round=check_name("round", round))
+
+    async def asend(self, task_id: str, value: object = None, **options: Any) -> Sent[T]:
+        """Do what `send` does, and send its requests in a thread."""
+        return await in_thread(lambda: self.send(task_id, value, **options))
+
+
+class Awaited:
+    """An answer that tasks may await: a payment, an approval, a callback; `name` is stored, the attribute's by default.
+
+    The class has it as a `BoundAwaited`, to be sent. A task has the answer itself, or None: `task.paid.value`.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = self.name or name
+
+    @property
+    def stored_name(self) -> str:
+        """The stored name."""
+        return self.name or ""
+
+    @overload
+    def __get__(self, instance: None, owner: type[T]) -> BoundAwaited[T]: ...
+
+    @overload
+    def __get__(self, instance: TaskRow, owner: type[T]) -> Answer | None: ...
+
+    def __get__(self, instance: TaskRow | None, owner: type[T]) -> BoundAwaited[T] | Answer | None:
+        """Return what can be sent, or what a task has got."""
+        if instance is None:
+            return BoundAwaited(owner, self.stored_name)
+        return (readable_value(instance, "signals") or {}).get(self.stored_name)
+
+
+def awaited_in(model: type) -> Sequence[Awaited]:
+    """Return the answers that a class declares or inherits."""
+    found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
+    return [value for value in found.values() if isinstance(value, Awaited)]

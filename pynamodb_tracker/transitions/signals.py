@@ -1,0 +1,240 @@
+"""Answers from outside: a success or a create parks the task until they come, and SEND stores one.
+
+The row has the names that are missing, `awaits`, beside the number of children, `waits`; it is parked while it has one
+of the two. An answer counts once in a round, and stays in it: `signals`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, TypeVar
+
+from pynamodb.constants import MAP, NUMBER, STRING, STRING_SET
+from pynamodb.expressions.operand import Path
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.backoff import jittered_pause
+from pynamodb_tracker.dynamodb.connection import Item, Refused
+from pynamodb_tracker.dynamodb.connection import send as send_request
+from pynamodb_tracker.exceptions import (
+    TaskAlreadyAnsweredError,
+    TaskAlreadySucceededError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+)
+from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.row import SIGNALS_FORMAT, TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.signals import Answer, value_text
+from pynamodb_tracker.status import END
+from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.lock import Journal, new_token
+from pynamodb_tracker.transitions.participants import Participant
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from pynamodb_tracker.transitions.refusals import check_format
+from pynamodb_tracker.transitions.statements import get, loaded
+from pynamodb_tracker.transitions.transition import EMPTY_MAP, Constant, Transition
+
+T = TypeVar("T", bound=TaskRow)
+T_co = TypeVar("T_co", bound=TaskRow, covariant=True)
+
+How = Literal["woke", "early", "late", "stored"]
+
+_TRIES = 8
+_AT_ONCE = 3
+"""How many writes of a call follow one another without a pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Generic[T_co]):
+    """What `send` did, and the task after it.
+
+    `how` is `woke`: the task is due by it. `early`: the task did not wait for it yet. `late`: its limit had passed, or
+    it has failed, or is ignored; the answer is in the row. `stored`: the task waits for more, or had this answer.
+    """
+
+    task: T_co
+    how: How
+
+
+class Awaits(Participant):
+    """What a success does about answers: the next step waits for those that are missing, or waits no longer."""
+
+    writes = False
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+        """For which answers the next step is to wait."""
+        self.until: datetime | None = None
+        """When it starts although one of them has not come."""
+        self._missing: frozenset[str] = frozenset()
+        self._claimed: frozenset[str] = frozenset()
+        """What the claimed row still awaited: its limit had passed."""
+
+    @classmethod
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> Awaits:
+        """Compare with the row that was found; TaskNotReadyError if an answer has come without which the run decided.
+
+        The attempt is released then.
+        """
+        awaits: Awaits = run.asked.setdefault("awaits", cls())  # it stays, although an answer removes the attribute
+        answered, claim = (readable_value(row, "signals") or {}).keys(), run.claim
+        awaits._claimed = (readable_value(claim.task, "awaits") or frozenset()) - awaits.names
+        awaits._missing = awaits.names - answered
+        if came := awaits._claimed & answered:
+            run.unstarted = TaskNotReadyError(
+                f"{claim} has decided without the answer {', '.join(sorted(came))}, which came during its run; nothing "
+                "of it was recorded, the attempt is released, and the next one has the answer",
+                task_id=row.task_id,
+                task=row,
+            )
+            raise run.unstarted
+        return awaits
+
+    def change(self, success: Transition) -> None:
+        """Let the next step wait; what the row awaited so far is replaced by that, or removed."""
+        success.add(*(when.not_answered(name) for name in sorted(self._missing | self._claimed)))
+        waits = success.values.get("waits") is not None or when.waits_for_others() in success.guards
+        if self._missing or waits:
+            limit = self.until or success.values.get("wait_until")
+            success.due = limit or clock.NEVER
+            success.add(wait_until=limit)
+        if self._missing:
+            success.add(awaits=self._missing, signals=EMPTY_MAP, format_version=Constant(SIGNALS_FORMAT))
+        elif self._claimed:
+            success.add(awaits=None)
+
+
+def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
+    """Return what the row of a new task has that awaits this answer, in its stored form, and when it is due."""
+    limit = clock.now() + until if isinstance(until, timedelta) else until
+    times: Item = {} if limit is None else {"wait_until": {STRING: clock.stamp(limit)}}
+    also: Item = {"awaits": {STRING_SET: [name]}, "signals": {MAP: {}}, "v": {NUMBER: str(SIGNALS_FORMAT)}}
+    return {**also, **times}, limit or clock.NEVER
+
+
+def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:
+    """Return the write of an answer: `more`, `last`, `late`, `early` or `first`, the early one in a row without any."""
+    pending = tuple(codes.pending for codes in model.tracker.steps)
+    guards = [when.same_round(has_token=True) if of_round else when.first_round(), when.known_format()]
+    path: Any = Path(["signals", name])
+    changes: list[Any] = [path.set(slot(TaskRow.signals, "answer")), TaskRow.format_version.set(SIGNALS_FORMAT)]
+    if form == "more":
+        guards += [when.not_answered(name), when.awaits_more(name)]
+        changes.append(TaskRow.awaits.delete({name}))
+    elif form in ("early", "first"):
+        guards += [when.not_awaited(name), when.nothing_asked(), when.not_ended()]
+        if form == "first":
+            guards.append(when.no_answers())
+            changes[0] = fill(TaskRow.signals, "answers")
+        else:
+            guards.append(when.not_answered(name))
+    else:
+        guards += [when.not_answered(name), when.awaits_only(name)]
+        guards.append(when.parked(pending) if form == "last" else when.not_parked(pending))
+        changes += [TaskRow.awaits.remove(), TaskRow.wait_until.remove()]
+        if form == "last":
+            changes.append(fill(TaskRow.due_time, "now"))
+    return PreparedWrite(
+        model.tracker.connection(), condition=when.all_of(guards), actions=changes, return_values="ALL_NEW"
+    )
+
+
+_HOW: dict[str, How] = {"last": "woke", "late": "late", "more": "stored", "early": "early", "first": "early"}
+
+
+def send(
+    model: type[T], task_id: str, name: str, value: object, *, by: str | None, key: str | None, of_round: str | None
+) -> Sent[T]:
+    """Store an answer: as the last one of a parked task first, and then as the row requires that refused it."""
+    text, token, form, now = value_text(value, name, task_id), new_token(), "last", clock.now()
+    sent = set[str]()
+    for number in range(_TRIES):
+        answer = {MAP: Answer(None, by, now, token, key).stored(text)}
+        values = {
+            "answer": answer[MAP],
+            "answers": {name: answer},
+            "token": token,
+            "seen_round": of_round,
+            "now": clock.stamp(now),
+        }
+        write = sending(model, name, form, of_round=of_round is not None)
+        request = write.request(model.tracker.key(task_id), values)
+        request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        sent.add(token)
+        try:
+            stored = send_request(model.tracker.connection(), "UpdateItem", request)["Attributes"]
+        except Refused as refused:
+            item = refused.item if number < _AT_ONCE else None
+            if item is None:  # it is not shown, or others are quicker: after the pause, it is an old one
+                clock.sleep(jittered_pause(number))
+            row = get(model, task_id) if item is None else loaded(model, item)
+        else:
+            return Sent(loaded(model, stored), _HOW[form])
+        row = _of_round(model, task_id, name, row, of_round)
+        first = (readable_value(row, "signals") or {}).get(name)
+        if first is not None:
+            return Sent(row, _HOW[form] if first.token in sent else _repeated(row, name, first, text, key))
+        form, now = _next_form(row, name), max(clock.now(), row.update_time)
+        creation = readable_value(row, "creation")
+        if creation is not None and token < creation:  # this clock is behind that of the program that created it
+            token = new_token(above=creation)
+    raise TaskNotReadyError(
+        f"cannot answer {name} of {model.__name__} {task_id!r}: it changed {_TRIES} times meanwhile; try again",
+        task_id=task_id,
+    )
+
+
+def _of_round(model: type[T], task_id: str, name: str, row: T | None, of_round: str | None) -> T:
+    """Return the row if the answer is for its round."""
+    operation, task = f"answer {name} of", f"{model.__name__} {task_id!r}"
+    if row is None:
+        raise TaskNotFoundError(f"cannot {operation} {task}: there is no such task", task_id=task_id)
+    check_format(row, operation)
+    if of_round is None and readable_value(row, "round") is not None:
+        raise TypeError(
+            f"cannot {operation} {task}: it has started over, and the answer may be that of an earlier round; give "
+            "the callback ctx.round, and send(..., round=...)"
+        )
+    if of_round is not None and of_round != round_of(row):
+        raise TaskNotFoundError(
+            f"cannot {operation} {task}: the round {of_round} of it has ended; the answer is not stored",
+            task_id=task_id,
+            task=row,
+        )
+    return row
+
+
+def _repeated(row: TaskRow, name: str, first: Answer, text: str, key: str | None) -> How:
+    """Return what became of an answer that is the one that counts; TaskAlreadyAnsweredError if that is another one."""
+    if (key is not None and key == first.key) or json.loads(text) == first.value:
+        return "stored"
+    raise TaskAlreadyAnsweredError(
+        f"cannot answer {name} of {type(row).__name__} {row.task_id!r}: it was answered at {first.time}"
+        f"{f' by {first.by}' if first.by else ''}, with another value, which counts",
+        task_id=row.task_id,
+        task=row,
+        answer=first,
+    )
+
+
+def _next_form(row: TaskRow, name: str) -> str:
+    """Return how the answer is to be stored in the row that refused it, or raise why that is not possible."""
+    described = f"cannot answer {name} of {type(row).__name__} {row.task_id!r}"
+    awaits = readable_value(row, "awaits") or frozenset()
+    if name in awaits:
+        if awaits != {name} or readable_value(row, "waits") is not None:
+            return "more"
+        is_pending = any(row.status == codes.pending for codes in row.tracker.steps)
+        return "last" if is_pending and row.due_time in {clock.NEVER, row.wait_until} else "late"
+    if row.status == END:
+        raise TaskAlreadySucceededError(f"{described}: it has succeeded", task_id=row.task_id, task=row)
+    if readable_value(row, "again") is not None:
+        raise TaskNotReadyError(
+            f"{described}: another run of it is asked for, which has no round yet; try again once that has begun",
+            task_id=row.task_id,
+            task=row,
+        )
+    return "first" if readable_value(row, "signals") is None else "early"

@@ -1,0 +1,137 @@
+"""An order that waits for its payment is never cancelled though it was paid, whenever and however often that comes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
+from pynamodb_tracker.clock import NEVER
+from pynamodb_tracker.testing import StoppedClock
+from tests.engine.actions import DropAnswer, Duplicate, first
+from tests.engine.proxy import Proxy
+
+LIMIT = timedelta(days=2)
+EVENT = {"by": "stripe", "key": "evt-1"}
+
+
+def decide(order: Any, during: Callable[[], object] | None = None) -> str | None:
+    """Run the step that ships what is paid, and cancels what is not; return what it recorded."""
+    decided = None
+    with contextlib.suppress(TaskNotReadyError), order.confirm.start("o") as ctx:
+        decided = "cancelled" if ctx.task.paid is None else "shipped"
+        ctx.task.note = decided
+        if during:
+            during()
+    recorded: str | None = order.get_task("o").note
+    return recorded
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("at", [timedelta(0), LIMIT, LIMIT + timedelta(hours=1)])
+def test_an_order_that_is_paid_before_its_decision_is_shipped(
+    order: Any, stopped_clock: StoppedClock, at: timedelta, times: int
+) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    assert order.get_task("o").waits_for == f"the answer paid, or until {stopped_clock.now() + LIMIT}"
+
+    stopped_clock.advance(at)
+    hows = [order.paid.send("o", {"amount": "42.50"}, **EVENT).how for _ in range(times)]
+
+    assert hows == ["woke", "stored"][:times]
+    assert decide(order) == "shipped"
+    assert order.get_task("o").paid[:2] == ({"amount": "42.50"}, "stripe")
+
+
+def test_an_order_that_is_paid_during_its_cancellation_is_shipped(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    stopped_clock.advance(LIMIT)
+
+    assert decide(order, lambda: order.paid.send("o", 1)) is None
+    task = order.get_task("o")
+    assert (task.state, task.attempt, task.awaits) == (order.confirm.pending, 0, None)
+    assert decide(order) == "shipped"
+
+
+def test_an_order_that_nobody_pays_is_cancelled_after_its_limit(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    assert decide(order) is None
+    stopped_clock.advance(LIMIT)
+
+    assert decide(order) == "cancelled"
+    task = order.get_task("o")
+    assert (task.awaits, task.waits_for) == (None, None)
+
+
+def test_two_providers_at_once_pay_an_order_once(order: Any, rival: Any) -> None:
+    order.create("o", wait_for=order.paid)
+
+    def pay(by: str) -> str:
+        try:
+            return str((order if by == "stripe" else rival).paid.send("o", by, by=by).how)
+        except TaskAlreadyAnsweredError as error:
+            return str(error.answer.by)
+
+    with ThreadPoolExecutor() as pool:
+        hows = list(pool.map(pay, ["stripe", "paypal"]))
+
+    assert sorted(hows, key=lambda how: how == "woke")[1] == "woke"
+    assert order.get_task("o").paid.by in hows
+    assert decide(order) == "shipped"
+
+
+def test_the_payment_of_last_month_pays_no_other_round(order: Any) -> None:
+    order.create("o")
+    with order.confirm.start("o") as ctx:
+        last_month = ctx.round
+        ctx.wait_for(order.paid)
+    order.paid.send("o", "March", round=last_month)
+    order.ship.run("o", lambda _: None)
+    order.create_or_merge("o")
+    with order.confirm.start("o") as ctx:
+        this_month = ctx.round
+        assert ctx.task.paid is None
+        ctx.wait_for(order.paid)
+
+    with pytest.raises(TypeError, match=r"send\(..., round=...\)"):
+        order.paid.send("o", "March")
+    with pytest.raises(TaskNotFoundError, match="has ended"):
+        order.paid.send("o", "March", round=last_month)
+    assert order.get_task("o").due_time == NEVER
+    assert order.paid.send("o", "April", round=this_month).how == "woke"
+
+
+@pytest.mark.parametrize("action", [DropAnswer(), Duplicate()], ids=["lost", "twice"])
+def test_a_sender_whose_answer_got_lost_finds_its_own_write(order: Any, proxy: Proxy, action: Any) -> None:
+    order.create("o", wait_for=order.paid)
+    proxy.rule = first("UpdateItem", action)
+
+    assert order.paid.send("o", 1).how == "woke"
+    assert decide(order) == "shipped"
+
+
+def test_an_early_answer_is_there_when_the_step_asks_for_it(order: Any) -> None:
+    order.create("o")
+    assert order.paid.send("o", 1).how == order.approved.send("o", 2).how == "early"
+    with order.confirm.start("o") as ctx:
+        ctx.wait_for(order.paid)
+        ctx.wait_for(order.approved)
+
+    task = order.get_task("o")
+    assert (task.state, task.awaits, task.format_version) == (order.ship.pending, None, 3)
+    order.ship.run("o", lambda _: None)
+
+
+def test_a_task_waits_for_all_its_answers(order: Any) -> None:
+    order.create("o")
+    with order.confirm.start("o") as ctx:
+        ctx.wait_for(order.paid)
+        ctx.wait_for(order.approved)
+
+    assert order.get_task("o").waits_for == "the answers approved and paid"
+    assert [order.paid.send("o", 1).how, order.approved.send("o", 1).how] == ["stored", "woke"]

@@ -1,0 +1,205 @@
+"""The traces of answers from outside: each returns whether a task waits for ever, starts too early, or ignores one."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotReadyError, TaskNotStartableError
+from pynamodb_tracker.clock import NEVER
+from tests.engine.actions import PASS, Hold
+from tests.race.traces_of_joins import end
+from tests.support.proxy_rules import arrive
+from tests.support.world import World, taken
+
+TOGETHER = "TransactWriteItems"
+LIMIT = timedelta(hours=1)
+
+
+def wait_for(order: Any, *names: str, until: timedelta | None = None, child: bool = False, **options: Any) -> None:
+    """Run the first step of the task, and let the second one wait for these answers, and for a child."""
+    with order.confirm.start("o", **options) as ctx:
+        for name in names:
+            ctx.wait_for(getattr(order, name), until=until)
+        if child:
+            ctx.create(order, "o/1", wait=True)
+
+
+def never_starts(world: World) -> bool:
+    """Return whether a task waits although nothing is left to wait for."""
+    task = world.task
+    return bool(task.due_time == NEVER and not (task.waits or task.awaits))
+
+
+def answered_as_it_begins_to_wait(world: World) -> bool:
+    """Return whether nobody makes a task due whose answer comes while the success is recorded that waits for it."""
+    world.mine.create("o")
+    world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", 1))
+    wait_for(world.mine, "paid")
+    return not taken(world.mine.ship)
+
+
+def answered_while_it_is_cancelled(world: World) -> bool:
+    """Return whether an order is cancelled whose payment comes after its limit, during the run that cancels it."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid", until=LIMIT)
+    world.clock.advance(2 * LIMIT)
+    with contextlib.suppress(TaskNotReadyError), world.mine.ship.start("o"):
+        world.theirs.paid.send("o", 1)
+    return bool(world.task.state == world.mine.ship.succeeded)
+
+
+def last_two_at_once(world: World) -> bool:
+    """Return whether nobody makes a task due whose last two answers come at once."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid", "approved")
+    world.goes_wrong(PASS, partial(world.theirs.approved.send, "o", 1))
+    world.mine.paid.send("o", 1)
+    return never_starts(world)
+
+
+def answer_and_child_at_once(world: World) -> bool:
+    """Return whether nobody makes a task due whose last child succeeds while its last answer is stored."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid", child=True)
+    world.goes_wrong(PASS, partial(end, world.theirs, "o/1"))
+    world.mine.paid.send("o", 1)
+    return never_starts(world)
+
+
+def child_and_answer_at_once(world: World) -> bool:
+    """Return whether nobody makes a task due whose last answer comes while its last child counts."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid", child=True)
+    world.goes_wrong(partial(world.theirs.paid.send, "o", 1), target=TOGETHER)
+    end(world.mine, "o/1")
+    return never_starts(world)
+
+
+def two_senders(world: World) -> bool:
+    """Return whether the second one of two different answers replaces the first one."""
+    world.mine.create("o")
+    world.mine.approved.send("o", 1)
+    world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", "first"))
+    with contextlib.suppress(TaskAlreadyAnsweredError):
+        world.mine.paid.send("o", "second")
+    return bool(world.task.paid.value != "first")
+
+
+def two_early_senders(world: World) -> bool:
+    """Return whether the first answer is lost if another one comes to a row without any at the same time."""
+    world.mine.create("o")
+    world.goes_wrong(PASS, partial(world.theirs.approved.send, "o", 1))
+    world.mine.paid.send("o", 1)
+    return bool(world.task.approved is None or world.task.paid is None)
+
+
+def asked_for_before_it_is_stored(world: World) -> bool:
+    """Return whether nobody makes a task due that begins to wait after the row was read without that."""
+    world.mine.create("o")
+    world.mine.approved.send("o", 1)
+    world.goes_wrong(PASS, partial(wait_for, world.theirs, "paid"))
+    world.mine.paid.send("o", 1)
+    return not taken(world.theirs.ship)
+
+
+def limit_passes_meanwhile(world: World) -> bool:
+    """Return whether an answer moves the due time of a task in progress, which the limit has started since."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid", until=LIMIT)
+    world.clock.advance(2 * LIMIT)
+    lives = world.freeze(world.theirs.ship, "o")
+    before = world.task.due_time
+    world.mine.paid.send("o", 1)
+    moved = world.task.due_time != before
+    with contextlib.suppress(TaskNotReadyError):
+        lives.wake()
+    return bool(moved)
+
+
+def ignored_then_reopened(world: World) -> bool:
+    """Return whether nobody makes a task due that is reopened after it was read as ignored, before its answer is."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid")
+    world.hire().ship.ignore("o", reason="not now")  # without a time to live
+    world.goes_wrong(PASS, partial(world.theirs.ship.reopen, "o"))
+    world.mine.paid.send("o", 1)
+    return not taken(world.theirs.ship)
+
+
+def reopened_while_it_waits(world: World) -> bool:
+    """Return whether a task that awaits an answer starts because it was ignored and reopened."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid")
+    world.hire().ship.ignore("o", reason="not now")
+    world.mine.ship.reopen("o")
+    return taken(world.mine.ship)
+
+
+def reopened_as_the_answer_comes(world: World) -> bool:
+    """Return whether nobody makes a task due whose answer comes while it is reopened."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid")
+    world.hire().ship.ignore("o", reason="not now")
+    world.goes_wrong(PASS, partial(world.theirs.paid.send, "o", 1))
+    world.mine.ship.reopen("o")
+    return never_starts(world)
+
+
+def late_answer_of_an_earlier_life(world: World) -> bool:
+    """Return whether a late copy of an answer reaches a task that was deleted, and created again."""
+    late = Hold()
+    world.mine.create("o", wait_for=world.mine.paid)
+    world.goes_wrong(late)
+    world.mine.paid.send("o", "old")
+    world.theirs.delete_task("o")
+    world.theirs.create("o", wait_for=world.theirs.paid)
+    arrive(world.proxy, late)
+    return world.task.paid is not None
+
+
+def starts_over(order: Any) -> None:
+    """Lead the task to its end, and begin it anew."""
+    end(order, "o")
+    order.create_or_merge("o")
+
+
+def answer_of_an_earlier_round(world: World) -> bool:
+    """Return whether an answer is stored in the next round of a task, which has begun since it was read."""
+    world.mine.create("o")
+    before = world.task.creation
+    world.goes_wrong(PASS, partial(starts_over, world.theirs))
+    with contextlib.suppress(TaskNotStartableError):
+        world.mine.paid.send("o", "old", round=before)
+    return world.task.paid is not None
+
+
+def answer_in_an_earlier_round(world: World) -> bool:
+    """Return whether a task has the answer of its earlier round in the next one."""
+    world.mine.create("o")
+    world.mine.paid.send("o", "old")
+    starts_over(world.mine)
+    return world.task.paid is not None
+
+
+def early_answer_as_it_ends(world: World) -> bool:
+    """Return whether an answer is stored in a task that has ended since it was read."""
+    world.mine.create("o")
+    end_of = partial(end, world.theirs, "o")
+    world.goes_wrong(PASS, end_of)
+    with contextlib.suppress(TaskNotStartableError):
+        world.mine.paid.send("o", 1)
+    return world.task.paid is not None
+
+
+def asked_again_before_an_answer(world: World) -> bool:
+    """Return whether an answer is stored in the round that ends, though another run was asked for since the look."""
+    world.mine.create("o")
+    with world.mine.confirm.start("o"):
+        pass
+    world.goes_wrong(PASS, partial(world.theirs.create_or_merge, "o"))
+    with contextlib.suppress(TaskNotReadyError):
+        world.mine.paid.send("o", 1)
+    return world.task.paid is not None
