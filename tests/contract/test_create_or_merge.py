@@ -667,7 +667,7 @@ def test_a_lost_request_that_was_overtaken_is_no_longer_in_doubt(network: Networ
 
 def test_a_task_of_a_later_version_is_left_alone() -> None:
     Index.create("i-1")
-    change(Index, "i-1", v={"N": "3"})
+    change(Index, "i-1", v={"N": "9"})
     with pytest.raises(TaskFormatError):
         ask("a")
 
