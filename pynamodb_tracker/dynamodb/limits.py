@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal, InvalidOperation
+from itertools import chain
 from typing import Any
 
 from pynamodb.attributes import Attribute
@@ -61,7 +62,7 @@ def check(owner: str, name: str, attribute: Attribute[Any], value: dict[str, Any
                 attribute=name,
             )
         return
-    for problem in (*_problems(value), *(_key_problems(value) if is_key(attribute) else ())):
+    for problem in chain(_problems(value), _key_problems(value) if is_key(attribute) else ()):  # only the first is safe
         raise ValueNotStorableError(f"{owner}.{name} cannot be stored: {problem}", attribute=name)
 
 

@@ -354,11 +354,14 @@ class Task(GuardedRow, metaclass=TaskMeta):
         group: str | None = None,
         repeat: Repeat | None = None,
         trace: Mapping[str, str] | None = None,
+        wait_for: AnswerName[Any] | None = None,
+        until: datetime | timedelta | None = None,
         **attributes: object,
     ) -> Self:
         """Create a task, as `create` does, and return it."""
         create = partial(cls.create, task_id, due_time=due_time, state=state, group=group)
-        return await in_thread(partial(create, repeat=repeat, trace=trace, **attributes))
+        waiting = partial(create, repeat=repeat, trace=trace, wait_for=wait_for, until=until)
+        return await in_thread(partial(waiting, **attributes))
 
     @classmethod
     async def acreate_or_merge(

@@ -68,7 +68,7 @@ def test_every_request_of_an_invocation_ends_half_a_second_before_it(
     assert len(times) > 2 if again else len(times) == 2  # a schedule also queries, and reads the rows that it finds
     times.clear()
     Order.deliver.run("o-1", lambda _: None)
-    assert times == [math.inf] * 2
+    assert times == []  # nothing ends these before the timeouts of the client
 
 
 def test_a_throttled_claim_is_not_repeated_beyond_the_invocation(

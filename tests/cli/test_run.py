@@ -17,6 +17,7 @@ from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.cli.commands.run import WatchedBatch
 from pynamodb_tracker.cli.interrupts import StopRequest
 from pynamodb_tracker.cli.selection import Selection
+from pynamodb_tracker.model.row import LATEST_FORMAT
 from pynamodb_tracker.testing import StoppedClock, stopped_clock
 from tests.cli.command import read
 from tests.cli.command import run_untimed as run
@@ -295,7 +296,7 @@ def test_a_function_that_is_none_is_reported_on_one_line(function: str, words: s
 @pytest.mark.usefixtures("store")
 def test_a_task_of_a_later_version_is_reported_and_not_taken_for_one_that_another_worker_has() -> None:
     Order.create("o-1")
-    change(Order, "o-1", v={"N": "3"})
+    change(Order, "o-1", v={"N": str(LATEST_FORMAT + 1)})
     ended = run("run", "pay", CHARGE)
     assert ended.code == 1
     assert "a later version of pynamodb_tracker wrote it" in ended.out + ended.err

@@ -17,8 +17,8 @@ from tests.support.rows import park
 
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = (
-    "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `errors`, `stuck`, `workers`, `top`, "
-    "`export` of a state"
+    "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `find`, `errors`, `stuck`, `workers`, "
+    "`top`, `export` of a state"
 )
 COUNTS = "`counts`"
 STATUS = "`pynamodb-tracker status`"

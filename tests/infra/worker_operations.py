@@ -35,7 +35,7 @@ IN_TWO_PIECES = {"text": random.Random(0).randbytes(400_000).hex()}
 
 RUN = (
     "`start`, `run`, `run_all`, `Worker`, `aws_lambda.handles` and `retry_handler`, and in a run `save`, "
-    "`extend_lock`, `transaction`, `check_in`, heartbeats; `pynamodb-tracker run`, `retry`, `worker`"
+    "`once`, `extend_lock`, `transaction`, `check_in`, heartbeats; `pynamodb-tracker run`, `retry`, `worker`"
 )
 PACK = "tests.infra.shop:pack"
 

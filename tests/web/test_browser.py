@@ -214,11 +214,11 @@ def test_slices_go_on_by_themselves_until_somebody_stops_them(
     shop.advance(timedelta(seconds=1))
     third, go_on, reopen = threading.Event(), threading.Event(), Order.ship.reopen_many
 
-    def reopen_slowly(task_ids: list[str], *, by: str | None = None) -> Report:
+    def reopen_slowly(task_ids: list[str], **options: Any) -> Report:
         if "o-2" in task_ids:
             third.set()
             assert go_on.wait(20)
-        return reopen(task_ids, by=by)
+        return reopen(task_ids, **options)
 
     monkeypatch.setattr(Order.ship, "reopen_many", reopen_slowly)
     with visit() as visitor:
