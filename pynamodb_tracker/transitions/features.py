@@ -8,9 +8,10 @@ the attribute, so that nothing has to be imported after the work is done. A run 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.participants import Participant, Until
@@ -98,6 +99,22 @@ def at_deletion(row: TaskRow) -> Sequence[Participant]:
     """Return what takes part when a task is deleted."""
     found = (feature.of_deletion(row) for feature in _taken(row))
     return [each for each in found if each is not None]
+
+
+def of_failure(
+    claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
+) -> tuple[dict[str, Any], bool, bool]:
+    """Return what a failure that does not count, or is limited by age, stores, whether it counts, and is the last."""
+    from pynamodb_tracker.transitions.postponing import of_failure  # noqa: PLC0415 - few failures are such
+
+    return of_failure(claim, failure, give_up_after, counted=counted)
+
+
+def change_other_end(journal: Journal[Any], end: Transition) -> None:
+    """Let what the run has asked for change an end other than success."""
+    for names, feature in _FEATURES if journal.asked else ():
+        if not names.isdisjoint(journal.asked):
+            feature().change_other_end(journal, end)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:

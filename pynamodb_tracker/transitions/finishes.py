@@ -56,14 +56,12 @@ def fail(
     One that is not `counted` uses up no attempt. One that comes later than `give_up_after` after the first is final.
     """
     claim = journal.claim
-    task, statements, parts = claim.task, claim.statements, journal.asked.get("once")
+    task, statements = claim.task, claim.statements
     failure = journal.failure or _failure_of(journal, error)
     values: dict[str, Any] = {}
     counted = counted or final
     if not final and (give_up_after is not None or not counted):
-        from pynamodb_tracker.transitions.postponing import of_failure  # noqa: PLC0415 - few steps need it
-
-        values, counted, final = of_failure(claim, failure, give_up_after, counted=counted)
+        values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
     failures, failure = _failures_after(journal, failure, counted=counted)
     logged, last_error = has_log(task) or not fits_row(failures), failure.one_line
@@ -75,8 +73,7 @@ def fail(
         participants = features.at_ignored(task, lambda: claim.expire_time)
         optional = _created_when_ignored(claim, failure, failures)
     failed.add(errors=Stored(for_row(failures, logged=logged)), last_error=last_error)
-    if parts is not None:
-        parts.take_along(failed)
+    features.change_other_end(journal, failed)
     try:
         send_until_landed(journal, failed, participants, optional)
     except (PynamoDBConnectionError, TransactWriteError) as refused:
@@ -173,8 +170,7 @@ def release(journal: Journal[T]) -> None:
         )
     release = finished(claim, claim.statements.finish("release", claim.token, codes.pending), clock.now(), attempt)
     release.add(release_count=releases)
-    if (parts := journal.asked.get("once")) is not None:
-        parts.take_along(release)
+    features.change_other_end(journal, release)
     send_until_landed(journal, release)
     release.apply_to(claim.task)
     journal.outcome = "released"

@@ -28,6 +28,7 @@ from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.refusals import lost
 from pynamodb_tracker.transitions.statements import StepStatements, get
+from pynamodb_tracker.transitions.transition import Transition
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -96,6 +97,22 @@ def log_failures(statements: StepStatements[T], row: T, token: str, version: str
         )
 
 
+def send_counted(journal: Journal[T], save: Transition, operation: str) -> Item:
+    """Send a save of a run, and return the answer; if it was refused, the row as stored, which has to have counted it.
+
+    Raises LockLostError if the row is not held any more.
+    """
+    claim = journal.claim
+    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
+    try:
+        return statements.send(save, task_id, until=until)
+    except Refused:
+        row = get(statements.model, task_id, until=until)
+        if row is None or not claim.holds(row) or row.saves < journal.saves:
+            raise lost(claim, operation, row) from None
+        return {"Attributes": row._row_state.stored}
+
+
 def settle(journal: Journal[T]) -> None:
     """Find out what the row holds after a save without an answer, and make sure that a late copy of that save fails.
 
@@ -103,16 +120,9 @@ def settle(journal: Journal[T]) -> None:
     """
     claim = journal.claim
     journal.saves += 1
-    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
-    try:
-        count = statements.save(claim.token, journal.saves)
-        count.name, count.returns_row = "settle", True
-        answer = statements.send(count, task_id, until=until)["Attributes"]
-    except Refused:
-        row = get(statements.model, task_id, until=until)
-        if row is None or not claim.holds(row) or row.saves < journal.saves:
-            raise lost(claim, "save", row) from None
-        answer = row._row_state.stored
+    count = claim.statements.save(claim.token, journal.saves)
+    count.name, count.returns_row = "settle", True
+    answer = send_counted(journal, count, "save")["Attributes"]
     if journal.unsure is not None:
         changes, sent = journal.unsure
         if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):

@@ -87,6 +87,11 @@ class Participant:
         """Change what the success requires of the row, and what the row has after it."""
         return
 
+    @classmethod
+    def change_other_end(cls, run: Any, end: Transition) -> None:  # noqa: ARG003 - as above
+        """Change the failure or the release of a run that has asked for it."""
+        return
+
     def made_due(self) -> Iterable[MadeDue]:
         """Return the tasks that its last writes have made due."""
         return ()

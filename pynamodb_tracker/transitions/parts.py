@@ -11,16 +11,13 @@ from typing import Any
 
 from pynamodb.exceptions import PynamoDBConnectionError
 
-from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import GiveUp
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.overflow_writes import settle
+from pynamodb_tracker.transitions.overflow_writes import send_counted, settle
 from pynamodb_tracker.transitions.participants import Participant
-from pynamodb_tracker.transitions.refusals import lost
-from pynamodb_tracker.transitions.statements import get
 from pynamodb_tracker.transitions.transition import Transition
 
 _MOST_BYTES, _MOST_IN_ALL = 1024, 8192
@@ -99,13 +96,7 @@ class Parts(Participant):
         if journal.unsure is not None:
             settle(journal)
         journal.saves += 1
-        statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
-        try:
-            statements.send(statements.save_parts(claim.token, journal.saves, self._parts), task_id, until=until)
-        except Refused:
-            row = get(statements.model, task_id, until=until)
-            if row is None or not claim.holds(row) or row.saves < journal.saves:
-                raise lost(claim, "store a part of", row) from None
+        send_counted(journal, claim.statements.save_parts(claim.token, journal.saves, self._parts), "store a part of")
         self._unsaved = False
         self._show(self._parts)
 
@@ -130,12 +121,17 @@ class Parts(Participant):
         elif left != self._parts or self._unsaved:
             success.add(once=left)
 
-    def take_along(self, finish: Transition) -> None:
-        """Store with an end other than success what a write without an answer may not have stored."""
-        if "round" in finish.values:
-            finish.add(once=None)
+    @classmethod
+    def change_other_end(cls, run: Journal[Any], end: Transition) -> None:
+        """Store what a write without an answer may not have stored; another round begins without any."""
+        parts_of(run).take_along(end)
+
+    def take_along(self, end: Transition) -> None:
+        """Write them with an end other than success, as above."""
+        if "round" in end.values:
+            end.add(once=None)
         elif self._unsaved:
-            finish.add(once=self._parts)
+            end.add(once=self._parts)
 
 
 def parts_of(journal: Journal[Any]) -> Parts:

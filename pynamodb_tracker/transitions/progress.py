@@ -24,7 +24,7 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
+from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, send_counted, settle
 from pynamodb_tracker.transitions.participants import Action
 from pynamodb_tracker.transitions.refusals import has_landed, lost, wait_before_retry
 from pynamodb_tracker.transitions.statements import get
@@ -61,21 +61,16 @@ def save(journal: Journal[T]) -> None:
     changes = sent = storable_changes(claim.task)
     if not changes:
         return
-    statements, task_id, until = claim.statements, claim.task.task_id, claim.expire_time
     if needs_chunks(claim, changes):
         sent = put_next_version(journal, changes)
     else:
         journal.saves += 1
     try:
         journal.unsure = changes, sent
-        statements.send(statements.save(claim.token, journal.saves, sent), task_id, until=until)
+        send_counted(journal, claim.statements.save(claim.token, journal.saves, sent), "save")
     except PynamoDBConnectionError as error:
         raise_if_invalid(claim.task, sent, error)
         raise
-    except Refused:
-        row = get(statements.model, task_id, until=until)
-        if row is None or not claim.holds(row) or row.saves < journal.saves:
-            raise lost(claim, "save", row) from None
     journal.mark_saved(changes, sent)
 
 

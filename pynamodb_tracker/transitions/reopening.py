@@ -98,7 +98,7 @@ def _send_reopen(
 
     if by is not None:
         try:
-            return reopen(for_row([Failure(statements.codes.step, 0, now, by, "reopened", "")], logged=False))
+            return reopen(_entry(statements, now, by))
         except PynamoDBConnectionError as refused:
             if not is_invalid(refused):
                 raise
@@ -111,12 +111,11 @@ def _send_reopen(
 
 def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | None, *, kept: bool, forget: bool) -> T:
     """Let a task whose turn has passed enter its group at the end, and return it; with `by`, as `_send_reopen`."""
-    codes, now, entries = statements.codes, clock.now(), list[list[dict[str, Any]]]()
-    if by is not None:
-        entries.append(for_row([Failure(codes.step, 0, now, by, "reopened", "")], logged=False))
+    codes, now = statements.codes, clock.now()
+    entry = None if by is None else _entry(statements, now, by)
 
     def own(number: int, *, has_turn: bool) -> dict[str, Any]:
-        entering = statements.enter_again(token, row, kept=kept, entry=entries[0] if entries else None)
+        entering = statements.enter_again(token, row, kept=kept, entry=entry)
         entering.due = waits_until(row) if has_turn else clock.NEVER
         entering.add(group_number=number, **({"once": None} if forget else {}))
         if not has_turn:
@@ -126,12 +125,17 @@ def _enter_again(statements: StepStatements[T], row: T, token: str, by: str | No
     groups, member = Groups(), ReopenedMember(row, codes.pending, now, own)
     groups.of(type(row), row.group).entrants.append(member)
     unapplied = enter(statements.table, member.action, groups)
-    if unapplied and entries and is_invalid(unapplied.error):
-        entries.clear()  # the row has no room for who did it
+    if unapplied and entry and is_invalid(unapplied.error):
+        entry = None  # the row has no room for who did it
         unapplied = enter(statements.table, member.action, groups)
     if unapplied is None:
         return read(statements, row.task_id, f"reopen {codes.step} of")
     raise Refused(repeated=unapplied.unheard) if unapplied.refused else unapplied.error
+
+
+def _entry(statements: StepStatements[Any], now: datetime, by: str) -> list[dict[str, Any]]:
+    """Return the entry of `errors` that says who has reopened a task."""
+    return for_row([Failure(statements.codes.step, 0, now, by, "reopened", "")], logged=False)
 
 
 def _next_round(statements: StepStatements[T], row: T, now: datetime) -> Transition | None:
