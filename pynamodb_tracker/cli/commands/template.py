@@ -6,7 +6,7 @@ import typer
 
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.command import CannotRunError, exit_on_error, load_class
-from pynamodb_tracker.deployment import cloudformation, policies, terraform
+from pynamodb_tracker.cli.templates import cloudformation, policies, terraform
 
 
 def template(

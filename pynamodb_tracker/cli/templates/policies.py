@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pynamodb_tracker.deployment.indexes import index_names
+from pynamodb_tracker.cli.templates.indexes import index_names
 from pynamodb_tracker.task.task import Task
 
 _READS = ("BatchGetItem", "GetItem", "Query")

@@ -1,6 +1,6 @@
 """Templates that deploy a table: for CloudFormation and Terraform, as text."""
 
-from pynamodb_tracker.deployment.policies import policies
-from pynamodb_tracker.deployment.table import cloudformation, terraform
+from pynamodb_tracker.cli.templates.policies import policies
+from pynamodb_tracker.cli.templates.table import cloudformation, terraform
 
 __all__ = ["cloudformation", "policies", "terraform"]

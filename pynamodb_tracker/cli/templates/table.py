@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from itertools import chain
 
-from pynamodb_tracker.deployment.indexes import Index, index_names, own_indexes
-from pynamodb_tracker.deployment.policies import ROLES, Role
+from pynamodb_tracker.cli.templates.indexes import Index, index_names, own_indexes
+from pynamodb_tracker.cli.templates.policies import ROLES, Role
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.task.task import Task
 
@@ -125,5 +125,5 @@ def _hcl(value: object) -> str:
 
 def _filled(name: str, parts: dict[str, str]) -> str:
     """Return a template with its parts, each in the place of its `@name@`."""
-    text = (files("pynamodb_tracker.deployment") / name).read_text(encoding="utf-8")
+    text = (files("pynamodb_tracker.cli.templates") / name).read_text(encoding="utf-8")
     return re.sub("@([a-z_]+)@", lambda place: parts[place[1]], text)
