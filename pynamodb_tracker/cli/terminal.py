@@ -137,7 +137,7 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> int:
         is_cut = on.file.isatty()
         room = on.width if is_cut else sum(widths) + _GAP * len(widths)
         longest = max(_LONGEST_ID, room // 3)
-        if is_cut:  # the last column gets a third, whatever ids are there
+        if is_cut:  # the last column gets a third, however long the ids are
             others = sum(sorted(widths[:-1])[:-1]) + _GAP * len(widths)
             longest = max(min(longest, room - others - min(room // 3, widths[-1])), _SHORTEST_ID)
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=not printed, header_style="bold")

@@ -53,7 +53,7 @@ class Pause:
 
 
 class Control(NamedTuple):
-    """The control item as it was read."""
+    """The control item, read once."""
 
     pauses: dict[int, Pause]
     """The last pause of each number that was not resumed; it may be over."""

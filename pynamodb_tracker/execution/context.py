@@ -69,7 +69,7 @@ class BlockContext(Generic[T_co]):
 
     @property
     def round(self) -> str:
-        """Which round of its life the task is in: whoever is to answer it gets that, and sends it with the answer."""
+        """Which round of its life the task is in: pass it to those who answer; they send it with the answer."""
         return self._claim.round
 
     @property
@@ -223,8 +223,8 @@ class ExecutionContext(BlockContext[T_co]):
         `data` is a dictionary, read when it is first touched, and saved with the success if the block has changed it;
         at most 350,000 bytes of JSON. AttributeError for a task without a group.
         """
-        asked = self._journal.asked
-        if asked.get("group") is None:
+        additions = self._journal.additions
+        if additions.get("group") is None:
             if self.task.group is None:
                 raise AttributeError(
                     f"{type(self.task).__name__} {self.task.task_id!r} has no group: it was created without group=",
@@ -234,8 +234,8 @@ class ExecutionContext(BlockContext[T_co]):
             from pynamodb_tracker.transitions.groups import GroupOfRun  # noqa: PLC0415 - few cold starts need it
 
             claim = self._claim
-            asked["group"] = GroupOfRun(self.task, lambda: claim.expire_time)
-        group: GroupOfRun = asked["group"]
+            additions["group"] = GroupOfRun(self.task, lambda: claim.expire_time)
+        group: GroupOfRun = additions["group"]
         return group
 
     def once(self, name: str, function: Callable[[], R]) -> R:
@@ -272,11 +272,11 @@ class ExecutionContext(BlockContext[T_co]):
 
     def _store_part(self, name: str, result: object) -> str:
         with self._writing("store a part of"):
-            text: str = self._journal.asked["once"].store(name, result)
+            text: str = self._journal.additions["once"].store(name, result)
             return text
 
     def _end_part(self, name: str) -> None:
-        self._journal.asked["once"].end(name)
+        self._journal.additions["once"].end(name)
 
     def extend_lock(self, lock_for: timedelta | None = None) -> None:
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
@@ -343,7 +343,7 @@ class ExecutionContext(BlockContext[T_co]):
             if claim.statements.codes.succeeded == END:
                 raise ValueError(f"{claim} is the last step, and no step after it can wait")
             until = _limit(time, "time")
-            _check_limit(until, journal.asked.get("awaits"), "until")
+            _check_limit(until, journal.additions.get("awaits"), "until")
             follow_ups_of(journal).wait_until = until
 
     def wait_for(self, answer: AnswerName[Any], *, until: datetime | timedelta | None = None) -> None:
@@ -360,13 +360,13 @@ class ExecutionContext(BlockContext[T_co]):
             if claim.statements.codes.succeeded == END:
                 raise ValueError(f"{claim} is the last step, and no step after it can wait for {name}")
             limit = None if until is None else _limit(until, "until")
-            awaits: Awaits = journal.asked.get("awaits") or Awaits()
+            awaits: Awaits = journal.additions.get("awaits") or Awaits()
             if limit is not None:
-                _check_limit(limit, journal.asked.get("follow_ups"), "wait_until")
+                _check_limit(limit, journal.additions.get("follow_ups"), "wait_until")
                 _check_limit(limit, awaits, "until")
                 awaits.until = limit
             awaits.names |= {name}
-            journal.asked["awaits"] = awaits
+            journal.additions["awaits"] = awaits
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.

@@ -169,7 +169,7 @@ class Overview:
     """None as well then."""
 
     def total(self, status: str) -> Number:
-        """Return how many tasks have a status, at whatever step."""
+        """Return how many tasks have a status, at any step."""
         return sum(
             (number for step in self.steps for state, number in step.numbers.items() if state.status == status),
             Number(0),

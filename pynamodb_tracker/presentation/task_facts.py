@@ -183,7 +183,7 @@ def rule_of(task: Task) -> Any:
 
 
 def asked_again(task: Task) -> dict[str, Any] | None:
-    """Return what was asked for while the task could not take it; None if there is nothing."""
+    """Return the request that arrived while the task could not take it; None if there is none."""
     again: Again | None = readable_value(task, "again")
     if again is None:
         return None

@@ -154,7 +154,7 @@ class BoundStep(StepCommands[T]):
         thread extends the lock while the block runs, whenever a third of it has passed; each extension is one request,
         and 1 write unit per started KB of the row. `same`, a JSON value such as the payload, tells a repeated call from
         another one with the same id: the first claim stores its fingerprint, and a start with a different one raises
-        PayloadMismatchError, whatever the state of the task. After a `reopen`, the next start may have a new one.
+        PayloadMismatchError in any state of the task. After a `reopen`, the next start may have a new one.
         """
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)

@@ -380,7 +380,7 @@ def same_life() -> Condition:
 
 @guard
 def as_read() -> Condition:
-    """Require that the row is as it was read, and of the same task."""
+    """Require that the row has not changed since it was read, and is of the same task."""
     return seen().condition & same_life().condition
 
 

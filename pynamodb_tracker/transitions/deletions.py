@@ -120,7 +120,7 @@ def _as_read(membership: Membership) -> list[when.Guard]:
 
 
 def _delete(model: type[T], row: T, now: datetime, *, held: bool) -> None:
-    """Delete the row as it was read; a task that another one waits for counts with that."""
+    """Delete the row if it has not changed since it was read; a task that another one waits for counts with that."""
     values = {
         **seen_values(row),
         "now_minus_margin": clock.stamp(now - model.tracker.margin),

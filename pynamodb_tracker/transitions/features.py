@@ -1,7 +1,7 @@
 """The rare features of a task, by the attribute of the row that each one adds; in the order of their writes.
 
 A feature takes part in an end if the row that was claimed or found has its attribute, with any value: a damaged one has
-to be noticed. Or the run has asked for it, in `Journal.asked`. Its module is imported as soon as a claimed row shows
+to be noticed. Or the run has asked for it, in `Journal.additions`. Its module is imported as soon as a claimed row has
 the attribute, so that nothing has to be imported after the work is done. A run of a task without any knows none.
 """
 
@@ -83,9 +83,9 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
 
     Raises ValueNotStorableError if the block has changed what a feature stores to something that cannot be stored.
     """
-    if not journal.asked and _NAMES.isdisjoint(row._row_state.stored):
+    if not journal.additions and _NAMES.isdisjoint(row._row_state.stored):
         return ()
-    found = (feature.of_success(journal, row) for feature in _taken(row, journal.asked))
+    found = (feature.of_success(journal, row) for feature in _taken(row, journal.additions))
     return [each for each in found if each is not None]
 
 
@@ -112,8 +112,8 @@ def of_failure(
 
 def change_other_end(journal: Journal[Any], end: Transition) -> None:
     """Let what the run has asked for change an end other than success."""
-    for names, feature in _FEATURES if journal.asked else ():
-        if not names.isdisjoint(journal.asked):
+    for names, feature in _FEATURES if journal.additions else ():
+        if not names.isdisjoint(journal.additions):
             feature().change_other_end(journal, end)
 
 
@@ -126,6 +126,6 @@ def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = N
     return next((each for each in found if each is not None), None)
 
 
-def _taken(row: TaskRow, asked: Collection[str] = ()) -> list[type[Participant]]:
+def _taken(row: TaskRow, additions: Collection[str] = ()) -> list[type[Participant]]:
     stored = row._row_state.stored
-    return [feature() for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(asked))]
+    return [feature() for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(additions))]

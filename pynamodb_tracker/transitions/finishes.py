@@ -159,7 +159,7 @@ def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
 def release(journal: Journal[T]) -> None:
     """Release the task: it is pending at this step, due at once, and the attempt does not count.
 
-    It does count after many releases: whatever ends the worker each time may be the task's doing.
+    It does count after many releases: it may be the task that ends the worker each time.
     """
     claim = journal.claim
     codes, attempt, releases = claim.statements.codes, claim.attempt - 1, claim.release_count + 1

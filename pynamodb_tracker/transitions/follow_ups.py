@@ -205,7 +205,7 @@ class FollowUps(Participant, Generic[T]):
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any]:
         """Return what the run creates; the next step waits as the row says that was found."""
-        follow_ups: FollowUps[Any] = run.asked["follow_ups"]
+        follow_ups: FollowUps[Any] = run.additions["follow_ups"]
         follow_ups._row = row
         return follow_ups
 
@@ -296,7 +296,7 @@ class FollowUps(Participant, Generic[T]):
 
 
 class FollowUpsOfIgnored(FollowUps[T], OptionalParticipant):
-    """What a task creates when it is ignored; whatever keeps that from being created, the task is ignored."""
+    """What a task creates when it is ignored; the task is ignored even if nothing can be created."""
 
     def __init__(self, when_ignored: WhenIgnored, step: str, task: T) -> None:
         """Call the user's function, which adds what it creates; nothing is created if it raises."""
@@ -380,9 +380,9 @@ def _fits(follow_ups: Sequence[FollowUp], most: int) -> bool:
 
 def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
     """Return what this run creates with its success."""
-    asked, claim = journal.asked, journal.claim
-    if "follow_ups" not in asked:
-        asked["follow_ups"] = FollowUps(claim.task, claim.step)
-        asked.setdefault("group", None)  # in which they may enter
-    follow_ups: FollowUps[T] = asked["follow_ups"]
+    additions, claim = journal.additions, journal.claim
+    if "follow_ups" not in additions:
+        additions["follow_ups"] = FollowUps(claim.task, claim.step)
+        additions.setdefault("group", None)  # in which they may enter
+    follow_ups: FollowUps[T] = additions["follow_ups"]
     return follow_ups

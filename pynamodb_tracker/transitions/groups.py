@@ -318,7 +318,7 @@ class Groups(Participant):
 
         Raises ValueNotStorableError if the block has changed the data to something that cannot be stored.
         """
-        claim, of_run, follow_ups = run.claim, run.asked.get("group"), run.asked.get("follow_ups")
+        claim, of_run, follow_ups = run.claim, run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(lambda: claim.expire_time, follow_ups and follow_ups.entrants)
         ends = claim.statements.codes.succeeded == END and membership_of(row) is not Membership.NONE
         data = of_run and of_run.changed()
@@ -409,7 +409,7 @@ class GroupOfRun:
         self._row = row
         self._until = until
         self._text = ""
-        """The data as it was read, as JSON; empty until it is touched."""
+        """The stored data, as JSON; empty until it is touched."""
         self._data: dict[str, Any] = {}
 
     @property

@@ -2,7 +2,7 @@
 
 The parent's row has their number, `waits`; each child has a reference to its parent, in the round that created it. A
 child counts in the transaction of its own success, or of its deletion, and its reference is removed with that: it
-counts once, whatever is repeated.
+counts once, even if a request is repeated.
 """
 
 from __future__ import annotations

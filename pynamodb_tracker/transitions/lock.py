@@ -1,6 +1,6 @@
 """The lock of a run, a claim that holds its task; the journal of what the run has done so far; the tokens of claims.
 
-Whoever is given only the claim can extend it, and change nothing else of the run.
+Code that gets only the claim can extend it, and change nothing else of the run.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class Journal(Generic[T]):
 
     def __init__(self, claim: Claim[T]) -> None:
         self.claim: Final = claim
-        self.asked: Final[dict[str, Any]] = {}
+        self.additions: Final[dict[str, Any]] = {}
         """What the block has asked for to be written with its success, by the names of `features`."""
         stored = claim.task._row_state.stored
         self.slot = self._slot_in_row() if MAP in stored.get("data", ()) else None

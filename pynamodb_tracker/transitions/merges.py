@@ -334,7 +334,7 @@ class Merge(Generic[T]):
         now: datetime | None = None,
         due: datetime | None = None,
     ) -> Merged[T]:
-        """Send a write, with the condition that the row is as it was read; if it begins anew, it is `now`."""
+        """Send a write, with the condition that the row has not changed; if it begins anew, it is `now`."""
         statements = self._statements
         if "expire_time" in changes:
             renew(statements.model, row, _content(changes["expire_time"][1]))

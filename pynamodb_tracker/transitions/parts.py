@@ -136,7 +136,7 @@ class Parts(Participant):
 
 def parts_of(journal: Journal[Any]) -> Parts:
     """Return the parts of a run."""
-    if "once" not in journal.asked:
-        journal.asked["once"] = Parts(journal)
-    parts: Parts = journal.asked["once"]
+    if "once" not in journal.additions:
+        journal.additions["once"] = Parts(journal)
+    parts: Parts = journal.additions["once"]
     return parts

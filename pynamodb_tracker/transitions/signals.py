@@ -79,7 +79,7 @@ class Awaits(Participant):
 
         The attempt is released then.
         """
-        awaits: Awaits = run.asked.setdefault("awaits", cls())  # it stays, although an answer removes the attribute
+        awaits: Awaits = run.additions.setdefault("awaits", cls())  # it stays, although an answer removes the attribute
         answered, claim = (readable_value(row, "signals") or {}).keys(), run.claim
         awaits._claimed = (readable_value(claim.task, "awaits") or frozenset()) - awaits.names
         awaits._missing = awaits.names - answered

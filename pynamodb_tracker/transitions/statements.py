@@ -348,7 +348,7 @@ class StepStatements(StepWrites[T]):
     def merge(
         self, how: str, row: T, asked_by: Sequence[str], changes: Changes, values: Mapping[str, Any]
     ) -> Transition:
-        """Store what is asked for in the row as it was read: in its attributes, in `again`, or as a new round.
+        """Store a request in the row that was read: in its attributes, in `again`, or as a new round.
 
         The write depends on which attributes the row had. With a `due_time` among the values, it moves that of a
         pending task.

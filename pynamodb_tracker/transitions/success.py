@@ -243,8 +243,8 @@ def _row_to_take_in(claim: Claim[T], row: T, retries: int) -> T | None:
         return row
     if not slept_before(claim.expire_time, jittered_pause(retries - _AT_ONCE)):
         raise LockLostError(
-            f"cannot finish {claim.step} of {claim.task.task_id!r}: it was asked for again {retries + 1} times while "
-            f"its success was being recorded, and its lock expires at {claim.expire_time}; nothing was recorded, so it "
+            f"cannot finish {claim.step} of {claim.task.task_id!r}: its row changed {retries + 1} times while its "
+            f"success was being recorded, and its lock expires at {claim.expire_time}; nothing was recorded, so it "
             "runs again",
             task_id=claim.task.task_id,
         )

@@ -422,7 +422,7 @@ class StepPoller:
         self.next_poll = now + pause
 
     def _cut(self, pause: timedelta) -> None:
-        """End the scan, from whatever thread, and poll again after the pause; also for abandoned tasks that it left."""
+        """End the scan, from any thread, and poll again after the pause; also for abandoned tasks that it left."""
         self._next_takeover.clear()
         self.next_poll = clock.now() + pause
         self._is_cut = True

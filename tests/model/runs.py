@@ -232,7 +232,7 @@ class Runs:
         ):
             yield from self._claims(state, number, worker)
         else:
-            yield "is told why", _with(state, number, Worker(left=worker.left))
+            yield "learns why", _with(state, number, Worker(left=worker.left))
 
     def _ends(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
         claim, now = _claim(self._step_of(_row(worker.held).status), worker.held), _at(state.now)

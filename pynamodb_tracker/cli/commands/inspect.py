@@ -122,7 +122,7 @@ def find(
     everything: Annotated[bool, opt.flag("--all", "Show all tasks, without a limit.")] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Find the tasks that have a value of an attribute, in the order of their creation, whatever their state.
+    """Find the tasks that have a value of an attribute, in any state, in the order of their creation.
 
     The class of the table declares the attribute with FindBy. If --app names the table, tasks of all its use cases are
     found. A state is a step and a status, as in ship.failed or "ship failed".
