@@ -150,6 +150,9 @@ class TaskLockedError(TaskNotStartableError):
 class TaskAlreadySucceededError(TaskNotStartableError):
     """This step of the task is done."""
 
+    passed_over = False
+    """Whether a run has chosen a later step, or the end, so that this step is not to run."""
+
 
 class PayloadMismatchError(TaskNotStartableError):
     """The step was started with another payload before, so this is not the same call again; see `same` of `start`."""

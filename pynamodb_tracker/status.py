@@ -46,13 +46,30 @@ class Status(StrEnum):
 class Codes:
     """The codes of a step: its number, and the three that follow; `succeeded` belongs to what comes next."""
 
-    __slots__ = ("failed", "ignored", "in_progress", "own", "pending", "step", "succeeded", "use_case_id")
+    __slots__ = (
+        "aside",
+        "done_from",
+        "failed",
+        "ignored",
+        "in_progress",
+        "own",
+        "pending",
+        "step",
+        "succeeded",
+        "use_case_id",
+    )
 
-    def __init__(self, use_case_id: str, step: str, pending: int, succeeded: int) -> None:
+    def __init__(
+        self, use_case_id: str, step: str, pending: int, succeeded: int, *, aside: bool = False, done_from: int = END
+    ) -> None:
         self.use_case_id = use_case_id
         self.step = step
         self.pending = pending
         self.succeeded = succeeded
+        self.done_from = min(done_from, succeeded)
+        """The lowest code of a task that this step is behind: the number of the next step, also of one aside."""
+        self.aside = aside
+        """Whether only a run that chooses it leads to the step."""
         self.in_progress = pending + 1
         """The code while a worker holds the lock."""
         self.failed = pending + 2
@@ -77,6 +94,6 @@ def name_of(code: int, steps: Iterable[Codes]) -> str:
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"
-        if code == codes.succeeded == END:
+        if code == codes.succeeded == END and not codes.aside:
             return f"{codes.step} {Status.SUCCEEDED}"
     return f"unknown {code}"

@@ -68,7 +68,7 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
     headers = {"content-type": "application/json"}
     if result.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(result.retry_after.total_seconds())))
-    given: Mapping[str, Any] = {"statusCode": _CODES[result.status], "body": answer}
+    given: Mapping[str, Any] = {"statusCode": _code_of(result), "body": answer}
     body: object = json.dumps(answer, ensure_ascii=False, default=str)
     if isinstance(answer, Mapping) and type(answer.get("statusCode")) is int:
         given, body = answer, answer.get("body")
@@ -83,6 +83,11 @@ def response(event: Mapping[str, Any], result: Result[Any], answer: object) -> d
             given.get("multiValueHeaders") or {}
         )
     return answered
+
+
+def _code_of(result: Result[Any]) -> int:
+    """Return the code of a result; 409 for a step that is not to run, because a run has passed over it."""
+    return 409 if getattr(result.error, "passed_over", False) else _CODES[result.status]
 
 
 def _headers_of(event: Mapping[str, Any]) -> Headers:

@@ -22,6 +22,7 @@ from pynamodb_tracker.execution.context import ExecutionContext
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.model.answers import fingerprint
 from pynamodb_tracker.model.changes import as_stored
+from pynamodb_tracker.status import END
 from pynamodb_tracker.step.bound import BoundStep
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         A repeated delivery sends it again, because the invocation before may have died between the two. A FIFO queue
         drops that message while no other claim has been made since.
         """
-        if "succeeded" not in (self.outcome, self.reason):
+        if "succeeded" not in (self.outcome, self.reason) or not self._leads_to_next:
             return
         sender = f"{self.task.use_case_id} {self.step.name} {self.task.fence}"
         try:
@@ -199,6 +200,15 @@ class InvocationAttempt(TaskAttempt[Any]):
                 raise queue.unsent(failed)  # noqa: TRY301 - kept like what the client raises
         except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
             self.unsent = error
+
+    @property
+    def _leads_to_next(self) -> bool:
+        """Whether the task has gone on to the step that comes next in order, and not to a branch."""
+        codes, task = self.codes, self.task
+        if self.was_claimed and self._run is not None and self._run.journal is not None:
+            return self._run.journal.next_code == codes.succeeded
+        is_beside = codes.succeeded == END and codes.done_from <= task.status < END
+        return not is_beside and not {codes.pending, codes.succeeded} & {*(task.passed_over or ())}
 
     def _create(self, run: Run[Any] | None, attributes: Callable[[], Mapping[str, Any]]) -> Any:
         """Return the missing task, which the run then creates; None if it was created here, because of its options.

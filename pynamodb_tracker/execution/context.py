@@ -7,15 +7,15 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from pynamodb_tracker import clock, transitions
-from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags, check_text, named_as
+from pynamodb_tracker.arguments import check_due_time, check_duration, check_flags, check_text, named_as, shown
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.model.answers import answer_text
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.signals import AnswerName, check_awaited
-from pynamodb_tracker.status import END
+from pynamodb_tracker.status import END, Codes
 
 if TYPE_CHECKING:
     from pynamodb.transactions import TransactWrite
@@ -35,6 +35,20 @@ _LONGEST_PART = 64
 
 TRIES = 3
 """How often a lock that has expired before its block is extended: the answer to that may come too late as well."""
+
+
+class StepOfTask(Protocol):
+    """A step of a use case, as it is bound to its class."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """Its number."""
+        ...
 
 
 @named_as("ctx")
@@ -160,6 +174,37 @@ class BlockContext(Generic[T_co]):
         with self._holding("store the answer of"):
             self._journal.answer = answer_text(answer, self.task.task_id)
             self._journal.expects_answer = False
+
+    def skip_to(self, step: StepOfTask) -> None:
+        """Let the success of this run lead to a later step, or to one aside, such as `Order.refund`; nothing is sent.
+
+        The steps between are passed over: starting one raises a TaskAlreadySucceededError with `passed_over`, until the
+        task starts over. A run has one target: ValueError for another one, and for a step that is not later.
+        """
+        claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
+        if not isinstance(codes, Codes):
+            raise TypeError(f"skip_to takes a step, such as Order.refund, not {shown(step)}")
+        own = claim.statements.codes
+        if codes.use_case_id != own.use_case_id or codes.pending <= own.pending:
+            raise ValueError(f"{claim} cannot skip to {step!r}: write a later step of {type(self.task).__name__}")
+        self._lead_to(codes.pending, codes.step)
+
+    def end_task(self) -> None:
+        """Let the success of this run be the task's end; nothing is sent.
+
+        All later steps are passed over, as by `skip_to`. ValueError if the run has another target, or something waits.
+        """
+        self._lead_to(END, "the end")
+
+    def _lead_to(self, code: int, name: str) -> None:
+        with self._holding("choose what comes after"):
+            additions = self._journal.additions
+            if additions.get("target", code) != code:
+                raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
+            follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
+            if code == END and (awaits or (follow_ups and (follow_ups.waits or follow_ups.wait_until))):
+                raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
+            additions["target"] = code
 
     def check_in(self, transaction: TransactWrite) -> None:
         """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
@@ -340,8 +385,8 @@ class ExecutionContext(BlockContext[T_co]):
 
         journal, claim = self._journal, self._claim
         with self._writing("let the next step wait for what was created in"):
-            if claim.statements.codes.succeeded == END:
-                raise ValueError(f"{claim} is the last step, and no step after it can wait")
+            if journal.next_code == END:
+                raise ValueError(f"{claim} leads to the end, and no step after it can wait")
             until = _limit(time, "time")
             _check_limit(until, journal.additions.get("awaits"), "until")
             follow_ups_of(journal).wait_until = until
@@ -357,8 +402,8 @@ class ExecutionContext(BlockContext[T_co]):
         journal, claim = self._journal, self._claim
         with self._writing("let the next step wait for an answer in"):
             name = check_awaited(type(self.task), answer)
-            if claim.statements.codes.succeeded == END:
-                raise ValueError(f"{claim} is the last step, and no step after it can wait for {name}")
+            if journal.next_code == END:
+                raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
             limit = None if until is None else _limit(until, "until")
             awaits: Awaits = journal.additions.get("awaits") or Awaits()
             if limit is not None:

@@ -58,7 +58,7 @@ A later version writes a higher number into a row when this version would misrea
 """
 
 
-OF_ROUND = frozenset({"first_failure", "once", "postponed"})
+OF_ROUND = frozenset({"first_failure", "once", "passed_over", "postponed"})
 """The attributes that belong to a round, and are removed by each write that starts the task over."""
 
 
@@ -145,6 +145,8 @@ class TaskRow(Model):
     """The token of what started the task over; until then, `creation` tells this round of the task from others."""
     once = PartsAttribute(null=True)
     """The results of the parts of runs that `ctx.once` has stored, in this round."""
+    passed_over = FencesAttribute(null=True)
+    """The numbers of the steps that runs of this round have passed over."""
     again = AgainAttribute(null=True)
     """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
     asked = IntegerAttribute(null=True)

@@ -455,7 +455,9 @@ class BoundStep(StepCommands[T]):
         row = transitions.get(self.model, arguments.check_task_id(task)) if isinstance(task, str) else task
         if row is None:
             raise TaskNotFoundError(f"there is no {self.model.__name__} {task!r}", task_id=str(task))
-        return answer_in(row, self.number) if row.status >= self._definition.codes.succeeded else None
+        codes = self._definition.codes
+        is_done = row.status >= codes.done_from and self.number not in (row.passed_over or ())
+        return answer_in(row, self.number) if is_done else None
 
     aanswer = awaited(answer)
     atodo = ahead(todo)

@@ -24,6 +24,9 @@ class Step:
     the pause after a failure; a pause below the clock margin (2 seconds) has no effect. `give_up_on` lists exceptions
     that make the task ignored at once. `also_from` lists further states from which the step may start.
 
+    No success leads to an `aside` step by itself: a run chooses it by `ctx.skip_to`, and its success is the end.
+    Its number is above those of all other steps.
+
     With `give_up_after`, the first failure that comes later than that after the first of all is the last one.
 
     `when_ignored`, a function of (task, create), is called when a task is recorded as ignored: by its last failure, by
@@ -43,6 +46,7 @@ class Step:
         give_up_after: timedelta | None = None,
         also_from: States = (),
         when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
+        aside: bool = False,
     ) -> None:
         self.name = ""
         self.number = number
@@ -53,6 +57,7 @@ class Step:
         self.give_up_after = give_up_after
         self.also_from = also_from
         self.when_ignored = when_ignored
+        self.aside = aside
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class

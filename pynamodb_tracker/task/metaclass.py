@@ -114,8 +114,13 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
     _refuse(model, _mistakes_in_steps(steps))
     answers = awaited_in(model)
     _refuse(model, _mistakes_in_answers(answers))
-    following = [step.number for step in steps[1:]] + [END]
-    codes = [Codes(use_case.name, step.name, step.number, after) for step, after in zip(steps, following, strict=True)]
+    plain = [step for step in steps if not step.aside]
+    following = [step.number for step in plain[1:]] + [END] * (1 + len(steps) - len(plain))
+    behind = [step.number for step in steps[1:]] + [END]
+    codes = [
+        Codes(use_case.name, step.name, step.number, after, aside=step.aside, done_from=done_from)
+        for step, after, done_from in zip(steps, following, behind, strict=True)
+    ]
     table = model.tracker.table
     model.tracker = Schema(
         model,
@@ -126,7 +131,7 @@ def _declare_use_case(model: type[TaskRow], declared: dict[str, Any]) -> None:
         awaited=frozenset(each.stored_name for each in answers),
     )
     states = {code: State(model, each.step, status, code) for each in codes for code, status in each.own.items()}
-    states[END] = State(model, codes[-1].step, Status.SUCCEEDED, END)
+    states[END] = State(model, plain[-1].name, Status.SUCCEEDED, END)
     definitions = [StepDefinition(model, step, each, states) for step, each in zip(steps, codes, strict=True)]
     bound = {of.declared.name: BoundStep(of) for of in definitions}
     model._bound_steps, model._states = bound, states  # noqa: SLF001 - the metaclass makes them
@@ -279,6 +284,8 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
     """Yield what is wrong with the steps of a use case, in the order of their numbers."""
     if not steps:
         yield " has no step: write, for example, ship = Step(100)"
+    elif all(step.aside for step in steps):
+        yield f" has only steps aside: declare the step from which a run chooses {steps[0].name}"
     for place, step in enumerate(steps):
         number = step.number
         declared = f".{step.name} = Step({shown(number)})"
@@ -289,6 +296,12 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
             yield (
                 f"{declared} is {number - before.number} after {before.name} = Step({before.number}); steps need a gap "
                 f"of {SPACING}: {_other_number(steps, place)}"
+            )
+        if place and steps[place - 1].aside and not step.aside:
+            before = steps[place - 1]
+            yield (
+                f"{declared} comes after {before.name} = Step({before.number}, aside=True); steps aside have the "
+                f"highest numbers: write {before.name} = Step(900, aside=True), if no task is stored at it yet"
             )
         yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
 
@@ -351,6 +364,9 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
         yield f"retry_delay={delay!r}; write a timedelta, or a function that takes the attempt's number and returns one"
     if not isinstance(step.give_up_on, tuple | list) or not all(map(_is_exception, step.give_up_on)):
         yield f"give_up_on={step.give_up_on!r}; write a tuple of exception classes, (AddressUnknown,)"
+    aside: object = step.aside
+    if not isinstance(aside, bool):
+        yield f"aside={shown(aside)}; write True or False"
     if step.when_ignored is not None:
         try:
             check_parameters(step.when_ignored, "task", "create")

@@ -60,6 +60,12 @@ def _awaits() -> type[Participant]:
     return Awaits
 
 
+def _branches() -> type[Participant]:
+    from pynamodb_tracker.transitions.branches import Branch  # noqa: PLC0415 - few runs choose the next step
+
+    return Branch
+
+
 _FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = (
     (frozenset({"repeat", "again"}), _rounds),
     (frozenset({"postponed", "first_failure"}), _postponing),
@@ -67,7 +73,8 @@ _FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = 
     (frozenset({"follow_ups"}), _follow_ups),
     (frozenset({"awaits"}), _awaits),
     (frozenset({"parent"}), _parents),
-    (frozenset({"once"}), _parts),  # last, because another round begins without them
+    (frozenset({"once"}), _parts),  # these two are last, because another round begins without them
+    (frozenset({"passed_over", "target"}), _branches),
 )
 _NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
 

@@ -25,6 +25,7 @@ from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.model.references import parse, reference_to
 from pynamodb_tracker.model.row import FORMAT, TaskRow, format_of, load
 from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
 from pynamodb_tracker.transitions.group_members import NewMember
@@ -90,13 +91,14 @@ class FollowUp:
 class FollowUps(Participant, Generic[T]):
     """What one run of a task, or what its being ignored, creates."""
 
-    def __init__(self, task: T, step: str) -> None:
+    def __init__(self, task: T, step: str, next_code: Callable[[], int] = lambda: END) -> None:
         self._task = self._row = task
+        self._next_code = next_code
         self._step = step
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
         self._by = f"{task.use_case_id}/{task.task_id}/{step}/{readable_value(task, 'fence')}"
-        self._waits = False
+        self.waits = False
         """Whether the next step was to wait for one of them."""
         self.wait_until: datetime | None = None
         """When it starts although one of them has not succeeded."""
@@ -150,7 +152,7 @@ class FollowUps(Participant, Generic[T]):
             self._check_waiting(follow_up)
         if follow_up.is_last:
             self._check_last(follow_up)
-        self._waits = self._waits or wait
+        self.waits = self.waits or wait
         self._check_room(follow_up)
         self._ids.add((follow_up.task.row.use_case_id, task_id))
         self._left.append(follow_up)
@@ -179,8 +181,8 @@ class FollowUps(Participant, Generic[T]):
 
     def _check_waiting(self, follow_up: FollowUp) -> None:
         """Refuse a task for which no step can wait, and more of them than can be created with the success."""
-        if self._step == self._task.tracker.steps[-1].step:
-            raise ValueError(f"{self._named} is the last step, and no step after it can wait for {follow_up}")
+        if self._next_code() == END:
+            raise ValueError(f"{self._named} leads to the end, and no step after it can wait for {follow_up}")
         own, new = self._task, follow_up.task.row
         if follow_up.member and (own.use_case_id, own.group) == (new.use_case_id, new.group):
             raise ValueError(
@@ -222,7 +224,7 @@ class FollowUps(Participant, Generic[T]):
         row waits.
         """
         children, waits = sum(each.waits for each in self._left), readable_value(self._row, "waits")
-        if not (self._waits or self.wait_until) or not (children or waits):
+        if not (self.waits or self.wait_until) or not (children or waits):
             return
         success.due = self.wait_until or clock.NEVER
         if children:
@@ -382,7 +384,7 @@ def follow_ups_of(journal: Journal[T]) -> FollowUps[T]:
     """Return what this run creates with its success."""
     additions, claim = journal.additions, journal.claim
     if "follow_ups" not in additions:
-        additions["follow_ups"] = FollowUps(claim.task, claim.step)
+        additions["follow_ups"] = FollowUps(claim.task, claim.step, lambda: journal.next_code)
         additions.setdefault("group", None)  # in which they may enter
     follow_ups: FollowUps[T] = additions["follow_ups"]
     return follow_ups

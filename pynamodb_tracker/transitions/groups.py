@@ -320,7 +320,7 @@ class Groups(Participant):
         """
         claim, of_run, follow_ups = run.claim, run.additions.get("group"), run.additions.get("follow_ups")
         groups = cls(lambda: claim.expire_time, follow_ups and follow_ups.entrants)
-        ends = claim.statements.codes.succeeded == END and membership_of(row) is not Membership.NONE
+        ends = run.next_code == END and membership_of(row) is not Membership.NONE
         data = of_run and of_run.changed()
         if data is not None:
             change = groups.of(type(row), row.group)

@@ -72,8 +72,8 @@ class Parent(Participant):
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> Parent | None:
-        """Count the success of the last step."""
-        return cls(row, run.claim) if run.claim.statements.codes.succeeded == END else None
+        """Count the success that is the task's end."""
+        return cls(row, run.claim) if run.next_code == END else None
 
     @classmethod
     def of_deletion(cls, row: TaskRow) -> Parent | None:

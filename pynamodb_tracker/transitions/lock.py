@@ -222,6 +222,12 @@ class Journal(Generic[T]):
         """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
         self._losing: Final = threading.Lock()
 
+    @property
+    def next_code(self) -> int:
+        """The state to which the success leads, another round aside: what the run has chosen, or the next step."""
+        code: int = self.additions.get("target") or self.claim.statements.codes.succeeded
+        return code
+
     def made_due(self) -> Iterator[MadeDue]:
         """Yield the tasks that the end of the run has made due, or has given a due time: its own, and others."""
         if self.outcome == "succeeded":

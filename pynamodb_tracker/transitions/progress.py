@@ -170,7 +170,7 @@ def settle_success(journal: Journal[T], pending: PendingSuccess) -> None:
         try:
             find_outcome(journal, pending)
         except PynamoDBConnectionError as error:
-            wait_before_retry(claim, claim.statements.codes.succeeded, error, retries)
+            wait_before_retry(claim, journal.next_code, error, retries)
             retries += 1
 
 

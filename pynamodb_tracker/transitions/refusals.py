@@ -124,6 +124,11 @@ def not_startable(statements: StepStatements[T], task_id: str, operation: str) -
     )
 
 
+def is_passed_over(row: TaskRow, codes: Codes) -> bool:
+    """Return whether a task has gone on without this step, in the round that it is in."""
+    return row.status >= codes.done_from and codes.pending in (row.passed_over or ())
+
+
 def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str = "") -> TaskNotStartableError:
     """Return the error that says why the row, as it was found, does not allow the operation at this step.
 
@@ -135,7 +140,13 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
     if status == codes.in_progress:
         kind = TaskLockedError
         message += f", attempt {row.attempt}, {holder(row)}{if_held}"
-    elif status >= codes.succeeded:
+    elif is_passed_over(row, codes):
+        error = TaskAlreadySucceededError(
+            f"{message}, and a run of it has passed over {codes.step}", task_id=row.task_id, task=row
+        )
+        error.passed_over = True
+        return error
+    elif status >= codes.done_from:
         kind = TaskAlreadySucceededError
         message += f", so {codes.step} is done; start takes also_from=(...) to run a finished step again"
     elif status == codes.ignored:
@@ -258,7 +269,7 @@ def wait_before_retry(claim: Claim[T], code: int | None, error: PynamoDBExceptio
 def note_unknown_end(claim: Claim[T], code: int | None, error: PynamoDBException) -> None:
     """Add a note to the error, and log, that it is unknown whether the finish was applied."""
     task = claim.task
-    is_success = code == claim.statements.codes.succeeded
+    is_success = code not in claim.statements.codes.own
     what = "the work was done, but not recorded" if is_success else "how the attempt ended was not recorded"
     message = (
         f"{what}: the end of {claim.step} of {type(task).__name__} {task.task_id!r} (attempt {claim.attempt}) got no "

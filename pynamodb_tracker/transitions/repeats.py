@@ -91,7 +91,7 @@ class NextRound(Participant):
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
         """Take part in the success of the last step of a task that repeats, or that was asked for again."""
-        if run.claim.statements.codes.succeeded != END or (row.repeat is None and row.again is None):
+        if run.next_code != END or (row.repeat is None and row.again is None):
             return None
         return cls(row)
 

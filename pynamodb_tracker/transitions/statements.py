@@ -182,7 +182,7 @@ class StepStatements(StepWrites[T]):
 
     @cached_property
     def _mine_and_unasked(self) -> tuple[Guard, ...]:
-        return (*self._mine, when.nothing_asked()) if self.codes.succeeded == END else self._mine
+        return (*self._mine, when.nothing_asked())
 
     def shut_out(self, row: T, token: str) -> Transition:
         """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
@@ -198,10 +198,10 @@ class StepStatements(StepWrites[T]):
         finish.guards, finish.seen = self._mine, {"lock": token}
         return finish
 
-    def succeed(self, token: str) -> Transition:
-        """End the run with success; at the last step, only if nobody has asked for another run meanwhile."""
-        success = Transition("succeed", self.codes.succeeded)
-        success.guards, success.seen = self._mine_and_unasked, {"lock": token}
+    def succeed(self, token: str, code: int) -> Transition:
+        """End the run with success, which leads to that state; to the end only if nobody has asked for another run."""
+        success = Transition("succeed", code)
+        success.guards, success.seen = self._mine_and_unasked if code == END else self._mine, {"lock": token}
         return success
 
     def extend(self, token: str, expire_time: datetime) -> Transition:

@@ -68,7 +68,7 @@ def succeed(journal: Journal[T]) -> None:
     except PynamoDBException as error:
         if isinstance(error, TransactWriteError) and is_invalid(error):
             raise _invalid_together(claim, error) from error
-        note_unknown_end(claim, claim.statements.codes.succeeded, error)
+        note_unknown_end(claim, journal.next_code, error)
         raise
 
 
@@ -97,9 +97,10 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
     _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
 
 
-def transition_of_success(claim: Claim[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
+def transition_of_success(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
     """Return what the success does to the row; `sent` is what the block has changed."""
-    success = claim.statements.succeed(claim.token)
+    claim = journal.claim
+    success = claim.statements.succeed(claim.token, journal.next_code)
     for each in participants:
         each.change(success)
     success.assigned = sent
@@ -121,7 +122,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
                 sent = put_next_version(journal, changes)
             journal.success = changes, sent
         except PynamoDBConnectionError as error:
-            wait_before_retry(claim, claim.statements.codes.succeeded, error, retries)
+            wait_before_retry(claim, journal.next_code, error, retries)
             retries += 1
     return journal.success
 
@@ -154,14 +155,14 @@ def _changes_of_success(journal: Journal[T]) -> Changes:
 def _succeed_alone(journal: Journal[T], sent: Changes, participants: Sequence[Participant]) -> Transition:
     """Send the success in an update of its own, built again from the row as long as that requires it; return it."""
     claim, retries = journal.claim, 0
-    success = transition_of_success(claim, sent, participants)
+    success = transition_of_success(journal, sent, participants)
     while True:
         try:
             send_until_landed(journal, success)
         except RowChanged as changed:
             row = _row_to_take_in(claim, cast("T", changed.row), retries)
             before, retries = success, retries + 1
-            success = transition_of_success(claim, sent, features.at_success(journal, row or claim.task))
+            success = transition_of_success(journal, sent, features.at_success(journal, row or claim.task))
             if row is not None and success.requires_same(before):
                 raise lost(claim, "finish", row) from None
         except PynamoDBConnectionError as error:
@@ -205,7 +206,7 @@ def _own_action(
 ) -> Action:
     """Return the success as the first action of a transaction; `pending` remembers what it does."""
     claim, (changes, sent) = journal.claim, success
-    transition = _as_save(transition_of_success(claim, sent, participants), journal.saves)
+    transition = _as_save(transition_of_success(journal, sent, participants), journal.saves)
     pending.sent = SentSuccess(changes, transition)
     return claim.statements.as_action(transition, claim.task.task_id)
 
@@ -229,7 +230,7 @@ def _found_after(journal: Journal[T], pending: PendingSuccess, unapplied: Unappl
     if not unapplied.refused or row is None or before is None:
         return None
     participants = features.at_success(journal, row)
-    now = _as_save(transition_of_success(journal.claim, before.transition.assigned, participants), journal.saves)
+    now = _as_save(transition_of_success(journal, before.transition.assigned, participants), journal.saves)
     return None if now.requires_same(before.transition) else row
 
 

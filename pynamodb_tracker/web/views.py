@@ -78,11 +78,12 @@ class _StepFacts:
     number: int
     max_attempts: int
     lock_for: timedelta
+    aside: bool
 
     @classmethod
     def of(cls, step: BoundStep[Any]) -> _StepFacts:
         """Return what the class declares of a step."""
-        return cls(step.name, step.number, step.max_attempts, step.lock_for)
+        return cls(step.name, step.number, step.max_attempts, step.lock_for, step._definition.codes.aside)
 
 
 class Views:

@@ -538,9 +538,9 @@ def test_a_child_may_wait_for_children_of_its_own() -> None:
 def test_the_last_step_cannot_wait() -> None:
     Report.create("r", state=Report.send.pending)
     with Report.send.start("r") as ctx, unreached():
-        with pytest.raises(ValueError, match=r"is the last step"):
+        with pytest.raises(ValueError, match=r"leads to the end"):
             ctx.create(Part, "r/0", wait=True)
-        with pytest.raises(ValueError, match=r"is the last step"):
+        with pytest.raises(ValueError, match=r"leads to the end"):
             ctx.wait_until(datetime.max.replace(tzinfo=UTC))
     assert Report.get_task("r").state == Report.send.succeeded
 

@@ -16,6 +16,7 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
+from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.success import transition_of_success
 from tests.engine.dynamodb_local import Engine
@@ -272,11 +273,11 @@ def changes(number: int) -> Changes:
 def test_whatever_a_block_sets_and_removes_is_stored_as_it_is_alone(rows: Rows) -> None:
     statements = StepStatements(Order, Order.ship._definition.codes, 3)
     claim = claim_of(statements)
-    row, values = next(starts(transition_of_success(claim, {}, ()).rendered(statements.table)))
+    row, values = next(starts(transition_of_success(Journal(claim), {}, ()).rendered(statements.table)))
     held = {**{name: {"S": "before"} for name in NAMES}, **row}
     for number in (0, 7, 14):
         changed = changes(number)
-        success = transition_of_success(claim, changed, ())
+        success = transition_of_success(Journal(claim), changed, ())
         write, (_, slots) = success.rendered(statements.table), success.shape_and_slots()
         own = {name: value for name, value in slots.items() if name.startswith("own ")}
 

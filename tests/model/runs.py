@@ -238,7 +238,14 @@ class Runs:
         claim, now = _claim(self._step_of(_row(worker.held).status), worker.held), _at(state.now)
         statements, codes = claim.statements, claim.statements.codes
         ends = {
-            "succeeds": finished(claim, statements.succeed(claim.token), now, 0, last_error=None, release_count=None),
+            "succeeds": finished(
+                claim,
+                statements.succeed(claim.token, statements.codes.succeeded),
+                now,
+                0,
+                last_error=None,
+                release_count=None,
+            ),
             "fails": finished(claim, statements.finish("fail", claim.token, codes.failed), now, claim.attempt),
             "releases": finished(
                 claim, statements.finish("release", claim.token, codes.pending), now, claim.attempt - 1

@@ -91,9 +91,9 @@ def success_of(claim: Claim[Order], *, children: int | None = None, until: datet
     journal = Journal(claim)
     if children is not None:
         waiting = follow_ups_of(journal)
-        waiting._waits, waiting.wait_until = True, until
+        waiting.waits, waiting.wait_until = True, until
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
-    return transition_of_success(claim, {}, features.at_success(journal, claim.task))
+    return transition_of_success(journal, {}, features.at_success(journal, claim.task))
 
 
 def writes_of_deliver() -> dict[str, PreparedWrite]:
