@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.dynamodb import batch_execute
-from pynamodb_tracker.dynamodb.error_codes import is_server_error
+from pynamodb_tracker.dynamodb.error_codes import is_server_error, was_repeated
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -149,6 +149,12 @@ def test_a_refused_statement_raises_what_a_single_request_would_with_the_row(eng
     both = [each for each in (refused, done) if isinstance(each, ClientError)]
     assert [each.response["Error"]["Code"] for each in both] == ["ConditionalCheckFailedException"]
     assert both[0].response["Item"] == ROW
+
+
+@pytest.mark.parametrize("repeats", [0, 1])
+def test_a_statement_was_repeated_if_its_request_was(engine: Engine, repeats: int) -> None:
+    engine.answer = lambda *_: {"Responses": [HELD, HELD], "ResponseMetadata": {"RetryAttempts": repeats}}
+    assert [was_repeated(each) for each in Threads(engine, 2).send(write("a"), write("b"))] == [repeats == 1] * 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from pynamodb.exceptions import TransactWriteError, UpdateError
 
 from pynamodb_tracker.aws_lambda import handles, retry_handler
-from pynamodb_tracker.dynamodb.connection import SharedConnection
+from pynamodb_tracker.dynamodb.connection import SharedConnection, ending_by, latest_answer
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import bare, sqs
 from tests.aws_lambda.shop import Context, Order, no_access, ship
@@ -44,6 +44,13 @@ def test_timeouts_tries_and_pauses_of_the_sdk_fit_into_the_invocation(
 
     assert (config.connect_timeout, config.read_timeout) == timeouts
     assert config.retries["total_max_attempts"] == tries
+
+
+def test_a_block_without_a_deadline_keeps_that_of_the_block_around_it(clock: StoppedClock) -> None:
+    deadline = clock.now()
+
+    with ending_by(deadline), ending_by(None):
+        assert latest_answer(deadline + timedelta(seconds=1)) == deadline
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["handles", "retry_handler"])

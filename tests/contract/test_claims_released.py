@@ -12,8 +12,9 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb.exceptions import GetError, PynamoDBConnectionError, UpdateError
 
 from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.transitions.lock import new_token
 from tests.support.network import GIVEN_UP, Network, error, passing, throttled
-from tests.support.rows import stored
+from tests.support.rows import change, stored
 from tests.support.shop import Order
 from tests.support.workers import die
 
@@ -135,11 +136,18 @@ def test_a_claim_that_was_refused_before_the_table_failed_gives_nothing_back(net
     assert operations == ["UpdateItem", "GetItem", "UpdateItem"]
 
 
-def test_a_claim_that_was_interrupted_before_it_arrived_is_refused_when_it_does(network: Network) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_claim_that_was_interrupted_before_it_arrived_is_refused_when_it_does(network: Network, number: int) -> None:
     Order.create("o-1")
     late: list[Callable[[], Any]] = []
+    claims: list[str] = []
+    if number == 2:  # the clock of the last one to claim was ahead, so the first claim is refused
+        change(Order, "o-1", lock={"S": new_token(above="7" + "0" * 23)})
 
-    def cut_short(_operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+    def cut_short(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        claims.extend([operation] * (operation == "UpdateItem"))
+        if len(claims) < number:
+            return send()
         network.rule = passing
         late.append(send)
         raise KeyboardInterrupt
@@ -153,11 +161,18 @@ def test_a_claim_that_was_interrupted_before_it_arrived_is_refused_when_it_does(
     assert Order.get_task("o-1").fence == 0
 
 
+def has_a_status_of_another_version() -> None:
+    change(Order, "o-1", status={"N": "55"}, lock={"S": "0" * 24})
+
+
+@pytest.mark.parametrize(
+    "held", [lambda: die(Order.confirm_payment, "o-1"), has_a_status_of_another_version], ids=["here", "there"]
+)
 def test_an_interrupted_claim_of_a_task_that_another_worker_holds_may_still_lock_it(
-    network: Network, caplog: pytest.LogCaptureFixture
+    network: Network, caplog: pytest.LogCaptureFixture, held: Callable[[], None]
 ) -> None:
     Order.create("o-1")
-    die(Order.confirm_payment, "o-1")
+    held()
 
     def cut_short(_operation: str, _request: Any, _send: Callable[[], Any]) -> Any:
         network.rule = passing

@@ -298,13 +298,26 @@ def test_later_moves_the_due_time_to_the_given_one(clock: StoppedClock) -> None:
     assert ask("a", due_time=runs_at_last, later=True).task.due_time == runs_at_last
 
 
-def test_what_waits_for_the_success_of_a_run_is_put_off_by_later() -> None:
+def test_what_waits_for_the_success_of_a_run_is_put_off_by_later(clock: StoppedClock) -> None:
     Index.create("i-1")
     runs()
     for due_time in (HOUR, 2 * HOUR):
         again = ask("a", due_time=due_time, later=True).task.again
     task = Index.get_task("i-1")
     assert again.due_time == task.update_time + 2 * HOUR
+    assert Index.build.release("i-1", reason="its host is gone").due_time == clock.now()
+    task = ask("a", due_time=3 * HOUR, later=True).task
+    assert (task.due_time, task.again.due_time) == (clock.now(), clock.now() + 3 * HOUR)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_clock_that_is_behind_makes_a_task_due_no_earlier_than_it_was_written(
+    clock: StoppedClock, *, later: bool
+) -> None:
+    ask("a", due_time=HOUR)
+    clock.advance(-timedelta(minutes=1))
+    task = ask("a", due_time=timedelta(0), later=later).task
+    assert task.due_time == task.update_time > clock.now()
 
 
 @pytest.mark.parametrize("state", [waits_for_a_retry, is_ignored], ids=lambda each: each.__name__)

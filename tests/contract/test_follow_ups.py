@@ -271,7 +271,9 @@ def test_an_existing_follow_up_keeps_its_large_data() -> None:
     Order.create("o-1")
     for number in range(2):
         with PAY.start("o-1", also_from=(SHIP.pending,)) as ctx:
+            ctx.create(Bill, f"o-1/{number}", data=large(number))
             ctx.create(Bill, "o-1/bill", data=large(number))
+    assert bills() == ["o-1/0", "o-1/1", "o-1/bill"]
     assert Bill.get_task("o-1/bill").data == large(0)
 
 

@@ -23,8 +23,10 @@ from pynamodb_tracker import (
     UseCase,
     ValueNotStorableError,
 )
+from pynamodb_tracker.transitions import follow_ups
 from tests.support.engines import only_dynamodb_local
 from tests.support.network import Answer, Network, Request, error, unreached
+from tests.support.recorder import recorded
 from tests.support.rows import change, client, keys, stored
 from tests.support.workers import die, succeed
 
@@ -363,22 +365,24 @@ def test_a_task_without_a_group_has_none() -> None:
             _ = ctx.group
 
 
-@pytest.mark.parametrize("how", ["turn deleted", "turn ended", "row deleted"])
+@pytest.mark.parametrize("how", ["turn deleted", "turn deleted and created again", "turn ended", "row deleted"])
 def test_a_group_that_another_program_has_broken_is_repaired(how: str) -> None:
     create("o-1", "o-2", "o-3")
     assert group().repair() == "o-1"
-    key = ("o-1", "order") if how == "turn deleted" else ("customer-7", "#group#order")
+    key = ("o-1", "order") if how.startswith("turn deleted") else ("customer-7", "#group#order")
     if how == "turn ended":
         change(Order, "o-1", status={"N": "1000"}, status_key={"S": "order#1000#0"})
     else:
         GroupTable._get_connection().delete_item(*key)
     if how == "row deleted":
         finish("o-1")
+    last = ["o-1"] if how == "turn deleted and created again" else []
+    create(*last)
     assert group().repair() == "o-2"
-    assert (due(), group().waiting()) == (["o-2"], ["o-3"])
+    assert (due(), group().waiting()) == (["o-2"], ["o-3", *last])
     create("o-4")
-    assert group().waiting() == ["o-3", "o-4"]
-    assert stored(Order, "o-4")["group_number"] == {"N": "4"}
+    assert group().waiting() == ["o-3", *last, "o-4"]
+    assert stored(Order, "o-4")["group_number"] == {"N": str(4 + len(last))}
 
 
 def test_follow_ups_enter_their_groups_with_the_success_the_own_one_included() -> None:
@@ -498,3 +502,17 @@ def test_a_run_that_ends_in_a_group_is_freed_without_the_garbage_collector() -> 
         assert row() is None
     finally:
         gc.enable()
+
+
+def test_the_last_step_leaves_room_in_its_transaction_for_handing_on_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow_ups, "_MOST_WITH_SUCCESS", 5)  # in place of 98 of the 100 that DynamoDB takes
+    create("o-1", "o-2")
+    Order.pay.run("o-1", nothing)
+    with recorded(GroupTable) as requests, Order.ship.start("o-1") as ctx:
+        for number in range(4):
+            ctx.create(Louder, f"l-{number}")
+    assert [len(each.body["TransactItems"]) for each in requests if each.operation == "TransactWriteItems"] == [
+        3,
+        1 + 2 + 3,
+    ]
+    assert (len(list(Louder.shout.todo())), group().turn) == (4, "o-2")

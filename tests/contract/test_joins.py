@@ -226,6 +226,14 @@ def test_a_child_that_is_ignored_gets_no_time_to_live(ignored: Callable[..., Non
     assert Part.get_task("r/0").expire_time is None
 
 
+def test_a_child_of_a_group_that_is_ignored_is_returned_as_its_row_is() -> None:
+    Report.create("r")
+    with Report.split.start("r") as ctx:
+        ctx.create(Part, "r/0", wait=True, group="g")
+    assert Part.check.ignore("r/0", reason="cancelled").expire_time is None
+    assert "expire_time" not in stored(Part, "r/0")
+
+
 @pytest.mark.usefixtures("report")
 def test_a_child_that_has_counted_gets_a_time_to_live() -> None:
     finish("r/0")
@@ -564,3 +572,13 @@ def test_a_child_is_counted_by_a_program_that_does_not_declare_its_parent() -> N
     finally:
         ReportTask.tracker.table.use_cases["report"] = known
     assert is_due()
+
+
+@pytest.mark.usefixtures("report")
+def test_a_child_whose_clock_is_behind_makes_its_parent_due_no_earlier_than_that_was_written(
+    clock: StoppedClock,
+) -> None:
+    clock.advance(timedelta(seconds=-1))
+    finish("r/0", "r/1")
+    report = Report.get_task("r")
+    assert report.due_time == report.update_time > clock.now()

@@ -78,6 +78,15 @@ def test_a_task_that_succeeded_is_kept_for_keep_for_and_an_ignored_one_waits_for
     assert Order.get_task("gave up").data == large("some")
 
 
+def test_a_task_is_found_and_counted_until_the_second_in_which_it_expires(clock: StoppedClock) -> None:
+    clock.advance(timedelta(microseconds=-clock.now().microsecond))
+    Receipt.create("r-1", state=Receipt.send.succeeded)
+    for left, found in ((timedelta(microseconds=1), ["r-1"]), (timedelta(0), [])):
+        clock.advance(timedelta(days=30) - left if left else timedelta(microseconds=1))
+        assert [task.task_id for task in Receipt.send.succeeded.query()] == found
+        assert Receipt.send.succeeded.count() == Receipt.counts()[Receipt.send.succeeded] == len(found)
+
+
 def test_keep_ignored_for_limits_how_long_ignored_tasks_are_kept_and_no_others(clock: StoppedClock) -> None:
     ended = end_in(Parcel)
     kept = {task_id for task_id, days in ended.items() if days is None}

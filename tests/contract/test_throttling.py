@@ -57,7 +57,7 @@ class Engine:
     def change(self, send: Dispatch, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         self.sent.append(operation)
         self.times.append(now())
-        if not self._answers:
+        if not self._answers or (self._applies and operation == "GetItem"):
             return send(operation, request)
         if self._applies:
             send(operation, dict(request))

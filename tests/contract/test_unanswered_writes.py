@@ -14,7 +14,8 @@ from pynamodb.exceptions import TransactWriteError, UpdateError
 
 from pynamodb_tracker import LockLostError
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import Network, Rule, passing, silent, unheard
+from tests.support.network import Network, Rule, error, passing, silent, unheard
+from tests.support.rows import change
 from tests.support.shop import Order
 from tests.support.workers import succeed
 
@@ -61,6 +62,21 @@ def test_a_save_after_a_success_that_was_not_applied_is_a_save(network: Network)
         raise unknown.value
     task = Order.get_task("o-1")
     assert (task.state, task.data) == (Order.confirm_payment.failed, large("saved"))
+
+
+def test_a_success_whose_answer_was_lost_is_found_after_eight_claims_that_never_ended(network: Network) -> None:
+    Order.create("o-1")
+    dead = [{"N": str(fence)} for fence in range(1, 9)]
+    change(Order, "o-1", fence={"N": "8"}, unfinished={"L": dead})
+
+    def applied_before(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        network.rule = passing
+        send()
+        raise error(operation, "ConditionalCheckFailedException", repeats=1)
+
+    with Order.confirm_payment.start("o-1") as ctx:
+        network.rule = applied_before
+    assert (ctx.fence, Order.get_task("o-1").state) == (9, Order.ship.pending)
 
 
 @heard_of
