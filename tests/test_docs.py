@@ -5,7 +5,6 @@ A table that a block declares is in memory for the blocks after it.
 """
 
 import ast
-import inspect
 import json
 import os
 import re
@@ -24,7 +23,7 @@ from pynamodb_tracker import Status
 from pynamodb_tracker.aws_lambda import TriggerName
 from pynamodb_tracker.aws_lambda.trigger import trigger_named
 from tests.support.pages import ROOT, Page
-from tests.support.reference import INTERNAL, OBJECTS, REFERENCE, members
+from tests.support.reference import REFERENCE
 from tests.support.writes import as_told, puts_of_ship, writes_of_deliver, writes_of_ship
 
 PAGES = Page.all()
@@ -112,73 +111,6 @@ def test_the_overview_leads_to_every_how_to() -> None:
     folder = ROOT / "docs" / "how-to"
     linked = {link.partition("#")[0] for link in Page(folder / "index.md").links()}
     assert linked >= {page.name for page in folder.glob("*.md")} - {"index.md"}
-
-
-def parameters(function: Any) -> str:
-    """Return the parameters of a function as a declaration has them, without annotations."""
-    signature = inspect.signature(function)
-    kept = [each.replace(annotation=each.empty) for name, each in signature.parameters.items() if name != "self"]
-    text = str(signature.replace(parameters=kept, return_annotation=signature.empty))
-    return re.sub(r"datetime\.timedelta\(seconds=(\d+)\)", lambda match: duration(int(match[1])), text)
-
-
-def duration(seconds: int) -> str:
-    """Return a timedelta as a declaration has it."""
-    return f"timedelta(seconds={seconds})" if seconds % 60 else f"timedelta(minutes={seconds // 60})"
-
-
-def declared(parameters: str) -> str:
-    """Return a parameter list in one form, whatever its spaces."""
-    return ast.unparse(ast.parse(f"def f{parameters}: ..."))
-
-
-@pytest.mark.parametrize(("about", "told"), [pytest.param(*row, id=f"{row[0].__name__}.{row[1]}") for row in members()])
-def test_every_member_of_the_reference_exists_as_it_is_written(about: Any, told: str) -> None:
-    name, bracket, rest = told.partition("(")
-    member = about if name == about.__name__ else getattr(about, name, about)
-    if bracket:
-        assert declared(bracket + rest) == declared(parameters(member))
-    else:
-        ours = [kind for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]
-        is_set_at_once = re.search(rf" self\.{name}(: [^=]+)? = ", "".join(map(inspect.getsource, ours)))
-        assert member is not about or name in {about.__name__, *about.__annotations__} or is_set_at_once
-        assert not inspect.isroutine(member), "write its parameters"
-
-
-def test_the_reference_names_every_public_object() -> None:
-    quoted = {word for line in REFERENCE.lines for word in re.findall(r"\w+", line)}
-    assert set(OBJECTS) <= quoted
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "AsyncWorker",
-        "BoundStep",
-        "ExecutionContext",
-        "Failure",
-        "Hook",
-        "Page",
-        "Replies",
-        "Report",
-        "RunDetails",
-        "State",
-        "Tally",
-        "Task",
-        "Worker",
-    ],
-)
-def test_the_reference_has_every_public_member(name: str) -> None:
-    about = OBJECTS[name]
-    ours = [vars(kind) for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]
-    public = {member for names in ours for member in names if not member.startswith("_")} - INTERNAL
-    namesakes = {f"a{member}" for member in public} & public
-    assert namesakes <= {word for line in REFERENCE.lines for word in re.findall(r"`(\w+)`", line)} | {
-        "arun",
-        "arun_all",
-        "astart",
-    }
-    assert public - namesakes <= {told.partition("(")[0] for kind, told in members() if kind is about}
 
 
 def test_the_reference_lists_what_each_trigger_replies() -> None:

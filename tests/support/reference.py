@@ -1,19 +1,14 @@
-"""The reference: the public objects, and the members that its tables tell of them.
-
-It has a section per object, and in the first column of its tables a member with its parameters.
-"""
+"""The public objects, and the members of them that users call."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import pynamodb_tracker
 from pynamodb_tracker import apscheduler, aws_lambda, instrumentation, opentelemetry, testing, web
 from tests.support.pages import ROOT, Page
 
-__all__ = ["INTERNAL", "OBJECTS", "REFERENCE", "members"]
+__all__ = ["OBJECTS", "REFERENCE", "public_members"]
 
 REFERENCE = Page(ROOT / "docs" / "reference.md")
 OBJECTS: dict[str, Any] = {name: getattr(pynamodb_tracker, name) for name in pynamodb_tracker.__all__}
@@ -22,7 +17,7 @@ OBJECTS |= {
     for module in (apscheduler, aws_lambda, instrumentation, opentelemetry, testing, web)
     for name in module.__all__
 }
-INTERNAL = {
+_INTERNAL = {
     *(
         "allow_from",
         "codes_to_do",
@@ -31,6 +26,7 @@ INTERNAL = {
         "of",
         "over",
         "to",
+        *("seconds_until", "sleep", "sleep_async", "wait", "wait_async"),
     ),  # of the library among its own modules
     *("DoesNotExist", "deserialize", "from_raw_data", "status_index", "tracker", "tracker_attributes"),
     *(
@@ -41,12 +37,8 @@ INTERNAL = {
 }
 
 
-def members() -> Iterator[tuple[Any, str]]:
-    """Yield the rows of the reference's tables: the object of its section, and what its first column quotes."""
-    about: Any = None
-    for line in REFERENCE.prose():
-        if line.startswith("#"):
-            heading = re.match(r"#+ `(\w+)`", line)
-            about = OBJECTS[heading[1]] if heading else None
-        elif about is not None and (row := re.match(r"\| `([^`]+)`", line)):
-            yield about, row[1]
+def public_members(about: Any) -> set[str]:
+    """Return the names of the members that users of a class may use."""
+    ours = [kind for kind in about.__mro__ if kind.__module__.startswith("pynamodb_tracker.")]
+    names = {member for kind in ours for member in (*vars(kind), *vars(kind).get("__annotations__", ()))}
+    return {name for name in names if not name.startswith("_")} - _INTERNAL
