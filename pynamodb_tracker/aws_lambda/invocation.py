@@ -192,7 +192,7 @@ class InvocationAttempt(TaskAttempt[Any]):
         """
         if "succeeded" not in (self.outcome, self.reason) or not self._leads_to_next:
             return
-        sender = f"{self.task.use_case_id} {self.step.name} {self.task.fence}"
+        sender = f"{self.task.use_case_id} {self.task.creation} {self.step.name} {self.task.fence}"
         try:
             entry = queue.entry("0", self.task_id, sender, group=group, task=self.task)
             failed = queue.send([entry], until=self._invocation.deadline)

@@ -39,7 +39,6 @@ class AsyncWorkerAttempt(WorkerAttempt, AsyncTaskAttempt[Any]):
     async def run_async(self, function: AsyncFunction) -> None:
         """Await the function on the task and count the outcome; only KeyboardInterrupt and SystemExit are raised."""
         if self.is_stopped:
-            self.skip()
             self._has_ended.set()
             return
         try:
@@ -179,16 +178,16 @@ class TaskTeam:
     def _begin(self, poller: StepPoller, task_id: str) -> None:
         """Start an asyncio task."""
         attempt = self._work.begin(AsyncWorkerAttempt, poller, task_id)
-        running = attempt.run_async(self._functions[poller.step])
-        task = self._loop.create_task(self._kept(running), name=f"pynamodb_tracker {attempt}")
+        running = self._run(attempt, self._functions[poller.step])
+        task = self._loop.create_task(running, name=f"pynamodb_tracker {attempt}")
         self._tasks[task] = attempt
         attempt.on_loss = partial(self._call, self._cancel_lost)
         task.add_done_callback(partial(self._end, attempt))
 
-    async def _kept(self, running: Awaitable[None]) -> None:
+    async def _run(self, attempt: AsyncWorkerAttempt, function: AsyncFunction) -> None:
         """Keep KeyboardInterrupt and SystemExit for the end: an asyncio task that raises one would end the loop."""
         try:
-            await running
+            await attempt.run_async(function)
         except (KeyboardInterrupt, SystemExit) as error:
             self.errors.append(error)
             self.stop()
@@ -196,7 +195,7 @@ class TaskTeam:
     def _end(self, attempt: AsyncWorkerAttempt, task: asyncio.Task[None]) -> None:
         """Give the slot of a task to the next one."""
         del self._tasks[task]
-        attempt.skip()  # if the task was cancelled before it began
+        attempt.skip()  # if it was not started, or cancelled before its first line
         self._work.end(attempt)
         self._slots.release()
         self._check_end()

@@ -7,7 +7,7 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, cast
 from unittest import mock
 
@@ -153,6 +153,32 @@ def test_a_cancel_before_the_run_does_not_count_as_one_of_its_block() -> None:
 
     asyncio.run(cancelled())
     assert state() == ("confirm_payment failed", 1)
+
+
+def test_a_cancel_of_the_asyncio_task_that_leaves_a_run_releases_it_whichever_entered_it() -> None:
+    Order.create("o-1")
+
+    async def leave(run: Any) -> None:
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(run)
+            await asyncio.sleep(FOREVER)
+
+    async def main() -> None:
+        entering = asyncio.current_task()
+        assert entering is not None
+        entering.cancel()  # asked once, before the run
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        run = Order.confirm_payment.astart("o-1")
+        await run.__aenter__()
+        leaving = asyncio.create_task(leave(run))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+    asyncio.run(main())
+    assert state() == ("confirm_payment pending", 0)
 
 
 def test_what_a_block_raises_while_it_is_cancelled_is_what_is_recorded() -> None:

@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker import AsyncContext
 from pynamodb_tracker.dynamodb.connection import shares_requests
 from pynamodb_tracker.testing import StoppedClock
-from tests.aio.slow_requests import held
+from tests.aio.slow_requests import Held, held
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
 from tests.support.through import Dispatch, through
@@ -97,6 +97,32 @@ def test_the_end_of_a_block_waits_for_a_beat_that_is_on_its_way(clock: StoppedCl
                 await beat.sent()
                 asyncio.get_running_loop().call_later(0.05, beat.answer)
             assert ctx.lock_expire_time == clock.now() + LOCK
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert Order.get_task("o-1").state == Order.ship.pending
+
+
+def test_a_cancel_while_the_end_of_a_block_waits_for_a_beat_is_raised_once_the_end_is_recorded(
+    clock: StoppedClock,
+) -> None:
+    Order.create("o-1")
+
+    async def run(beat: Held, leaves: asyncio.Event) -> None:
+        async with Order.confirm_payment.astart("o-1", heartbeat=True):
+            clock.advance(THIRD)
+            await beat.sent()
+            leaves.set()
+
+    async def main() -> None:
+        with held(2) as beat:
+            leaves = asyncio.Event()
+            task = asyncio.create_task(run(beat, leaves))
+            await leaves.wait()
+            task.cancel()
+            await asyncio.sleep(0)
+            beat.answer()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     asyncio.run(asyncio.wait_for(main(), 30))
     assert Order.get_task("o-1").state == Order.ship.pending

@@ -97,6 +97,7 @@ def test_a_run_saves_and_ends_while_the_claims_of_many_others_hang() -> None:
                     await asyncio.sleep(0)
                     ctx.task.amount = 5
                     await asyncio.wait_for(ctx.save(), 5)
+                    await asyncio.wait_for(ctx.extend_lock(), 5)
                 async with asyncio.timeout(5):
                     assert (await asyncio.to_thread(Order.get_task, "o-1")).state == Order.ship.pending
             finally:

@@ -68,6 +68,25 @@ def test_a_message_group_goes_on_with_its_tasks_and_a_repeated_message_is_droppe
     ]
 
 
+@pytest.mark.parametrize("again", ["a later claim", "another task of that id"])
+def test_a_fifo_queue_takes_a_task_that_succeeds_twice_within_five_minutes_twice(
+    context: Context, client: Any, again: str
+) -> None:
+    url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    ready("o-1")
+    handler = handles(Order.ship, task_id="order_id", then=url)(ship)
+    handler(sqs(bare("o-1")), context)
+    if again == "a later claim":
+        Order.ship.run("o-1", lambda _: None, also_from=(Order.deliver.pending,))
+    else:
+        Order.delete_task("o-1")
+        ready("o-1")
+
+    handler(sqs(bare("o-1")), context)
+
+    assert bodies(received(client, url)) == [{"task_id": "o-1"}] * 2
+
+
 def test_a_partition_whose_name_is_longer_than_a_group_goes_on_as_one_group(context: Context, client: Any) -> None:
     url = client.create_queue(QueueName="next.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
     ready("o-1", "o-2")

@@ -111,8 +111,9 @@ def test_after_a_success_in_a_transaction_no_beat_is_sent(clock: PacedClock, cap
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("taken", [False, True], ids=["alone", "next step is claimed"])
 def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
-    clock: PacedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    clock: PacedClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, taken: bool
 ) -> None:
     connection = Order.tracker.connection().connection
     dispatch = connection.dispatch
@@ -122,6 +123,8 @@ def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
         if operation == "TransactWriteItems":
             beating = heart()
             assert beating is not None
+            if taken:
+                die(Order.ship, "o-1")
             clock.advance(THIRD)
             beating.join(PATIENCE)
         return answer
@@ -132,7 +135,7 @@ def test_a_beat_that_meets_the_success_of_a_transaction_is_no_loss(
         clock.pause()
         with ctx.transaction(succeed=True):
             pass
-    assert Order.get_task("o-1").state == Order.ship.pending
+    assert Order.get_task("o-1").fence == 1 + taken
     assert caplog.records == []
 
 

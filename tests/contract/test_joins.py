@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from pynamodb.attributes import NumberAttribute
 
 from pynamodb_tracker import (
@@ -23,7 +24,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.testing import StoppedClock
-from tests.support.network import GIVEN_UP, Network, before, error, passing, throttled, unheard, unreached
+from tests.support.network import GIVEN_UP, Network, before, cancelled, error, passing, throttled, unheard, unreached
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.workers import Broken, die, fail, succeed
@@ -582,3 +583,21 @@ def test_a_child_whose_clock_is_behind_makes_its_parent_due_no_earlier_than_that
     finish("r/0", "r/1")
     report = Report.get_task("r")
     assert report.due_time == report.update_time > clock.now()
+
+
+@pytest.mark.usefixtures("report")
+def test_an_end_without_an_answer_is_looked_for_although_its_parent_has_kept_changing_since(network: Network) -> None:
+    changes, late = cancelled("None", "ConditionalCheckFailed"), list[Callable[[], Any]]()
+
+    def rule(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "TransactWriteItems" and not late:
+            late.append(send)
+            raise ReadTimeoutError(endpoint_url="of the test")
+        if operation == "GetItem" and late and request["Key"]["use_case_id"]["S"] == "part":
+            network.rule = passing
+            late[0]()
+        return changes(operation, request, send)
+
+    network.rule = rule
+    finish("r/0")
+    assert (Part.get_task("r/0").state, waits()) == (Part.check.succeeded, 1)

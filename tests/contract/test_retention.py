@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from pynamodb.exceptions import UpdateError
 
 from pynamodb_tracker import GiveUp, Step, TaskAlreadySucceededError, TaskIgnoredError, TaskNotFoundError, UseCase
@@ -276,6 +277,25 @@ def test_a_throttled_operation_restores_the_time_to_live(network: Network, order
     assert end is not None
     assert ends() == dict.fromkeys(("receipt#data#A#0", "receipt#errors"), end)
     assert Receipt.get_task("r-1").state == Receipt.send.ignored
+
+
+def test_a_claim_without_an_answer_restores_the_time_to_live(network: Network) -> None:
+    Receipt.create("r-1", data=large("first"))
+    give_up()
+    end = end_of_row()
+
+    def unheard_claim(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if operation == "UpdateItem" and request["Key"]["use_case_id"]["S"] == "receipt" and ends() == kept:
+            raise ReadTimeoutError(endpoint_url="of the test")
+        return send()
+
+    kept = {"receipt#data#A#0": None}
+    network.rule = unheard_claim
+    with pytest.raises(UpdateError):
+        run_again()
+    network.rule = passing
+    assert end is not None
+    assert ends() == dict.fromkeys(kept, end)
 
 
 def test_the_time_to_live_of_a_later_end_stays(network: Network, clock: StoppedClock) -> None:

@@ -86,6 +86,12 @@ def test_a_token_becomes_a_cookie_and_leaves_the_address(open_page: Open) -> Non
 
 
 @pytest.mark.usefixtures("shop")
+def test_a_form_that_is_sent_with_a_token_logs_nobody_in(open_page: Open) -> None:
+    answer = open_page(user=None, token=TOKEN).post(f"/Order/decide?token={TOKEN}", data=REOPEN)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False)
+
+
+@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("query", [f"token={TOKEN}&token=x", f"token=x&token={TOKEN}", f"%74oken={TOKEN}"])
 def test_a_token_leaves_the_address_however_it_is_written_and_after_the_login(open_page: Open, query: str) -> None:
     client = open_page(user=None, token=TOKEN)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -323,6 +324,21 @@ def test_nothing_is_claimed_of_what_was_found_before_the_stop(
     worker = AsyncWorker({Order.confirm: nothing})
     assert asyncio.run(worker.run()) == {Order.confirm: Tally()}
     assert Order.get_task("o-1").fence == 0
+
+
+def test_a_task_that_is_cancelled_before_its_first_line_is_answered_to_its_feed() -> None:
+    async def main() -> None:
+        team = task_team.TaskTeam(AsyncWorker({Order.confirm: nothing})._settings)
+        [poller] = team._work._pollers
+        poller.feed = Mock()
+        team._begin(poller, "o-1")
+        [task] = team._tasks
+        task.cancel()
+        await asyncio.wait([task])
+        await asyncio.sleep(0)
+        poller.feed.note_answer.assert_called_once_with(was_taken=False)
+
+    asyncio.run(main())
 
 
 def test_an_error_of_the_library_itself_stops_the_worker_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

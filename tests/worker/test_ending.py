@@ -8,10 +8,12 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta
 from io import StringIO
 from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,9 +21,9 @@ from pynamodb_tracker import Tally, Worker, transitions
 from pynamodb_tracker.execution.run import Run
 from pynamodb_tracker.query import DueTasks
 from pynamodb_tracker.worker.attempt import WorkerAttempt
-from pynamodb_tracker.worker.poller import Backoff
-from pynamodb_tracker.worker.process_team import ProcessSupervisor, parent_pipe
-from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr
+from pynamodb_tracker.worker.poller import Backoff, StepPoller
+from pynamodb_tracker.worker.process_team import READY, Ended, ProcessSupervisor, parent_pipe
+from pynamodb_tracker.worker.shutdown import Message, Messages, print_to_stderr, run_to_the_end
 from pynamodb_tracker.worker.thread_team import ThreadTeam
 from tests.worker.shop import Order
 from tests.worker.test_stopping import AT_ONCE, WAIT, Ctx, Hanging, posix, stopping
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["stopping"]
 
 pytestmark = pytest.mark.usefixtures("shop")
+
+WAIT_LONG = timedelta(hours=1)
 
 
 def test_an_end_that_is_being_recorded_at_the_end_of_the_grace_time_is_waited_for(
@@ -209,9 +213,11 @@ class Dead:
 
     pid = 4711
 
-    def __init__(self, exitcode: int) -> None:
+    def __init__(self, exitcode: int, *last: object) -> None:
         self.exitcode = exitcode
         self.pipe, theirs = Pipe()
+        for message in last:
+            theirs.send(message)
         theirs.close()
 
     def join(self) -> None:
@@ -242,3 +248,45 @@ def test_a_process_that_is_killed_before_it_begins_is_replaced_unless_all_are(
     assert caplog.text.count("with exit code -9: another one is started") == started - 1
     for process in processes:
         process.pipe.close()
+
+
+def test_what_a_process_sends_right_before_its_end_is_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    process = Dead(0, READY, Ended([Tally(succeeded=3)], None))
+    monkeypatch.setattr(ProcessSupervisor, "_start_one", lambda _: (process, process.pipe))
+    settings = replace(Worker({Order.confirm: print})._settings, until_idle=True)
+    supervisor = ProcessSupervisor(settings, 0, Messages())
+    supervisor.start()
+    supervisor.join(WAIT)
+    assert (supervisor.tallies, supervisor.errors, caplog.records) == ([Tally(succeeded=3)], [], [])
+
+
+class Orders:
+    """Messages that are there already; it notes until when each was waited for."""
+
+    def __init__(self, *messages: Message | None) -> None:
+        self.left = list(messages)
+        self.deadlines: list[float | None] = []
+
+    def get(self, deadline: float | None) -> Message | None:
+        """Return the next message; None says that the deadline has passed."""
+        self.deadlines.append(deadline)
+        return self.left.pop(0)
+
+
+def test_further_orders_to_stop_do_not_lengthen_the_grace_time() -> None:
+    team, orders = Mock(has_ended=False, grace=WAIT_LONG), Orders(Message.STOP, Message.STOP, Message.INTERRUPT, None)
+    run_to_the_end(team, orders)  # type: ignore[arg-type]  # all that is used of them
+    first, deadline, *further = orders.deadlines
+    assert (first, further) == (None, [deadline] * 2)
+    assert (team.stop.call_count, team.cut_short.call_count) == (1, 1)
+
+
+def test_a_task_that_is_not_started_because_the_worker_stops_is_answered_to_its_feed() -> None:
+    poller, stopped = StepPoller(Order.confirm, WAIT_LONG), threading.Event()
+    poller.feed = Mock()
+    stopped.set()
+    attempt = WorkerAttempt(poller, "o-1", heartbeat=False, stopped=stopped)
+    attempt.run(lambda _: pytest.fail("it runs"))
+    poller.feed.note_answer.assert_called_once_with(was_taken=False)
