@@ -1,12 +1,14 @@
-"""Search further than the tests do, some minutes: python -m tests.model."""
+"""Search further than the tests do, some minutes: python -m tests.model [protocol...]."""
 
 from __future__ import annotations
 
 import sys
 import time
 
+from tests.model import merging
+from tests.model.protocol import patched
 from tests.model.runs import Limits, Runs
-from tests.model.search import search
+from tests.model.search import Found, search
 
 MOST = 3_000_000
 SEARCHED = (
@@ -17,21 +19,32 @@ SEARCHED = (
     Limits(claims=2, ticks=1, behind=2),
     Limits(claims=2, ticks=3),
 )
+PROTOCOLS = {"merging": merging}
 
 
 def main() -> int:
     """Print what was found within each of these limits; return 1 if something is broken."""
-    broken = False
-    for limits in SEARCHED:
-        began, runs = time.monotonic(), Runs(limits)
-        found = search(runs.start(), runs.following, most=MOST)
-        broken = broken or found.violation is not None
-        how_far = "all" if found.is_complete else "the first"
-        told = found.violation or "nothing is broken"
-        print(f"{limits}: {how_far} {found.states:,} states in {time.monotonic() - began:.0f} s: {told}")  # noqa: T201 - its purpose
-        for name in found.trace:
-            print(f"  {name}")  # noqa: T201 - as above
-    return int(broken)
+    named = sys.argv[1:] or ["runs", *PROTOCOLS]
+    broken = [_is_broken(f"{limits}", Runs(limits)) for limits in SEARCHED if "runs" in named]
+    with patched():
+        for name, protocol in PROTOCOLS.items():
+            if name in named:
+                broken += [
+                    _is_broken(f"{name} {who} {faults}", protocol.protocol(who, faults))
+                    for who, faults in protocol.COMPLETE
+                ]
+    return int(any(broken))
+
+
+def _is_broken(name: str, searched: Runs | merging.Protocol) -> bool:
+    began = time.monotonic()
+    found: Found = search(searched.start(), searched.following, most=MOST)
+    how_far = "all" if found.is_complete else "the first"
+    seconds, told = time.monotonic() - began, found.violation or "nothing is broken"
+    print(f"{name}: {how_far} {found.states:,} states in {seconds:.0f} s: {told}")  # noqa: T201 - its purpose
+    for step in found.trace:
+        print(f"  {step}")  # noqa: T201 - as above
+    return found.violation is not None
 
 
 if __name__ == "__main__":
