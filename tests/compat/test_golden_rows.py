@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from pynamodb_tracker import ExecutionContext, Repeat, Report, TaskAlreadySucceededError, clock
+from pynamodb_tracker.apscheduler import DynamoDBJobStore, JSONSerializer
 from pynamodb_tracker.doctor import examine_rows
 from pynamodb_tracker.testing import local_table, stopped_clock
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
-from tests.compat.declared import AppTask, Nightly, Order, Parcel, Piece, Receipt
-from tests.compat.write import WRITTEN
+from tests.compat.declared import AppTask, Nightly, Order, Parcel, Piece, Receipt, remind
+from tests.compat.declared_since_0_9 import Sale
+from tests.compat.write import WRITTEN, done
 from tests.support.engines import quick_sessions
 from tests.support.rows import put
 
@@ -33,6 +36,7 @@ STATES = {
     "shipped": Order.deliver.pending,
     "delivered": Order.deliver.succeeded,
 }
+HOUR = timedelta(hours=1)
 LATER = {"merged", "parent", "answered"}
 """The orders of the versions that know requests, joins and answers."""
 
@@ -64,6 +68,60 @@ def test_every_task_is_read_in_its_state_with_what_is_stored_off_row(*, later: b
     if later:
         assert Order.confirm.answer(Order.get_task("answered")) == {"paid": True}
         assert Order.get_task("merged").state == Order.confirm.in_progress
+
+
+def test_a_job_is_loaded_as_it_was_added(*, later: bool) -> None:
+    store = DynamoDBJobStore(AppTask, serializer=JSONSerializer(allow=["tests.compat.declared"]))
+    store.start(None, "default")
+    jobs = [(job.id, job.func, job.args, job.next_run_time.year) for job in store.get_all_jobs()]
+    assert jobs == ([("remind", remind, ("o-1",), 2100)] if later else [])
+
+
+SINCE_0_9 = pytest.mark.parametrize("later", [FILES[0]], indirect=True, ids=["0.9.0"])
+
+
+@SINCE_0_9
+@pytest.mark.usefixtures("later")
+def test_what_0_9_has_added_is_read() -> None:
+    assert {task.task_id: str(task.state) for task in Sale.scan(Sale.use_case_id == "sale")} == {
+        **dict.fromkeys(["awaits", "paid"], "pay pending"),
+        **dict.fromkeys(["postponed", "parts"], "check failed"),
+        "early": "check pending",
+        "aside": "refund pending",
+        "ended": "ship succeeded",
+    }
+    assert [Sale.get_task(name).paid.value for name in ("paid", "early")] == [{"amount": 5}] * 2
+    assert (Sale.get_task("awaits").paid, Sale.get_task("awaits").awaits) == (None, {"paid"})
+    assert [(pause.reason, pause.by) for pause in Sale.pauses()] == [("stocktaking", "ada")]
+    assert (Sale.get_task("postponed").attempt, Sale.get_task("postponed").postponed) == (0, 1)
+    assert Sale.get_task("aside").passed_over == [200, 300]
+    again = Nightly.get_task("changed").again
+    assert (again.repeat, Nightly.get_task("changed").repeat) == tuple(Repeat.every(h * HOUR) for h in (2, 1))
+    with pytest.raises(TaskAlreadySucceededError):
+        Sale.ship.run("ended", print)
+
+
+@SINCE_0_9
+@pytest.mark.usefixtures("later")
+def test_what_0_9_has_added_runs_to_its_end() -> None:
+    receipts: list[object] = []
+
+    def check(ctx: ExecutionContext[Sale]) -> None:
+        if ctx.task.task_id == "parts":
+            receipts.append(ctx.once("charge", lambda: pytest.fail("it is charged once more")))
+
+    Sale.check.run_all(check)
+    Sale.paid.send("awaits", {"amount": 7})
+    Sale.pay.run_all(lambda _: None)
+    assert (receipts, Sale.ship.pending.count()) == ([{"receipt": 17}], 5)
+    assert Sale.ship.run_all(lambda _: None) == Report(paused=True)
+    Sale.ship.resume(by="ada")
+    clock.sleep(5)  # until this process looks again
+    for step in (Sale.ship, Sale.refund):
+        assert not step.run_all(lambda _: None).failed
+    assert Sale.counts()[Sale.ship.succeeded] == 7
+    done(Nightly.report, "changed")
+    assert Nightly.get_task("changed").repeat == Repeat.every(2 * HOUR)
 
 
 def test_queries_find_every_task_of_a_state(*, later: bool) -> None:

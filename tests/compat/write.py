@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import pynamodb_tracker
 from pynamodb_tracker import GiveUp, Task
 from pynamodb_tracker.testing import stopped_clock
 from tests.compat.declared import AppTask, Nightly, Order, Parcel, Piece, Receipt
@@ -90,6 +91,32 @@ def second_format() -> None:
     job()
 
 
+def since_0_9() -> None:
+    """Write what awaits answers, is postponed, is done in parts, branches, is paused, and has two rules."""
+    from pynamodb_tracker import Repeat, RetryLater  # noqa: PLC0415 - the first versions had none
+    from tests.compat.declared_since_0_9 import Sale  # noqa: PLC0415 - the same
+
+    for name in ("awaits", "paid", "early", "postponed", "parts", "aside", "ended"):
+        Sale.create(name)
+    for name in ("awaits", "paid"):
+        with Sale.check.start(name) as ctx:
+            ctx.wait_for(Sale.paid, until=timedelta(days=30))
+    for name in ("paid", "early"):
+        Sale.paid.send(name, {"amount": 5})
+    failed(Sale.check, "postponed", RetryLater(timedelta(minutes=5), "the bank is down", counted=False))
+    with suppress(ConnectionError), Sale.check.start("parts") as ctx:
+        ctx.once("charge", lambda: {"receipt": 17})
+        raise ConnectionError("the printer does not answer")
+    with Sale.check.start("aside") as ctx:
+        ctx.skip_to(Sale.refund)
+    with Sale.check.start("ended") as ctx:
+        ctx.end_task()
+    Sale.ship.pause(until=None, reason="stocktaking", by="ada")
+    Nightly.create_or_merge("changed", repeat=Repeat.every(timedelta(hours=1)))
+    Nightly.report.start("changed").__enter__()
+    Nightly.create_or_merge("changed", repeat=Repeat.every(timedelta(hours=2)))  # is its rule after that run
+
+
 def job() -> None:
     """Write a job of APScheduler."""
     from apscheduler.schedulers.background import BackgroundScheduler  # noqa: PLC0415
@@ -126,5 +153,7 @@ if __name__ == "__main__":
         first_format()
         if hasattr(Task, "create_or_merge"):
             second_format()
+        if hasattr(pynamodb_tracker, "Awaited"):
+            since_0_9()
     for item in items():
         sys.stdout.write(json.dumps(item, sort_keys=True, default=binary) + "\n")
