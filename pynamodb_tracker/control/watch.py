@@ -51,13 +51,16 @@ class _Known:
         return self.last_read is not None and self.last_read <= clock.now() < self.last_read + INTERVAL
 
     def refresh(self, model: type[TaskRow]) -> None:
-        """Read the item if that is due; a thread that need not wait for another one's read goes on."""
-        if self.is_fresh or not self.guard.acquire(timeout=0 if self.pauses is not None else _WITHIN.total_seconds()):
+        """Read the item if that is due; other threads wait for what is being read."""
+        if self.is_fresh or not self.guard.acquire(timeout=_WITHIN.total_seconds()):
             return
         try:
             if not self.is_fresh:
-                self.last_read = clock.now()
-                self._read(model)
+                begun = clock.now()  # a pause that is made while the item is read need not be in it
+                try:
+                    self._read(model)
+                finally:
+                    self.last_read = begun
         finally:
             self.guard.release()
 
