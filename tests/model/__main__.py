@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.model import merging
-from tests.model.protocol import patched
+from tests.model import answers, groups, joins, merging
+from tests.model.protocol import Protocol, patched
 from tests.model.runs import Limits, Runs
 from tests.model.search import Found, search
 
@@ -19,7 +19,7 @@ SEARCHED = (
     Limits(claims=2, ticks=1, behind=2),
     Limits(claims=2, ticks=3),
 )
-PROTOCOLS = {"merging": merging}
+PROTOCOLS = {"merging": merging, "joins": joins, "answers": answers, "groups": groups}
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ def main() -> int:
     return int(any(broken))
 
 
-def _is_broken(name: str, searched: Runs | merging.Protocol) -> bool:
+def _is_broken(name: str, searched: Runs | Protocol) -> bool:
     began = time.monotonic()
     found: Found = search(searched.start(), searched.following, most=MOST)
     how_far = "all" if found.is_complete else "the first"

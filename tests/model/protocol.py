@@ -39,6 +39,7 @@ __all__ = [
     "attempt",
     "note",
     "patched",
+    "started",
     "table",
     "value",
 ]
@@ -277,6 +278,7 @@ def patched() -> Iterator[None]:
             mock.patch.object(lock, "os", random),
             mock.patch.object(transact_write, "os", random),
             mock.patch.object(SharedConnection, "client", property(lambda _: _current[-1])),
+            mock.patch.object(SharedConnection, "within", lambda connection, *_: connection),
             mock.patch.object(SharedConnection, "_make_api_call", Connection._make_api_call),
         ):
             yield
@@ -293,6 +295,16 @@ def table() -> type[Task]:
             region = "us-east-1"
 
     return Table
+
+
+def started(begin: Callable[[], object]) -> Rows:
+    """Return the table after a program that met no other one, before all others."""
+    protocol = Protocol([Program("begin", (begin,), behind=1)], Faults(), lambda _: None)
+    state, after = protocol.start(), [protocol.start()]
+    while after:
+        state = after[0]
+        after = [each for _, each, _ in protocol.following(state)]
+    return state.rows
 
 
 def attempt(call: Callable[[], object]) -> bool:

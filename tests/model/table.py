@@ -36,7 +36,7 @@ _WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "Co
 
 def dumped(value: Any) -> str:
     """Return the text of a request, an item or an answer."""
-    return json.dumps(value, sort_keys=True)
+    return json.dumps(value, sort_keys=True, default=bytes.hex)  # nobody reads a log of failures here
 
 
 def keys_of(item: Item) -> str:
@@ -159,6 +159,14 @@ class _Reader:
             self.take()
             several = self._list()
             return lambda *given: left(*given) is not None and left(*given) in [each(*given) for each in several]
+        if self.next == "BETWEEN":
+            self.take()
+            least = self.operand()
+            self.take("AND")
+            most = self.operand()
+            return lambda *given: (
+                _compare("<=", least(*given), left(*given)) and _compare("<=", left(*given), most(*given))
+            )
         if self.next not in _COMPARED:
             return left
         sign, right = self.take(), self.operand()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
 
-from tests.model import merging
+from tests.model import answers, groups, joins, merging
 from tests.model.protocol import Faults, patched
 from tests.model.search import search
 from tests.race.guards import without
 
-PROTOCOLS = [merging]
+PROTOCOLS = [merging, joins, answers, groups]
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +38,10 @@ def test_no_state_breaks_a_promise(protocol: ModuleType, who: str, faults: Fault
     ids=lambda part: part.__name__.rpartition(".")[2] if isinstance(part, ModuleType) else None,
 )
 def test_without_a_guard_a_state_breaks_a_promise(
-    protocol: ModuleType, guard: str, write: str, monkeypatch: pytest.MonkeyPatch
+    protocol: ModuleType, guard: str, write: str | Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who, faults, violation = protocol.GUARDS[guard, write]
-    without(guard, write)(monkeypatch)
+    remove = without(guard, write) if isinstance(write, str) else write
+    remove(monkeypatch)
     searched = protocol.protocol(who, faults)
     assert search(searched.start(), searched.following, most=50_000).violation == violation
