@@ -118,7 +118,7 @@ class Parts(Participant):
         left = {name: text for name, text in self._parts.items() if not name.startswith(self._step)}
         if len(left) == 1 or "round" in success.values:
             success.add(once=None)
-        elif left != self._parts or self._unsaved:
+        elif left != self._parts:  # with a part of this step, whose write may have got no answer
             success.add(once=left)
 
     @classmethod

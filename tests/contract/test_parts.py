@@ -11,7 +11,7 @@ import pytest
 
 from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, LockLostError, Repeat, Step, UseCase
 from tests.support.recorder import recorded
-from tests.support.rows import stored
+from tests.support.rows import change, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die
 
@@ -199,6 +199,21 @@ def test_the_next_occurrence_has_no_parts(stopped_clock: StoppedClock) -> None:
         attempt(calls, "charge")
     assert calls == ["charge"]
     assert "once" not in stored(Bill, "b")
+
+
+def test_a_part_of_another_round_is_repeated() -> None:
+    Bill.create("b")
+    change(Bill, "b", once={"M": {"round": {"S": "another"}, "100/charge": {"S": '"paid then"'}}})
+    with Bill.charge.start("b") as ctx:
+        assert ctx.once("charge", lambda: "paid now") == "paid now"
+
+
+def test_a_part_that_has_raised_can_be_tried_again_in_the_same_run() -> None:
+    Bill.create("b")
+    with Bill.charge.start("b") as ctx:
+        with pytest.raises(ZeroDivisionError):
+            ctx.once("charge", lambda: 1 / 0)
+        assert ctx.once("charge", lambda: "paid") == "paid"
 
 
 def test_an_async_run_awaits_its_parts() -> None:

@@ -75,6 +75,14 @@ def test_a_batch_starts_nothing_while_its_step_is_paused_and_starts_again_after(
     assert Order.ship.run_all(done).succeeded == ["o-1", "o-2"]
 
 
+def test_a_clock_that_is_put_back_does_not_hide_a_pause(clock: StoppedClock) -> None:
+    Order.create("o-1")
+    assert Order.ship.run_all(done) == Report()  # reads that nothing is paused
+    Order.ship.pause(until=None, reason="the bank is down")
+    clock.advance(-HOUR)
+    assert Order.ship.run_all(done) == Report(paused=True)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_batch_that_runs_ends_within_five_seconds_and_records_what_runs(clock: StoppedClock, threads: int) -> None:
     Order.create_many(f"o-{number}" for number in range(9))

@@ -18,6 +18,7 @@ from pynamodb_tracker import (
     UseCase,
 )
 from pynamodb_tracker.transitions import postponing
+from tests.support.rows import change
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -126,6 +127,13 @@ def test_a_reopened_task_has_its_whole_time_again(stopped_clock: StoppedClock) -
     stopped_clock.advance(timedelta(hours=3))
     Payout.check.reopen("p-1")
     assert kept() == (None, False)
+    postpone()
+    assert Payout.get_task("p-1").state == Payout.check.failed
+
+
+def test_a_failure_of_another_round_is_not_the_first_one() -> None:
+    Payout.create("p-1")
+    change(Payout, "p-1", first_failure={"S": "2020-01-01T00:00:00.000000+0000 100 another"})
     postpone()
     assert Payout.get_task("p-1").state == Payout.check.failed
 

@@ -15,6 +15,7 @@ from pynamodb_tracker.clock import NEVER
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import DropAnswer, Duplicate, first
 from tests.engine.proxy import Proxy
+from tests.support.rows import change
 
 LIMIT = timedelta(days=2)
 EVENT = {"by": "stripe", "key": "evt-1"}
@@ -135,3 +136,48 @@ def test_a_task_waits_for_all_its_answers(order: Any) -> None:
 
     assert order.get_task("o").waits_for == "the answers approved and paid"
     assert [order.paid.send("o", 1).how, order.approved.send("o", 1).how] == ["stored", "woke"]
+
+
+def test_a_sender_whose_clock_is_behind_wakes_the_task_no_earlier_than_it_was_written(
+    order: Any, stopped_clock: StoppedClock
+) -> None:
+    order.create("o", wait_for=order.paid)
+    change(order, "o", creation={"S": "7" + "0" * 23})  # the clock of tokens as well
+    stopped_clock.advance(-timedelta(minutes=1))
+
+    sent = order.paid.send("o", 1)
+
+    assert (sent.how, sent.task.due_time) == ("woke", sent.task.update_time)
+
+
+def test_an_event_that_is_delivered_twice_is_known_by_its_key_whatever_it_says(order: Any) -> None:
+    order.create("o", wait_for=order.paid)
+
+    assert [order.paid.send("o", number, **EVENT).how for number in (1, 2)] == ["woke", "stored"]
+    assert order.get_task("o").paid.value == 1
+
+
+def test_an_answer_after_a_run_beyond_the_limit_was_stopped_is_stored_at_once(
+    order: Any, stopped_clock: StoppedClock
+) -> None:
+    order.create("o", wait_for=order.paid, until=LIMIT)
+    stopped_clock.advance(LIMIT + timedelta(hours=1))
+    with contextlib.suppress(KeyboardInterrupt), order.confirm.start("o"):
+        raise KeyboardInterrupt
+
+    assert order.paid.send("o", 1).how == "late"
+    assert decide(order) == "shipped"
+
+
+def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o")
+    with order.confirm.start("o") as ctx:
+        ctx.create(order, "o/1", wait=True, due_time=2 * LIMIT)
+        ctx.wait_until(LIMIT)
+        ctx.wait_for(order.paid)
+    task = order.get_task("o")
+    assert task.due_time == task.wait_until == stopped_clock.now() + LIMIT
+
+    assert order.paid.send("o", 1).how == "stored"
+    task = order.get_task("o")
+    assert (task.waits, task.awaits, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
