@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.step import BoundStep, Page, State, Step
     from pynamodb_tracker.step.awaited import Awaited, BoundAwaited
     from pynamodb_tracker.step.glance import Glance, IndexEntry
+    from pynamodb_tracker.task.cancelling import Cancelled
     from pynamodb_tracker.task.find_by import FindBy
     from pynamodb_tracker.task.group import Group
     from pynamodb_tracker.task.task import Task
@@ -52,6 +53,7 @@ __all__ = [
     "Awaited",
     "BoundAwaited",
     "BoundStep",
+    "Cancelled",
     "DecimalAttribute",
     "DefinitionError",
     "ExecutionContext",
@@ -100,6 +102,7 @@ _MODULES = {
     "Awaited": "pynamodb_tracker.step.awaited",
     "BoundAwaited": "pynamodb_tracker.step.awaited",
     "BoundStep": "pynamodb_tracker.step",
+    "Cancelled": "pynamodb_tracker.task.cancelling",
     "DecimalAttribute": "pynamodb_tracker.model.serialization",
     "ExecutionContext": "pynamodb_tracker.execution.context",
     "Failure": "pynamodb_tracker.model.failure",

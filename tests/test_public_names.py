@@ -23,6 +23,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "Awaited",
         "BoundAwaited",
         "BoundStep",
+        "Cancelled",
         "DecimalAttribute",
         "DefinitionError",
         "ExecutionContext",

@@ -50,6 +50,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "create": manage.create,
         "reopen": manage.reopen,
         "ignore": manage.ignore,
+        "cancel": manage.cancel,
         "release": manage.release,
         "delete": manage.delete,
         "pause": control.pause,

@@ -79,6 +79,7 @@ class StepCommands(Generic[T]):
         by: str | None = None,
         due_times: Iterable[datetime] | None = None,
         threads: int = 25,
+        forget: bool = False,
     ) -> Report:
         """Reopen these tasks, each once and on its own, and return what became of them.
 
@@ -87,14 +88,16 @@ class StepCommands(Generic[T]):
         is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
         25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
         have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless.
+        `forget` is as in `reopen`.
         """
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
+        arguments.check_flags(forget=forget)
         from pynamodb_tracker.batch.bulk import each_once, report_of_each  # noqa: PLC0415 - for cold starts
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
 
         def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
-            reopen(self._definition.statements, task_id, by, arguments.check_time("due_times", due))
+            reopen(self._definition.statements, task_id, by, arguments.check_time("due_times", due), forget=forget)
             return "succeeded"
 
         given: Iterable[datetime | None] = repeat(None) if due_times is None else due_times

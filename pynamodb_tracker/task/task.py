@@ -13,7 +13,9 @@ from pynamodb_tracker.arguments import (
     check_due_time,
     check_flags,
     check_group,
+    check_name,
     check_parameters,
+    check_reason,
     check_repeat,
     check_task_id,
     check_task_ids,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
     from pynamodb_tracker.model.repeat import Repeat
     from pynamodb_tracker.model.signals import AnswerName
+    from pynamodb_tracker.task.cancelling import Cancelled
     from pynamodb_tracker.task.group import Group, GroupOf
     from pynamodb_tracker.transitions.merges import Merged
 
@@ -306,6 +309,27 @@ class Task(GuardedRow, metaclass=TaskMeta):
         return in_force(cls)
 
     @classmethod
+    def cancel(
+        cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
+    ) -> Cancelled[Self]:
+        """Ignore a task at whichever step it is, running or not, with the reason in its `errors`; repeat it at will.
+
+        Nothing of a run that it cancels is recorded from then on, and no next step begins, until a `reopen`; a block
+        that runs is not stopped. `by` is as in `ignore`. A task of a group hands on its turn; while it runs, that needs
+        `even_in_group`. If it goes on meanwhile, it is ignored at its next step; one that has ended raises
+        TaskAlreadySucceededError, a missing one TaskNotFoundError. Two requests if nothing comes between.
+
+        With `children`, also if the task was ignored already, the tasks that it waits for are cancelled next, and those
+        that they wait for: if it waits for any, that reads the whole table, once for each level of children.
+        """
+        from pynamodb_tracker.task.cancelling import cancel  # noqa: PLC0415 - few cold starts need it
+
+        reason, by = check_reason(reason), check_name("by", by)
+        task_id = check_task_id(task_id)
+        check_flags(children=children, even_in_group=even_in_group)
+        return cancel(cls, task_id, reason, by, children=children, even_in_group=even_in_group)
+
+    @classmethod
     def delete_task(cls, task_id: str) -> None:
         """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none."""
         transitions.delete(cls, check_task_id(task_id))
@@ -409,6 +433,17 @@ class Task(GuardedRow, metaclass=TaskMeta):
     async def apauses(cls) -> list[Pause]:
         """Return the pauses of steps that are in force now, as `pauses` does."""
         return await in_thread(cls.pauses)
+
+    @classmethod
+    async def acancel(
+        cls, task_id: str, *, reason: str, by: str | None = None, children: bool = False, even_in_group: bool = False
+    ) -> Cancelled[Self]:
+        """Ignore a task at whichever step it is, as `cancel` does.
+
+        If this is cancelled, no further child is, and CancelledError is raised once the requests have ended.
+        """
+        cancel = partial(cls.cancel, task_id, reason=reason, by=by, children=children, even_in_group=even_in_group)
+        return await in_thread_until_cancelled(cancel)
 
     @classmethod
     async def adelete_task(cls, task_id: str) -> None:

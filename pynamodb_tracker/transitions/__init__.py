@@ -23,7 +23,7 @@
 """
 
 from pynamodb_tracker.transitions.claims import claim
-from pynamodb_tracker.transitions.commands import ignore, revoke
+from pynamodb_tracker.transitions.commands import cancel, ignore, revoke
 from pynamodb_tracker.transitions.created_claims import claimed_task
 from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, create
 from pynamodb_tracker.transitions.deletions import SeenDeletes, delete, deletion
@@ -42,6 +42,7 @@ __all__ = [
     "PendingSuccess",
     "SeenDeletes",
     "StepStatements",
+    "cancel",
     "check_in",
     "claim",
     "claimed_task",

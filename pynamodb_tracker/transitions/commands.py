@@ -1,7 +1,8 @@
-"""What a person commands: ignore, and release; and what a claim does with a task that has no attempt left."""
+"""What a person commands: ignore, cancel, and release; and what a claim does with a task that has no attempt left."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -10,11 +11,13 @@ from pynamodb.exceptions import PynamoDBConnectionError, TransactWriteError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
+from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskNotStartableError
 from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import new_token
 from pynamodb_tracker.transitions.overflow_retention import expire
@@ -53,22 +56,17 @@ def ignore(
     `even_in_group`, too, because the next task gets the turn while the block may still run. If the caller has `found`
     its row, that is read again only if it has changed.
     """
-    codes, operation = statements.codes, f"ignore {statements.codes.step} of"
+    operation = f"ignore {statements.codes.step} of"
     meant: T | None = None
     for _ in range(_TRIES):
-        row, now = read(statements, task_id, operation, found), clock.now()
+        row = read(statements, task_id, operation, found)
         check_life(row, meant, operation)
         found, meant = None, row
-        if row.status == codes.ignored:
+        if row.status == statements.codes.ignored:
             return row
-        if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
-            transition = statements.ignore(row)
-        elif row.status == codes.in_progress and even_running and (even_in_group or row.group is None):
-            transition = statements.cancel(row)
-        else:
-            raise refusal(statements, row, operation, _if_held(row))
-        entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
-        if ignored := _move(statements, transition, row, entry):
+        how = even_running and (even_in_group or row.group is None)
+        _, ignored = _ignore(statements, row, reason, by, operation, even_running=how, if_held=_if_held(row))
+        if ignored:
             return ignored
     raise kept_changing(statements, task_id, operation, _TRIES)
 
@@ -81,6 +79,65 @@ def _if_held(row: TaskRow) -> str:
         f"; if it were ignored, the next task of group {row.group!r} would start while its block may still run; ignore "
         "takes even_running=True and even_in_group=True to cancel its run all the same"
     )
+
+
+def _ignore(
+    statements: StepStatements[T],
+    row: T,
+    reason: str,
+    by: str | None,
+    operation: str,
+    *,
+    even_running: bool,
+    if_held: str,
+) -> tuple[Failure, T | None]:
+    """Ignore a task at this step as it was read; return the entry of `errors`, and the task, None if it has changed."""
+    codes, now = statements.codes, clock.now()
+    if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
+        transition = statements.ignore(row)
+    elif row.status == codes.in_progress and even_running:
+        transition = statements.cancel(row)
+    else:
+        raise refusal(statements, row, operation, if_held)
+    entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
+    return entry, _move(statements, transition, row, entry)
+
+
+def cancel(
+    steps: Sequence[StepStatements[T]], task_id: str, reason: str, by: str | None, *, even_in_group: bool
+) -> tuple[T, bool, bool]:
+    """Ignore a task at the step where it is; return it, whether this call did that, and whether a worker held it.
+
+    If it goes on meanwhile, it is ignored at the step where it is then. One that has ended is a
+    TaskAlreadySucceededError.
+    """
+    sent: Failure | None = None
+    meant, was_running, tries = None, False, 2 * len(steps) + 4
+    for _ in range(tries):
+        row = read(steps[0], task_id, "cancel")
+        check_life(row, meant, "cancel")
+        meant = row
+        if sent is not None and _has(row, sent):  # a repeated request met its own success
+            return row, True, was_running
+        here = next((each for each in steps if row.status in each.codes.own), None)
+        if here is None:
+            raise _nothing_to_cancel(row)
+        if row.status == here.codes.ignored:
+            return row, False, False
+        was_running = row.status == here.codes.in_progress and not is_abandoned(row, here.codes, clock.now())
+        may, advice = even_in_group or row.group is None, "; cancel takes even_in_group=True to do so all the same"
+        if_held = f"; the next task of group {row.group!r} would start while its block may still run{advice}"
+        sent, ignored = _ignore(here, row, reason, by, "cancel", even_running=may, if_held=if_held)
+        if ignored:
+            return ignored, True, was_running
+    raise kept_changing(steps[0], task_id, "cancel", tries)
+
+
+def _nothing_to_cancel(row: TaskRow) -> TaskNotStartableError:
+    """Return the error for a task that has ended, or is in a state that no step declares."""
+    is_ended, what = row.status == END, f"cannot cancel {type(row).__name__} {row.task_id!r}: it is"
+    kind, why = (TaskAlreadySucceededError, "it has ended") if is_ended else (TaskNotStartableError, "no step has that")
+    return kind(f"{what} {row.tracker.name_of(row.status)}, and {why}", task_id=row.task_id, task=row)
 
 
 def revoke(

@@ -143,6 +143,22 @@ def test_a_running_task_of_a_group_is_ignored_only_if_that_is_asked_for() -> Non
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 
 
+def test_tasks_are_cancelled_wherever_they_are() -> None:
+    Order.create("o-1", group="customer-7")
+    Order.pay.start("o-1").__enter__()
+    Order.create("o-2", state=Order.ship.pending)
+    words = ["cancel", "o-1", "o-2", "--children", "--reason", "by phone"]
+    refused = run(*words)
+    assert (refused.code, refused.out) == (1, "o-2: ship.ignored\n")
+    assert refused.err.endswith("--even-in-group cancels its run\n")
+    ended = run(*words, "--even-in-group")
+    assert ended.code == 0
+    assert ended.out == (
+        "o-1: pay.ignored; its block may still run\no-2: ship.ignored, as before; its reason was not changed\n"
+    )
+    assert run("cancel", "o-1", "--reason", " ").code == 2
+
+
 def test_a_task_that_is_ignored_keeps_its_reason_and_says_so() -> None:
     Order.create("o-1")
     run("ignore", "pay", "o-1", "--reason", "first")

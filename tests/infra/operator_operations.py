@@ -18,7 +18,8 @@ from tests.support.rows import client
 from tests.support.workers import die
 
 MOVED = (
-    "`reopen`, `ignore`, `release`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, `release`; "
+    "`reopen`, `ignore`, `cancel`, `release`, `reopen_many`, `ignore_many`; `pynamodb-tracker reopen`, `ignore`, "
+    "`cancel`, `release`; "
     "`web.dashboard` with `actions`"
 )
 DELETED = "`delete_task`, `delete`; `pynamodb-tracker delete`"
@@ -34,6 +35,7 @@ def set_aside_and_reopen(record: Record) -> None:
     with record:
         Letter.post.release("o-6", reason="its host is gone")
         Letter.post.reopen("o-2")
+        Letter.cancel("o-2", reason="by phone")
         Parcel.pack.ignore("o-1", reason="cancelled " * 200)
         Parcel.pack.reopen("o-1")  # its overflow chunks lose their time to live
 

@@ -1,4 +1,4 @@
-"""`create`, `reopen`, `ignore`, `release` and `delete`: decisions about single tasks."""
+"""`create`, `reopen`, `ignore`, `cancel`, `release` and `delete`: decisions about single tasks."""
 
 import sys
 import threading
@@ -118,6 +118,7 @@ def reopen(
         typer.Option(parser=opt.rate, metavar="N/UNIT", help="Let them become due one by one: 50/m, within a week."),
     ] = None,
     dry_run: DryRun = False,
+    forget: Annotated[bool, opt.flag("--forget", "Repeat the parts of their runs that ctx.once has stored.")] = False,
     by: opt.By,
     name: opt.App,
     use_case_name: opt.UseCase = None,
@@ -140,7 +141,7 @@ def reopen(
         def reopen_one(of: BoundStep[Any], task: Task | None, task_id: str) -> str:
             with gate:
                 due = None if due_times is None else next(due_times)
-            reopened = of.reopen(task_id, by=by, due_time=due)
+            reopened = of.reopen(task_id, by=by, due_time=due, forget=forget)
             as_before = ", as before" if task is not None and task.state == of.pending else ""
             waits = f"; it waits for {escaped(reopened.waits_for)}" if reopened.waits_for else ""
             is_later = not waits and due is not None and reopened.due_time > clock.now()
@@ -195,6 +196,48 @@ def ignore(
 
         asked = Asked(since, until, error_like, limit, dry_run)
         _for_each_target(model, targets, ignore_one, asked, (Status.PENDING, Status.FAILED))
+
+
+def cancel(
+    tasks: opt.Tasks,
+    *,
+    children: Annotated[
+        bool, opt.flag("--children", "Also the tasks that it waits for: reads the whole table if there are any.")
+    ] = False,
+    even_in_group: Annotated[
+        bool, opt.flag("--even-in-group", "Also if it runs, and the next task of its group starts meanwhile.")
+    ] = False,
+    reason: Reason,
+    by: opt.By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Ignore tasks at whichever step they are, running or not: no next step begins until they are reopened.
+
+    The worker of a running task can record nothing more, but what it does outside of the table goes on until it
+    notices.
+
+    Exits with 1 if a task or a child was refused; the others are cancelled.
+    """
+    with use_case(name, use_case_name) as model:
+        _check_reason(reason)
+
+        def cancel_one(task_id: str, _found: None) -> str:
+            try:
+                done = model.cancel(task_id, reason=reason, by=by, children=children, even_in_group=even_in_group)
+            except TaskLockedError as error:
+                raise TaskLockedError(f"{for_people(error)}; --even-in-group cancels its run") from None
+            said = name_of(done.task.state)
+            said += ", as before; its reason was not changed" if done.how == "was ignored" else ""
+            said += "; its block may still run" if done.running else ""
+            said += f"; {' '.join(map(escaped, done.waits_in_vain))} waits in vain for it" if done.waits_in_vain else ""
+            said += f"; and {count(len(done.children.ignored))} that it waited for" if done.children.ignored else ""
+            if done.children.refused:
+                refused = "; ".join(for_people(error) for error in done.children.refused.values())
+                raise TrackerError(f"{escaped(task_id)}: {said}; refused: {refused}")
+            return said
+
+        _for_each(((task_id, None) for task_id in ids_in(tasks)), cancel_one, 1)
 
 
 def release(

@@ -1,0 +1,165 @@
+"""`cancel`: a task is ignored at whichever step it is, with the tasks that it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pynamodb_tracker import (
+    LockLostError,
+    Step,
+    TaskAlreadySucceededError,
+    TaskLockedError,
+    TaskNotFoundError,
+    UseCase,
+)
+from tests.support.network import Network, before
+from tests.support.recorder import recorded
+from tests.support.shop import AppTask, Order
+from tests.support.workers import fail
+
+if TYPE_CHECKING:
+    from pynamodb_tracker import Cancelled, ExecutionContext
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+class Crate(AppTask):
+    use_case_id = UseCase("crate to cancel")
+
+    split, ship = Step(100), Step(200)
+
+
+class Slip(AppTask):
+    use_case_id = UseCase("slip to cancel")
+
+    print = Step(100)
+
+
+def cancel(task_id: str = "o-1", **options: Any) -> Cancelled[Order]:
+    return Order.cancel(task_id, reason="by phone", by="ada", **options)
+
+
+def split(ctx: ExecutionContext[Crate]) -> None:
+    for name in ("a", "b"):
+        ctx.create(Crate, f"{ctx.task.task_id}/{name}", wait=True)
+
+
+@pytest.mark.parametrize("state", ["pending", "failed"])
+def test_a_task_is_cancelled_at_the_step_where_it_is_and_once(state: str) -> None:
+    Order.create("o-1", state=Order.ship.pending)
+    if state == "failed":
+        fail(Order.ship, "o-1")
+    with recorded() as requests:
+        done = cancel()
+    assert requests.operations[:2] == ["GetItem", "UpdateItem"]  # and the log item of a task that had failed
+    assert (done.how, done.running, done.waits_in_vain) == ("cancelled", False, None)
+    assert done.task.state == Order.ship.ignored
+    again = Order.cancel("o-1", reason="another reason", children=True)
+    assert (again.how, again.task.errors) == ("was ignored", done.task.errors)
+    assert [(each.worker, each.message) for each in done.task.errors if each.type == "ignored"] == [("ada", "by phone")]
+
+
+def test_a_running_task_records_nothing_more() -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1")
+    run.__enter__()
+    assert cancel().running
+    with pytest.raises(LockLostError, match="ada ignored the task"):
+        run.__exit__(None, None, None)
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_a_success_in_between_is_followed_to_the_next_step(network: Network) -> None:
+    Order.create("o-1")
+    run = Order.confirm_payment.start("o-1")
+    run.__enter__()
+    before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
+    done = cancel()
+    assert (done.task.state, done.running) == (Order.ship.ignored, False)
+
+
+def test_a_claim_in_between_is_cancelled(network: Network) -> None:
+    Order.create("o-1")
+    before(network, "UpdateItem", lambda: Order.confirm_payment.start("o-1").__enter__())
+    done = cancel()
+    assert (done.task.state, done.running) == (Order.confirm_payment.ignored, True)
+
+
+def test_the_last_success_wins_and_is_named(network: Network) -> None:
+    Order.create("o-1", state=Order.deliver.pending)
+    run = Order.deliver.start("o-1")
+    run.__enter__()
+    before(network, "UpdateItem", lambda: run.__exit__(None, None, None))
+    with pytest.raises(TaskAlreadySucceededError, match=r"cannot cancel Order 'o-1': it is deliver succeeded"):
+        cancel()
+
+
+def test_a_task_that_is_missing_is_refused_and_so_is_one_of_another_life(network: Network) -> None:
+    with pytest.raises(TaskNotFoundError, match="cannot cancel Order 'o-1'"):
+        cancel()
+    Order.create("o-1")
+
+    def begin_another_life() -> None:
+        Order.delete_task("o-1")
+        Order.create("o-1")
+
+    before(network, "UpdateItem", begin_another_life)
+    with pytest.raises(TaskNotFoundError, match="deleted, and created again"):
+        cancel()
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
+
+
+def test_a_running_task_of_a_group_hands_on_its_turn_only_if_that_is_asked_for() -> None:
+    for task_id in ("o-1", "o-2"):
+        Order.create(task_id, group="g")
+    Order.confirm_payment.start("o-1").__enter__()
+    with pytest.raises(TaskLockedError, match=r"group 'g' would start .* cancel takes even_in_group=True"):
+        cancel()
+    assert cancel(even_in_group=True).running
+    with Order.confirm_payment.start("o-2"):
+        pass
+    assert cancel("o-2").task.state == Order.ship.ignored
+
+
+def test_the_children_of_this_round_are_cancelled_too_also_after_an_interruption() -> None:
+    Crate.create("c")
+    Crate.split.run("c", split)
+    Crate.split.run("c/a", split)
+    Crate.split.run("c/b", lambda ctx: ctx.create(Slip, "s", wait=True))
+    Crate.create("c-other")
+    Crate.split.run("c-other", split)
+    Crate.ship.ignore("c", reason="before")
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert done.how == "was ignored"
+    assert sorted(done.children.ignored) == ["c/a", "c/a/a", "c/a/b", "c/b", "s"]
+    assert not done.children.refused
+    assert Slip.get_task("s").state == Slip.print.ignored
+    assert Crate.get_task("c-other/a").state == Crate.split.pending
+
+
+def test_a_child_says_which_task_waits_in_vain_for_it() -> None:
+    Crate.create("c")
+    Crate.split.run("c", split)
+    Crate.create("in-group", group="g")
+    done = Crate.cancel("c/a", reason="by phone", children=True)
+    assert done.waits_in_vain == ("crate to cancel", "c")
+    assert Crate.get_task("c").state == Crate.ship.pending
+
+
+def test_an_event_loop_cancels_a_task() -> None:
+    Order.create("o-1")
+    done = asyncio.run(Order.acancel("o-1", reason="by phone", by="ada"))
+    assert done.task.state == Order.confirm_payment.ignored
+
+
+@pytest.mark.parametrize(
+    ("options", "error"), [({"reason": "x", "by": ""}, ValueError), ({"reason": "x", "children": "yes"}, TypeError)]
+)
+def test_what_cancel_is_given_is_checked(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Order.cancel("o-1", **options)
+    with pytest.raises(TypeError):
+        AppTask.cancel("o-1", reason="x")
