@@ -143,6 +143,20 @@ def test_a_running_task_of_a_group_is_ignored_only_if_that_is_asked_for() -> Non
     assert (ended.code, ended.out) == (0, "o-1: pay.ignored\n")
 
 
+def test_a_reopened_task_forgets_its_parts_only_if_asked_for() -> None:
+    Order.create("o-1")
+
+    def charge(ctx: Any) -> None:
+        ctx.once("charge", lambda: 1)
+        raise ValueError("later")
+
+    for options, kept in (((), True), (("--forget",), False)):
+        with pytest.raises(ValueError, match="later"):
+            Order.pay.run("o-1", charge)
+        assert run("reopen", "o-1", *options).code == 0
+        assert (Order.get_task("o-1").once is not None) == kept
+
+
 def test_tasks_are_cancelled_wherever_they_are() -> None:
     Order.create("o-1", group="customer-7")
     Order.pay.start("o-1").__enter__()

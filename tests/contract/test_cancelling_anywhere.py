@@ -15,12 +15,14 @@ from pynamodb_tracker import (
     TaskNotFoundError,
     UseCase,
 )
-from tests.support.network import Network, before
+from tests.support.network import Network, before, error, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
 from tests.support.workers import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pynamodb_tracker import Cancelled, ExecutionContext
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -97,6 +99,23 @@ def test_the_last_success_wins_and_is_named(network: Network) -> None:
         cancel()
 
 
+def test_a_cancel_without_an_answer_is_not_repeated_after_a_reopen(network: Network) -> None:
+    Order.create("o-1")
+
+    def lose_the_answer(operation: str, _request: dict[str, Any], send: Callable[[], Any]) -> Any:
+        answer = send()
+        if operation == "UpdateItem":
+            network.rule = passing
+            Order.confirm_payment.reopen("o-1")
+            raise error(operation, "InternalServerError")
+        return answer
+
+    network.rule = lose_the_answer
+    done = cancel()
+    assert (done.how, done.task.state) == ("cancelled", Order.confirm_payment.pending)
+    assert Order.get_task("o-1").state == Order.confirm_payment.pending
+
+
 def test_a_task_that_is_missing_is_refused_and_so_is_one_of_another_life(network: Network) -> None:
     with pytest.raises(TaskNotFoundError, match="cannot cancel Order 'o-1'"):
         cancel()
@@ -156,10 +175,10 @@ def test_an_event_loop_cancels_a_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error"), [({"reason": "x", "by": ""}, ValueError), ({"reason": "x", "children": "yes"}, TypeError)]
+    ("options", "kind"), [({"reason": "x", "by": ""}, ValueError), ({"reason": "x", "children": "yes"}, TypeError)]
 )
-def test_what_cancel_is_given_is_checked(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_what_cancel_is_given_is_checked(options: dict[str, Any], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
         Order.cancel("o-1", **options)
     with pytest.raises(TypeError):
         AppTask.cancel("o-1", reason="x")

@@ -143,6 +143,12 @@ def test_reopen_keeps_the_parts_unless_it_is_to_forget_them() -> None:
     Bill.charge.reopen("b", forget=True)
     attempt(calls, "charge")
     assert calls == ["charge", "charge"]
+    assert Bill.charge.reopen_many(["b"]).succeeded == ["b"]
+    attempt(calls, "charge")
+    assert len(calls) == 2
+    assert Bill.charge.reopen_many(["b"], forget=True).succeeded == ["b"]
+    attempt(calls, "charge")
+    assert len(calls) == 3
 
 
 def test_steps_have_parts_of_their_own() -> None:

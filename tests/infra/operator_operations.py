@@ -49,6 +49,15 @@ def pause_and_resume(record: Record) -> None:
         assert run("steps", "--accept", of="tests.infra.shop:Payout").code == 0
 
 
+@row("Operator", "`cancel` with `children`; `pynamodb-tracker cancel --children`")
+def cancel_with_children(record: Record) -> None:
+    Parcel.create("o-18")
+    with Parcel.pack.start("o-18") as ctx:
+        ctx.create(Letter, "o-19", wait=True)
+    with record:
+        assert Parcel.cancel("o-18", reason="by phone", children=True).children.ignored == ["o-19"]
+
+
 @row("Operator", MOVED)
 def set_aside_and_reopen_many(record: Record) -> None:
     Letter.create_many(["o-15", "o-16"])
