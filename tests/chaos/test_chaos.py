@@ -52,8 +52,8 @@ def test_in_a_long_random_history_every_promise_is_kept(dynamodb_local: Engine, 
     assert all(outcome.blows[kind] for kind in ("kill", "freeze", "wake")), told(outcome)
 
 
-@pytest.mark.parametrize("guard", ["MINE", "lock expired"])
-def test_without_a_guard_the_same_history_breaks_promises(dynamodb_local: Engine, seed: int, guard: str) -> None:
+def test_without_a_guard_the_same_history_breaks_promises(dynamodb_local: Engine, seed: int) -> None:
+    guard = "lock expired"  # the one that breaks soonest; tests/race removes all of them
     assert guard in NAMES
     outcomes = (run(dynamodb_local.endpoint, rough(seed + burst, guard)) for burst in range(BURSTS))
     found = ({violation.promise for violation in outcome.violations} for outcome in outcomes)
