@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -40,7 +41,10 @@ def cancel(
     """Cancel a task, and its children if asked."""
     task, done, running = _cancel_one(model, task_id, reason, by, even_in_group=even_in_group)
     parent, report = readable_value(task, "parent"), Report()
-    found = parse(parent) if parent else None
+    found = None
+    if parent:
+        with suppress(ValueError):  # a damaged reference names nobody; `doctor --rows` finds it
+            found = parse(parent)
     waiting = [task] if children else []
     while references := {reference_to(row) for row in waiting if readable_value(row, "waits")}:
         waiting = []

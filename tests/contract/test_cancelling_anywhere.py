@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pynamodb.expressions.operand import Path
 
 from pynamodb_tracker import (
     LockLostError,
@@ -182,3 +183,11 @@ def test_what_cancel_is_given_is_checked(options: dict[str, Any], kind: type[Exc
         Order.cancel("o-1", **options)
     with pytest.raises(TypeError):
         AppTask.cancel("o-1", reason="x")
+
+
+def test_a_damaged_reference_to_a_parent_keeps_no_task_from_being_cancelled() -> None:
+    Order.create("o-1")
+    Order.tracker.connection().update_item("o-1", "order", actions=[Path("parent").set({"S": "nobody"})])
+
+    assert cancel().waits_in_vain is None
+    assert Order.get_task("o-1").state == Order.confirm_payment.ignored
