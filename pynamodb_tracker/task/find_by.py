@@ -107,7 +107,7 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         check_limit("limit", limit)
         scan = self._scan(value, state, since, until, latest_first=latest_first)
         scan_id = [self.Meta.index_name, value, scan.code, latest_first, *map(str, (since, until))]
-        scan_id.append(self._model.tracker.use_case.name if self._model.tracker.has_use_case else None)
+        scan_id.append(scan.model.tracker.use_case.name if scan.model.tracker.has_use_case else None)
         if cursor is not None:
             scan.place = read_cursor(cursor, scan_id, _checked_place, f"{self.attribute.attr_name}={value}")
             if not scan.has_place(scan.place):

@@ -114,7 +114,9 @@ def test_pages_go_on_behind_the_last_task_and_know_when_they_end(stopped_clock: 
             cursor = page.cursor
         assert found == [["q-0", "q-1"], ["q-2", "q-3"], ["q-4"]]
     first = Quote.by_customer.page("c-1", limit=4)
+    pending = DeskTask.by_customer.page("c-1", limit=4, state=Quote.work.pending)
     for other in (
+        lambda: DeskTask.by_customer.page("c-1", cursor=pending.cursor, state=Complaint.work.pending),  # the same code
         lambda: Quote.by_customer.page("c-2", cursor=first.cursor),
         lambda: DeskTask.by_customer.page("c-1", cursor=first.cursor),
         lambda: Quote.by_customer.page("c-1", cursor="x"),
