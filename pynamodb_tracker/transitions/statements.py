@@ -363,7 +363,9 @@ class StepStatements(StepWrites[T]):
         else:
             merge.add(when.can_take(self.codes), when.has_no_parts())
         if "due_time" in values:
-            merge.add(when.at(self.codes.pending), when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
+            merge.add(when.at(self.codes.pending))
+        if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
+            merge.add(when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
         merge.add(when.asked_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
         for name, (attribute, _) in changes.items():
             before = stored.get(attribute.attr_name)

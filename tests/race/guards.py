@@ -436,6 +436,8 @@ GUARDS = [
     Guard("MERGE while it runs", merges.asked_as_it_ended, without("cannot_take", "merge")),
     Guard("MERGE what is kept", merges.asked_as_it_was_taken_in, without("keeps_asked", "merge")),
     Guard("MERGE the values as seen", merges.written_by_another_program, without("value_seen", "merge")),
+    Guard("MERGE the rule as due", repeats.rule_changed_as_an_occurrence_ends, without("due_as_seen", "merge")),
+    Guard("MERGE the rule as due", repeats.rule_changed_as_it_is_reopened, without("due_as_seen", "merge")),
     Guard("MERGE the due time as seen", merges.put_off_by_an_old_reading, without("due_as_seen", "merge")),
     Guard("token on MERGE", merges.begun_anew_with_an_old_token, without("later_token", "merge")),
     Guard("format on MERGE", merges.asked_of_a_later_version, without("known_format", "merge")),
