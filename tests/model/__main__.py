@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.model import answers, groups, joins, merging
+from tests.model import answers, groups, joins, merging, repeating
 from tests.model.protocol import Protocol, patched
 from tests.model.runs import Limits, Runs
 from tests.model.search import Found, search
@@ -19,7 +19,7 @@ SEARCHED = (
     Limits(claims=2, ticks=1, behind=2),
     Limits(claims=2, ticks=3),
 )
-PROTOCOLS = {"merging": merging, "joins": joins, "answers": answers, "groups": groups}
+PROTOCOLS = {each.__name__.rpartition(".")[2]: each for each in (merging, joins, answers, groups, repeating)}
 
 
 def main() -> int:

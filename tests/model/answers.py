@@ -113,7 +113,7 @@ def _broken(names: list[str], state: State, *, has_limit: bool) -> str | None:  
     came = row.get("signals", {"M": {}})["M"]
     if "next life" in state.notes:
         return "an answer reaches the next life" if "p" in came else None
-    if any(name in names and came[name]["M"]["value"]["S"] != f'"{name}"' for name in state.notes):
+    if any(name in came and came[name]["M"]["value"]["S"] != f'"{name}"' for name in state.notes):
         return "an answer that counted is replaced"
     status, parked = value(row, "status"), value(row, "due_time") == stamp(NEVER)
     waits = any(name not in came for name in names) or "parent" in item_at(state.rows, "c part")

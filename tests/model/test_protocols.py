@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import answers, groups, joins, merging
+from tests.model import answers, groups, joins, merging, repeating
 from tests.model.protocol import Faults, patched
 from tests.model.search import search
 from tests.race.guards import without
 
-PROTOCOLS = [merging, joins, answers, groups]
+PROTOCOLS = [merging, joins, answers, groups, repeating]
 
 
 @pytest.fixture(autouse=True)
