@@ -1,7 +1,7 @@
 """Write the golden rows of this version to stdout: `python -m tests.compat.write`, with DYNAMODB_LOCAL_ENDPOINT set.
 
 The files in rows/ are such outputs, each of the version that it is named after. They are never edited. What a later
-version adds has a file of its own.
+version adds has a file of its own. Run it in a checkout at /app, because tracebacks name the path.
 """
 
 from __future__ import annotations
@@ -146,6 +146,8 @@ def binary(value: object) -> object:
 
 
 if __name__ == "__main__":
+    if not __file__.startswith("/app/"):
+        sys.exit("put the checkout at /app: what is written here names its path, for ever")
     if AppTask.exists():
         AppTask.delete_table()
     AppTask.create_table(wait=True)
