@@ -44,6 +44,11 @@ def later(text: str) -> datetime:
     return _read(times.later, text)
 
 
+def end_of_pause(text: str) -> datetime:
+    """Return the same, and NEVER for `resumed`."""
+    return _read(times.end_of_pause, text)
+
+
 def _read(read: Callable[[str], T], text: str) -> T:
     """Return the value of an option; typer would replace the message of a ValueError."""
     try:

@@ -161,8 +161,8 @@ class Overview:
     """All of it."""
 
     steps: Sequence[StepView]
-    pauses: Sequence[Pause]
-    """Those that are in force."""
+    pauses: Sequence[Pause] | None
+    """Those that are in force; None if its steps cannot be paused."""
     done: Number | None
     """None if the use case keeps finished tasks out of the index, where nobody can count them."""
     flow: Flow | None
@@ -230,7 +230,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         for at, step in enumerate(steps)
     ]
     model = steps[0].model
-    pauses = in_force(model) if model.tracker.use_case.control else ()
+    pauses = in_force(model) if model.tracker.use_case.control else None
     return Overview(views, pauses, *_done(steps[-1]))
 
 

@@ -65,6 +65,11 @@ def later(text: str) -> datetime:
         raise ValueError(f"in {text!r} is too far in the future") from None
 
 
+def end_of_pause(text: str) -> datetime:
+    """Return the same, and NEVER for `resumed`: such a pause lasts until somebody ends it."""
+    return clock.NEVER if text == "resumed" else later(text)
+
+
 def spread(begin: datetime, a_minute: float, done: int = 0) -> Iterator[datetime]:
     """Yield due times from then on, so many a minute, behind those that are done; all of them within a week."""
     last = begin + _LONGEST_SPREAD

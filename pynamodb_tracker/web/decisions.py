@@ -26,7 +26,7 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
-from pynamodb_tracker.presentation.times import spread
+from pynamodb_tracker.presentation.times import end_of_pause, spread
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -34,7 +34,17 @@ from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.web.forms import Form, read_form
 from pynamodb_tracker.web.guard import who
 from pynamodb_tracker.web.metering import Spent
-from pynamodb_tracker.web.page import FILTER, VERBS, FieldError, Page, filter_of, step_named, time_of, whole_number
+from pynamodb_tracker.web.page import (
+    FILTER,
+    OF_STEPS,
+    VERBS,
+    FieldError,
+    Page,
+    filter_of,
+    step_named,
+    time_of,
+    whole_number,
+)
 from pynamodb_tracker.web.views import Views
 from pynamodb_tracker.web.words import log_line
 
@@ -173,7 +183,7 @@ class Decisions:
     def _plan(self, request: Request, query: Mapping[str, str], problem: FieldError | None = None) -> Response:
         page, model = self._page, self._page.model(request)
         verb = query.get("verb", "reopen")
-        page.check_may(request, verb, model)
+        self._check(request, verb, model)
         asked = filter_of(model, query)
         _check_state(verb, asked)
         # What comes into the state after this look is left alone, however long the slices take.
@@ -230,12 +240,45 @@ class Decisions:
 
     def _decision(self, request: Request, model: type[Task], form: Form, step: BoundStep[Any]) -> Decision:
         verb, reason = form.get("verb", ""), form.get("reason", "").strip()
-        self._page.check_may(request, verb, model)
+        self._check(request, verb, model)
         if verb != "reopen" and not reason:
             raise FieldError("reason", "Write a reason, for people who look at the task later.")
         worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
         rate = whole_number(form, "rate", 0, _MOST_DONE) or None
         return Decision(verb, step, reason, who(request), worker, even_in_group, rate)
+
+    def _check(self, request: Request, verb: str, model: type[Task]) -> None:
+        if verb not in VERBS:
+            raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or released here, nothing else.")
+        self._page.check_may(request, verb, model)
+
+    async def pause(self, request: Request) -> Response:
+        """Pause a step for everybody, or resume it."""
+        return await run_in_threadpool(self._pause, request, await read_form(request))
+
+    def _pause(self, request: Request, form: Form) -> Response:
+        page, model = self._page, self._page.model(request)
+        verb, step, reason = form.get("verb", ""), step_named(model, form.get("step")), form.get("reason", "").strip()
+        if verb not in OF_STEPS:
+            raise HTTPException(400, "A step can be paused or resumed here, nothing else.")
+        page.check_may(request, verb, model)
+        try:
+            end = None if verb == "resume" else _end_of_pause(form)
+        except FieldError as error:
+            return self._views.show_overview(
+                request,
+                problems={error.field: str(error)},
+                code=400,
+                given={name: form.get(name, "") for name in ("step", "until", "reason")},
+            )
+        with page.changing(model):
+            if verb == "resume":
+                step.resume(by=who(request))
+            else:
+                step.pause(until=end, reason=reason, by=who(request))
+        about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
+        log.warning(log_line(who=who(request), did=verb, **about))
+        return page.redirect(request, model)
 
     async def count(self, request: Request) -> Response:
         """Count all tasks of a use case; this is a POST because it reads the whole index, which no link should do."""
@@ -255,6 +298,19 @@ class Decisions:
         history.add(answer.time, counts)
         change = history.change
         return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
+
+
+def _end_of_pause(form: Form) -> datetime | None:
+    """Return until when a form pauses a step; None if that is until somebody resumes it."""
+    if not form.get("reason", "").strip():
+        raise FieldError("reason", "Write a reason: the pause is shown with it.")
+    try:
+        end = end_of_pause(form.get("until", "").strip())
+    except ValueError as error:
+        raise FieldError("until", error) from None
+    if end <= clock.now():
+        raise FieldError("until", "This is over already: write a time in the future.")
+    return None if end == clock.NEVER else end
 
 
 def _check_state(verb: str, what: Filter) -> None:

@@ -40,6 +40,9 @@ HERE = Path(__file__).parent
 VERBS = {"reopen": "reopened", "ignore": "ignored", "cancel": "cancelled", "release": "released"}
 """What people can do with tasks, and what is said of it afterwards."""
 
+OF_STEPS = ("pause", "resume")
+"""What they can do with a step."""
+
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """What the address of a list of tasks has, apart from its cursor."""
 
@@ -128,7 +131,7 @@ class Page:
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
-            may={verb: model is not None and self.may(request, verb, model) for verb in VERBS},
+            may={verb: model is not None and self.may(request, verb, model) for verb in (*VERBS, *OF_STEPS)},
             late_after=settings.late_after,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,
@@ -207,12 +210,12 @@ class Page:
 
     def check_may(self, request: Request, verb: str, model: type[Task]) -> None:
         """Refuse what somebody may not do."""
-        if verb not in VERBS:
-            raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or released here, nothing else.")
         if not self.settings.actions:
             raise HTTPException(403, "This page is read-only: start it with --actions to change tasks here.")
         if not self.may(request, verb, model):
-            raise HTTPException(403, f"You may not {verb} tasks of {model.__name__}.")
+            raise HTTPException(
+                403, f"You may not {verb} {'steps' if verb in OF_STEPS else 'tasks'} of {model.__name__}."
+            )
 
 
 def steps_of(model: type[Task]) -> list[BoundStep[Any]]:

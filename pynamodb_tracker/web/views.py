@@ -117,6 +117,10 @@ class Views:
 
     def overview(self, request: Request) -> Response:
         """Show what a use case has to do, why tasks failed, and what was done lately."""
+        return self.show_overview(request)
+
+    def show_overview(self, request: Request, **refused: Any) -> Response:
+        """Show the overview; `refused` is about a form that was sent from there."""
         model = self._page.model(request)
         answer, errors = self._overview(request, model)
         history = self._page.histories[model.__name__]
@@ -130,7 +134,8 @@ class Views:
             counted=history.last,
             change=history.change,
             most=MOST,
-            live=True,
+            live=not refused,
+            **{"given": dict.fromkeys(("step", "until", "reason"), ""), **refused},
         )
 
     def _overview(self, request: Request, model: type[Task]) -> tuple[Answer[Overview], Errors]:

@@ -197,7 +197,8 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
     assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
-    assert set(asked) == {("ada", verb, "order") for verb in ("reopen", "ignore", "cancel", "release")}
+    verbs = ("reopen", "ignore", "cancel", "release", "pause", "resume")
+    assert set(asked) == {("ada", verb, "order") for verb in verbs}
 
 
 @pytest.mark.usefixtures("shop")
@@ -379,3 +380,39 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     assert "4 reopened" in text_of(done)
     due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
     assert due == [0, 30, 60, 90]
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_step_is_paused_and_resumed(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert "Pause a step" not in open_page().get("/Order/").text
+    client = open_page()
+    monkeypatch.setattr(Order.use_case_id, "control", True)
+    asked = {"step": "ship", "verb": "pause", "until": "1h", "reason": "the bank is down"}
+    for wrong, said in (
+        ({"until": "soon"}, "'soon' is not a time"),
+        ({"until": "2020-01-01"}, "This is over already"),
+        ({"reason": " "}, "Write a reason"),
+    ):
+        answer = client.post("/Order/pause", data={**asked, **wrong})
+        assert (answer.status_code, said in text_of(answer)) == (400, True)
+        assert ("ship</option>" in answer.text, 'aria-invalid="true"' in answer.text) == (True, True)
+    for verb, code in (("ignore", 400), ("pause", 303)):
+        assert client.post("/Order/pause", data={**asked, "verb": verb}).status_code == code
+    [pause] = Order.pauses()
+    assert (pause.step, pause.by, pause.reason) == ("ship", "ada", "the bank is down")
+    page = client.get("/Order/")
+    assert "by ada: the bank is down Resume" in text_of(page)
+    form = fields_of(page, '/Order/pause" class="note')
+    assert client.post("/Order/pause", data={**form, "verb": "resume"}).status_code == 303
+    assert Order.pauses() == []
+    logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]
+    assert [(each["who"], each["did"], each["step"]) for each in logged] == [
+        ("ada", "pause", "ship"),
+        ("ada", "resume", "ship"),
+    ]
+    denied = open_page(may=lambda _name, verb, _use_case: verb == "resume")
+    assert "Pause a step" not in denied.get("/Order/").text
+    answer = denied.post("/Order/pause", data=asked)
+    assert (answer.status_code, "You may not pause steps of Order" in text_of(answer)) == (403, True)

@@ -15,16 +15,16 @@ from pynamodb_tracker.exceptions import DefinitionError
 from pynamodb_tracker.presentation.text import escaped
 
 
-def _end(text: str) -> datetime:
-    return clock.NEVER if text == "resumed" else opt.later(text)
-
-
 def pause(
     step: opt.Step,
     *,
     until: Annotated[
         datetime,
-        typer.Option(parser=_end, metavar="TIME", help="For how long or until when: 1h, 2026-01-31T12:00; or resumed."),
+        typer.Option(
+            parser=opt.end_of_pause,
+            metavar="TIME",
+            help="For how long or until when: 1h, 2026-01-31T12:00; or resumed.",
+        ),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; the pause is shown with it.")],
     by: opt.By,

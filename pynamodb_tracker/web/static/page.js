@@ -148,17 +148,21 @@
     const isOwn = event.target.closest("a, button, input, summary, label, td.pick");
     if (row && !isOwn && !getSelection().toString()) location.assign(row.dataset.row);
   });
-  // A time of day is the viewer's; in the address it is a time that a colleague elsewhere understands, too.
-  const inUtc = (field) => {
+  // A time of day is the viewer's, the last one or the next one; in the address it is a time that a colleague elsewhere
+  // understands, too.
+  const inUtc = (field, isLater) => {
     const [, hours, minutes] = /^\s*(\d{1,2}):(\d\d)\s*$/.exec(field.value) ?? [];
     const time = new Date();
     if (hours === undefined) return;
     time.setHours(hours, minutes, 0, 0);
-    if (time > new Date()) time.setDate(time.getDate() - 1);
+    if ((time > new Date()) !== isLater) time.setDate(time.getDate() + (isLater ? 1 : -1));
     field.value = `${time.toISOString().slice(0, 16)}Z`;
   };
   document.addEventListener("submit", (event) => {
-    if (event.target.matches(".filters")) event.target.querySelectorAll("[name=since], [name=until]").forEach(inUtc);
+    if (event.target.matches(".filters, [data-later]")) {
+      const isLater = event.target.matches("[data-later]");
+      event.target.querySelectorAll("[name=since], [name=until]").forEach((field) => inUtc(field, isLater));
+    }
     if (!event.target.matches("form[data-next-slice]")) return;
     event.preventDefault();
     isStopped = false;
