@@ -92,6 +92,7 @@ def test_the_public_names_for_lambda_are_exactly_these() -> None:
         "UnreadableEventError",
         "event_publisher",
         "handles",
+        "handles_signal",
         "retry_handler",
     ]
 

@@ -1,5 +1,6 @@
 """Steps in AWS Lambda: handlers of events, records and schedules, and one that publishes what becomes of tasks."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pynamodb_tracker.aws_lambda.handler import Handler, StepHandler, handles
@@ -10,6 +11,7 @@ from pynamodb_tracker.aws_lambda.trigger import Replies, Reply, TriggerName, Unr
 
 if TYPE_CHECKING:
     from pynamodb_tracker.aws_lambda.publisher import event_publisher
+    from pynamodb_tracker.aws_lambda.signals import handles_signal
 
 __all__ = [
     "Handler",
@@ -25,14 +27,14 @@ __all__ = [
     "UnreadableEventError",
     "event_publisher",
     "handles",
+    "handles_signal",
     "retry_handler",
 ]
 
 
 def __getattr__(name: str) -> object:
-    """Import the publisher on first access: no other handler pays for it at its cold start."""
-    if name == "event_publisher":
-        from pynamodb_tracker.aws_lambda.publisher import event_publisher  # noqa: PLC0415 - as above
-
-        return event_publisher
+    """Import a handler that few functions have on first access: no other one pays for it at its cold start."""
+    modules = {"event_publisher": "publisher", "handles_signal": "signals"}
+    if name in modules:
+        return getattr(import_module(f"{__name__}.{modules[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -1,4 +1,4 @@
-"""An event as a trigger delivered it: the step is run for each of its records, and the caller gets an answer."""
+"""An event as a trigger delivered it: each of its records is run, and the caller gets an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.aws_lambda import http
@@ -15,7 +15,7 @@ from pynamodb_tracker.aws_lambda import trigger as triggers
 from pynamodb_tracker.aws_lambda.invocation import Invocation, InvocationAttempt
 from pynamodb_tracker.aws_lambda.journal import InvocationLog
 from pynamodb_tracker.aws_lambda.queue import Queue
-from pynamodb_tracker.aws_lambda.result import Result
+from pynamodb_tracker.aws_lambda.result import Reason, Result
 from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, UnreadableEventError
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher, batcher_for
@@ -26,12 +26,67 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.step.bound import BoundStep
 
 T = TypeVar("T", bound=TaskRow)
+A = TypeVar("A", bound="Attempt")
 
 Same = str | Sequence[str] | Callable[[Any], object]
 """What tells a repeated delivery from another payload for the same task: paths, or a function of the payload."""
 
 _TOO_LATE = timedelta(seconds=1)
 """With less time left, no further record is started: it would only use up an attempt."""
+
+
+class Attempt(Protocol):
+    """What became of a record."""
+
+    @property
+    def cause(self) -> BaseException | None:
+        """Why the record has to be redelivered, if it has to."""
+        ...
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it did not succeed, which decides the reply; None if it did."""
+        ...
+
+    @property
+    def result(self) -> Result[Any]:
+        """What its caller is answered by."""
+        ...
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the table or the next queue could not be used."""
+        ...
+
+
+class Runner(Protocol[A]):
+    """Does what a handler does for each record."""
+
+    @property
+    def replies(self) -> Replies:
+        """What is an error to the caller, beside what its trigger makes one."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """How many records of a batch are run at once."""
+        ...
+
+    def run(self, record: Record, trigger: Trigger, invocation: Invocation, batcher: WriteBatcher | None) -> A:
+        """Run a record; UnreadableEventError if it cannot be read."""
+        ...
+
+    def report(self, log: InvocationLog, attempt: A, record: Record) -> None:
+        """Log what became of a record."""
+        ...
+
+    def answer_to(self, result: Result[Any]) -> Any:
+        """Return what a caller gets."""
+        ...
+
+    def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
+        """Return what an HTTP client gets."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +129,10 @@ class RecordRunner(Generic[T]):
             attempt.hand_on(self.then, record.group)
         return attempt
 
+    def report(self, log: InvocationLog, attempt: InvocationAttempt, record: Record) -> None:
+        """Log and count what became of the task."""
+        log.attempt_ended(attempt, record)
+
     def _attributes_of(self, payload: Any) -> Mapping[str, Any]:
         if not callable(self.create_if_missing):
             return {}
@@ -113,10 +172,10 @@ def _read_same(where: Same, payload: object) -> object:
     return found
 
 
-class Delivery:
+class Delivery(Generic[A]):
     """An event that a trigger delivered to a handler."""
 
-    def __init__(self, runner: RecordRunner[Any], trigger: Trigger, invocation: Invocation, log: InvocationLog) -> None:
+    def __init__(self, runner: Runner[A], trigger: Trigger, invocation: Invocation, log: InvocationLog) -> None:
         self._runner = runner
         self._trigger = trigger
         self._invocation = invocation
@@ -126,7 +185,7 @@ class Delivery:
         self._guard = threading.Lock()
         """Records may be run on several threads."""
         self._began = False
-        self._attempts: list[InvocationAttempt] = []
+        self._attempts: list[A] = []
         self._errors: list[BaseException] = []
         """Why records have to be redelivered, in the order in which that was found."""
         self._undone: list[Record] = []
@@ -161,7 +220,7 @@ class Delivery:
         in_threads(self._run_in_order, self._lanes(records), self._runner.threads)
         if self._left:
             self._log.no_time_for(self._left)
-        broken = [attempt.unsent or attempt.error for attempt in self._attempts if attempt.is_broken]
+        broken = [attempt.cause for attempt in self._attempts if attempt.is_broken]
         if broken and broken[0] and len(broken) == len(self._attempts):
             raise broken[0]  # nothing was done, and an error is what alarms watch
         undone = {id(record) for record in self._undone}
@@ -223,14 +282,14 @@ class Delivery:
             error = self._error_of(attempt, record)
             with self._guard:
                 self._attempts.append(attempt)
-                self._log.attempt_ended(attempt, record)
+                self._runner.report(self._log, attempt, record)
         if error is not None:
             self._errors.append(error)
         return error is None
 
-    def _error_of(self, attempt: InvocationAttempt, record: Record) -> BaseException | None:
+    def _error_of(self, attempt: A, record: Record) -> BaseException | None:
         """Return what the caller is to get as an error; None if it gets an answer."""
         keeps_order = attempt.reason == "paused" and self._trigger.keeps_groups and record.group is not None
         if self._replies.to(attempt.reason) == "done" and not keeps_order:
             return None
-        return attempt.unsent or attempt.error or TrackerError(f"it is not known how {attempt} ended")
+        return attempt.cause or TrackerError(f"it is not known how {attempt} ended")

@@ -110,7 +110,7 @@ def handles(
     namespace = check_namespace(metrics)
     if message_group is not None and then is None:
         raise TypeError("message_group is that of the messages to the next queue: give that, too, as then")
-    queue = None if then is None else Queue("then", then, check_step(step), message_group)
+    queue = None if then is None else Queue("then", then, check_step(step).model, message_group)
 
     def decorate(function: Callable[[ExecutionContext[T], Any], Any]) -> Handler:
         runner = RecordRunner(
@@ -132,7 +132,7 @@ def handles(
         def handler(event: Any, context: LambdaContext | None) -> Any:
             used = fixed or triggers.trigger_of(event)
             invocation = Invocation(context)
-            log = InvocationLog(step, invocation, used.name, namespace)
+            log = InvocationLog(step.model, step.name, invocation, used.name, namespace)
             with working_as(invocation.request_id), ending_by(invocation.deadline):
                 return Delivery(runner, used, invocation, log).process(event)
 
@@ -156,12 +156,7 @@ def _check(runner: RecordRunner[Any]) -> None:
     check_parameters(runner.function, "ctx", "event")
     _check_is_no_handler(runner.function)
     check_threads(runner.threads)
-    where: object = runner.task_id
-    if not (callable(where) or _is_path(where)):
-        raise TypeError(
-            'task_id is keys with dots between them, such as "detail.order_id", or a function of the payload, '
-            f"not {shown(where)}"
-        )
+    triggers.check_place("task_id", runner.task_id)
     if not (isinstance(runner.create_if_missing, bool) or callable(runner.create_if_missing)):
         raise TypeError(
             "create_if_missing is True, False, or a function of the payload that returns attributes, "
@@ -169,7 +164,9 @@ def _check(runner: RecordRunner[Any]) -> None:
         )
     paths: object = (runner.same,) if isinstance(runner.same, str) else runner.same
     is_paths = isinstance(paths, Sequence) and bool(paths)
-    if not (paths is None or callable(paths) or (is_paths and all(map(_is_path, cast("Sequence[object]", paths))))):
+    if not (
+        paths is None or callable(paths) or (is_paths and all(map(triggers.is_path, cast("Sequence[object]", paths))))
+    ):
         raise TypeError(
             'same is a path, such as "detail.amount", several of them, or a function of the payload, '
             f"not {shown(runner.same)}"
@@ -180,10 +177,6 @@ def _check(runner: RecordRunner[Any]) -> None:
     for name, function in {"payload": runner.payload, "answer": runner.answer}.items():
         if not (function is None or callable(function)):
             raise TypeError(f"{name} is a function, not {shown(function)}")
-
-
-def _is_path(where: object) -> bool:
-    return isinstance(where, str) and all(where.split("."))
 
 
 def _check_is_no_handler(function: Callable[..., Any]) -> None:

@@ -101,9 +101,14 @@ class Invocation:
         return remaining is None or remaining >= max(at_least, self._longest)
 
 
+def is_in_lambda() -> bool:
+    """Return whether this process is a function's in Lambda."""
+    return "AWS_LAMBDA_FUNCTION_NAME" in os.environ or os.environ.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_")
+
+
 def prepare_in_lambda(step: BoundStep[Any], queue: Queue | None = None, *, with_payload: bool = False) -> None:
     """In Lambda's init phase, build what the first invocation would have to build."""
-    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ or os.environ.get("AWS_EXECUTION_ENV", "").startswith("AWS_Lambda_"):
+    if is_in_lambda():
         step._definition.prepare(with_payload=with_payload)
         if queue is not None:
             queue.connect()
@@ -240,6 +245,11 @@ class InvocationAttempt(TaskAttempt[Any]):
         )
 
     @property
+    def cause(self) -> BaseException | None:
+        """Why the record has to be redelivered, if it has to."""
+        return self.unsent or self.error
+
+    @property
     def reason(self) -> Reason | None:
         """Why the task did not succeed in this invocation, which decides the reply; None if it did."""
         if self.unsent is not None:
@@ -283,7 +293,7 @@ class InvocationAttempt(TaskAttempt[Any]):
             task_id=self.task_id,
             task=task,
             value=value,
-            error=self.unsent or self.error,
+            error=self.cause,
             retry_after=self._retry_after(task),
         )
 

@@ -17,7 +17,7 @@ from pynamodb_tracker.aws_lambda.result import Reason
 from pynamodb_tracker.aws_lambda.trigger import Record, UnreadableEventError
 from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
-from pynamodb_tracker.step.bound import BoundStep
+from pynamodb_tracker.model.row import TaskRow
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -40,9 +40,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 class InvocationLog:
     """The log and the metrics of an invocation, written task by task: the next task may kill the function."""
 
-    def __init__(self, step: BoundStep[Any], invocation: Invocation, trigger: str, namespace: str | None) -> None:
+    def __init__(
+        self, model: type[TaskRow], step: str | None, invocation: Invocation, trigger: str, namespace: str | None
+    ) -> None:
         self._namespace = namespace
-        self._step = log_fields(step.model.tracker.use_case.name, step.name)
+        self._step = log_fields(model.tracker.use_case.name, step)
         self._about = {"request_id": invocation.request_id, "trigger": trigger}
 
     def attempt_ended(self, attempt: InvocationAttempt, record: Record | None = None) -> None:
@@ -56,6 +58,10 @@ class InvocationLog:
         }
         level, message = _level_and_message(attempt)
         log.log(level, "%s %s", attempt, message, extra=self._fields(record, **fields), exc_info=attempt.claim_error)
+
+    def write(self, level: int, message: str, record: Record, **fields: object) -> None:
+        """Write a message about a record."""
+        log.log(level, "%s", message, extra=self._fields(record, **fields))
 
     def unreadable(self, error: UnreadableEventError, record: Record | None = None) -> None:
         """Report an event or a record that cannot be read."""

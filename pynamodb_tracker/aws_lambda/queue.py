@@ -21,7 +21,6 @@ from pynamodb_tracker.exceptions import TrackerError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.step import BoundStep
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -40,8 +39,8 @@ Entry = dict[str, str]
 class Queue:
     """A queue of messages `{"task_id": ...}`, for a function that `handles` a step."""
 
-    def __init__(self, name: str, url: object, step: BoundStep[Any], message_group: object = None) -> None:
-        """`name` is that of the argument that has the URL; the clients share the session of the step's table.
+    def __init__(self, name: str, url: object, model: type[TaskRow], message_group: object = None) -> None:
+        """`name` is that of the argument that has the URL; the clients share the session of the model's table.
 
         `message_group` is a function of the task that returns the tenant of its message in a standard queue.
         """
@@ -56,7 +55,7 @@ class Queue:
                 raise ValueError("message_group is for standard queues: in a FIFO queue, groups keep an order")
         self.url = url
         self.message_group: Callable[[Any], object] | None = message_group
-        self._step = step
+        self._model = model
         self._clients: dict[Config, Any] = {}
         self._building = threading.Lock()
 
@@ -120,7 +119,7 @@ class Queue:
         config = _PATIENT if seconds >= _PATIENCE else _QUICK
         with self._building:
             if config not in self._clients:
-                session = self._step.model.tracker.table.connection().connection.session
+                session = self._model.tracker.table.connection().connection.session
                 region = re.search(r"//sqs\.([a-z0-9-]+)\.", self.url)
                 self._clients[config] = session.create_client("sqs", region and region[1], config=config)
             return self._clients[config]

@@ -122,7 +122,7 @@ def retry_handler(
                 "threads, rate, time_per_task, then and metrics cannot be combined with queue_url: set them where the "
                 "messages are processed"
             )
-        action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0], message_group))
+        action: _RunTasks | _SendTasks = _SendTasks(Queue("queue_url", queue_url, steps[0].model, message_group))
     else:
         per_task = timedelta(seconds=10) if time_per_task is None else time_per_task
         queue = _next_queue(steps, then, message_group)
@@ -133,7 +133,7 @@ def retry_handler(
 
     def handler(event: Any, context: LambdaContext | None) -> RetrySummary:  # noqa: ARG001 - a schedule's event has no content
         invocation = Invocation(context)
-        logs = {each: InvocationLog(each, invocation, "schedule", namespace) for each in steps}
+        logs = {each: InvocationLog(each.model, each.name, invocation, "schedule", namespace) for each in steps}
         which = {"since": since and clock.now() - since, "only": only, "error_like": error_like}
         with working_as(invocation.request_id), ending_by(invocation.deadline):
             return _Sweep(action=action, logs=logs, which=which, limit=limit, invocation=invocation).perform()
@@ -164,7 +164,7 @@ def _next_queue(
         raise TypeError("message_group is that of messages: give a queue, too, as then or queue_url")
     if url is not None and len(steps) > 1:
         raise ValueError("then is the queue after one step, and these are several: make a handler for each")
-    return None if url is None else Queue("then", url, steps[0], message_group)
+    return None if url is None else Queue("then", url, steps[0].model, message_group)
 
 
 def _check_only(steps: Sequence[BoundStep[Any]], only: States) -> None:

@@ -47,9 +47,28 @@ class Record:
         return {"itemIdentifier": self.identifier or self.name}
 
 
+def is_path(where: object) -> bool:
+    """Return whether this is keys and list indexes with dots between them."""
+    return isinstance(where, str) and all(where.split("."))
+
+
+def check_place(name: str, where: object) -> None:
+    """Refuse an argument that says neither by a path nor by a function where a payload has something."""
+    if not (callable(where) or is_path(where)):
+        raise TypeError(
+            f'{name} is keys with dots between them, such as "detail.order_id", or a function of the payload, '
+            f"not {shown(where)}"
+        )
+
+
+def found_at(name: str, where: str | Callable[[Any], object], payload: object) -> object:
+    """Return what a payload has there; UnreadableEventError if it has nothing."""
+    return value_at(where, payload) if isinstance(where, str) else call_on(payload, name, where)
+
+
 def read_task_id(where: TaskId, payload: object) -> str:
     """Return the task id that a payload has there; UnreadableEventError if it has none."""
-    found = call_on(payload, "task_id", where) if callable(where) else value_at(where, payload)
+    found = found_at("task_id", where, payload)
     if isinstance(where, str) and isinstance(found, str) and f".{where}".endswith(_URL_ENCODED):
         found = unquote_plus(found)
     try:

@@ -11,7 +11,7 @@ from pynamodb.attributes import Attribute
 from pynamodb.constants import MAP, STRING, STRING_SET
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.arguments import check_name, shown
 from pynamodb_tracker.exceptions import ValueNotStorableError
 from pynamodb_tracker.model.data import to_json
 
@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 MAX_BYTES = 1024
 """Of an answer as JSON: every write of the task is charged for it."""
+MAX_LABEL_BYTES = 256
+"""Of who sends an answer, and of the key of the event: they are stored with it."""
 
 
 class AnswerName(Generic[T]):
@@ -79,11 +81,19 @@ def check_awaited(model: type, given: object) -> str:
     return given.name
 
 
+def check_label(name: str, given: object) -> str | None:
+    """Return the name of a sender, an event or a round, or None; a ValueError if it has more than 256 bytes."""
+    label = check_name(name, given)
+    if label is not None and len(label.encode()) > MAX_LABEL_BYTES:
+        raise ValueError(f"{name} has at most {MAX_LABEL_BYTES} bytes, not {len(label.encode()):,}")
+    return label
+
+
 def value_text(value: object, name: str, task_id: str) -> str:
     """Return the value of an answer as JSON that reads back equal; a ValueNotStorableError says what is wrong."""
     try:
         text = to_json(value, name)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         problem = str(error)
     else:
         if (size := len(text.encode())) <= MAX_BYTES:

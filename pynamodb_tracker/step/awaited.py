@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pynamodb_tracker.aio.lazy import in_thread
-from pynamodb_tracker.arguments import check_name, check_task_id
+from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.model.signals import Answer, AnswerName
+from pynamodb_tracker.model.signals import Answer, AnswerName, check_label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,15 +34,15 @@ class BoundAwaited(AnswerName[T]):
 
         The first answer of a round counts. The same value again, or the same `key`, such as the event id of a payment
         provider, changes nothing; another one raises TaskAlreadyAnsweredError, which has the first. `by` is who sent
-        it. A task that has started over takes only an answer with the `round` that it is in, `ctx.round`: TypeError
-        without one. TaskNotFoundError if there is no such task, or no such round any more; TaskAlreadySucceededError at
-        its end; TaskNotReadyError while another run of it is asked for. 3 write units if the task becomes due,
-        otherwise 1, and a request and a unit more if it was not parked for this answer alone.
+        it; both have at most 256 bytes. A task that has started over takes only an answer with the `round` that it is
+        in, `ctx.round`: TypeError without one. TaskNotFoundError if there is no such task, or no such round any more;
+        TaskAlreadySucceededError at its end; TaskNotReadyError while another run of it is asked for. 3 write units if
+        the task becomes due, otherwise 1, and a request and a unit more if it was not parked for this answer alone.
         """
         from pynamodb_tracker.transitions.signals import send  # noqa: PLC0415 - few cold starts need it
 
-        task_id, by, key = check_task_id(task_id), check_name("by", by), check_name("key", key)
-        return send(self.model, task_id, self.name, value, by=by, key=key, of_round=check_name("round", round))
+        task_id, by, key = check_task_id(task_id), check_label("by", by), check_label("key", key)
+        return send(self.model, task_id, self.name, value, by=by, key=key, of_round=check_label("round", round))
 
     async def asend(self, task_id: str, value: object = None, **options: Any) -> Sent[T]:
         """Do what `send` does, and send its requests in a thread."""

@@ -141,7 +141,7 @@ def test_near_the_end_of_an_invocation_a_send_is_not_retried(
 
 
 def test_requests_to_the_next_queue_end_with_the_invocation(url: str) -> None:
-    queue = Queue("then", url, Order.ship)
+    queue = Queue("then", url, Order)
     patient, quick = queue._client(20), queue._client(5)
 
     assert patient is queue._client(13)

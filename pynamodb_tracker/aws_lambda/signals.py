@@ -1,0 +1,239 @@
+"""The handler of answers from outside: a webhook, or a message, wakes the task that waits for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args
+
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.aws_lambda import http
+from pynamodb_tracker.aws_lambda import trigger as triggers
+from pynamodb_tracker.aws_lambda.delivery import Delivery
+from pynamodb_tracker.aws_lambda.invocation import Invocation, LambdaContext, is_in_lambda
+from pynamodb_tracker.aws_lambda.journal import InvocationLog
+from pynamodb_tracker.aws_lambda.queue import Queue
+from pynamodb_tracker.aws_lambda.result import Reason, Result, ResultStatus
+from pynamodb_tracker.aws_lambda.trigger import Record, Replies, TaskId, Trigger, TriggerName, UnreadableEventError
+from pynamodb_tracker.dynamodb.connection import ending_by
+from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
+from pynamodb_tracker.exceptions import (
+    TaskAlreadyAnsweredError,
+    TaskAlreadySucceededError,
+    TaskNotFoundError,
+    TaskNotReadyError,
+    ValueNotStorableError,
+)
+from pynamodb_tracker.instrumentation import log_fields
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.model.signals import Answer, check_label
+from pynamodb_tracker.step.awaited import BoundAwaited
+
+T = TypeVar("T", bound=TaskRow)
+
+Place = str | Callable[[Any], object]
+"""Where a payload has something: keys and list indexes with dots between them, or a function of the payload."""
+
+Other = Literal["done", "conflict"]
+"""What the sender of an answer gets that is not stored, because another one counts or the task has ended. done: 200,
+or the record is acknowledged. conflict: 409, or an error, so that a queue keeps the message for a person."""
+
+_TRY_AGAIN = timedelta(seconds=5)
+"""When a sender is advised to try again."""
+_CODES: Mapping[ResultStatus, int] = {"unreadable": 400, "not_found": 404, "mismatch": 409, "failed": 500}
+"""The status code of each result that is not done; 503 for any other."""
+_LEVELS: Mapping[ResultStatus, int] = {
+    "succeeded": logging.INFO,
+    "not_ready": logging.INFO,
+    "not_found": logging.WARNING,
+    "mismatch": logging.WARNING,
+}
+"""The level of the log for each result; ERROR for any other."""
+_REASONS: Mapping[type[Exception], Reason] = {
+    TaskAlreadyAnsweredError: "mismatch",
+    TaskAlreadySucceededError: "mismatch",
+    TaskNotFoundError: "not_found",
+    TaskNotReadyError: "not_ready",
+    TypeError: "failed",
+}
+"""Why an answer is not stored; "unavailable" for any other error. "failed": the handler lacks the round."""
+
+
+class SignalHandler(Protocol):
+    """What Lambda calls, with the event and its context; tests may pass None as the context."""
+
+    def __call__(self, event: Any, context: LambdaContext | None) -> Any:
+        """Return what the trigger expects, or raise the error that the caller is to get."""
+        ...
+
+
+def handles_signal(
+    answer: BoundAwaited[T],
+    *,
+    task_id: TaskId,
+    value: Place | None = None,
+    key: Place | None = None,
+    round: Place | None = None,  # noqa: A002 - as `send` names it
+    by: str | Callable[[Any], str] | None = None,
+    trigger: TriggerName | None = None,
+    other: Other = "done",
+    then: str | None = None,
+) -> SignalHandler:
+    """Make a Lambda handler that sends an answer, such as `Order.paid`, for each event, or record of a batch.
+
+    `task_id`, `value`, `key` and `round` say where the payload has what `send` takes: a path, such as "body.order_id",
+    or a function. `by` is who sends it, or a function. Triggers and payloads are those of `handles`. A task that
+    repeats or starts over needs the `round`. Check first who sent a request, in a function that calls the handler.
+    An HTTP client gets 200 if the answer is stored, now or before; 404 if there is no such task or round; 503 with
+    `retry-after` if it is not ready, or the table cannot be used; 400 if the request cannot be read, or the value not
+    be stored. Another answer than the one that counts, or one to a task that has ended, is logged, and gets 200, or 409
+    with `other="conflict"`. To any other caller these codes, without 200, are errors: a record is redelivered.
+    `then` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the answer has made the
+    task due, and again for a repeated delivery until the task has been started.
+    """
+    given: object = answer
+    if not isinstance(given, BoundAwaited):
+        raise TypeError(f"this takes an answer that a use case declares, such as Order.paid, not {shown(given)}")
+    for name, where in {"task_id": task_id, "value": value, "key": key, "round": round}.items():
+        if where is not None or name == "task_id":
+            triggers.check_place(name, where)
+    if not (by is None or callable(by) or isinstance(by, str)):
+        raise TypeError(f"by is who sends the answer, or a function of the payload, not {shown(by)}")
+    if other not in get_args(Other):
+        raise ValueError(f'other is "done" or "conflict", not {shown(other)}')
+    fixed = None if trigger is None else triggers.trigger_named(trigger)
+    queue = None if then is None else Queue("then", then, answer.model)
+    if is_in_lambda():
+        answer.model.tracker.table.connect()
+        if queue is not None:
+            queue.connect()
+    optional = {"value": value, "key": key, "round": round, "by": (lambda _: by) if isinstance(by, str) else by}
+    places = {name: where for name, where in optional.items() if where is not None}
+    runner = _Sender(answer, task_id, places, other, queue)
+
+    def handler(event: Any, context: LambdaContext | None) -> Any:
+        used, invocation = fixed or triggers.trigger_of(event), Invocation(context)
+        log = InvocationLog(answer.model, None, invocation, used.name, None)
+        with ending_by(invocation.deadline):
+            return Delivery(runner, used, invocation, log).process(event)
+
+    return handler
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """What became of an answer."""
+
+    result: Result[Any]
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why it is not stored, or its task not handed on."""
+        status = self.result.status
+        return None if status == "succeeded" else cast("Reason", status)
+
+    @property
+    def cause(self) -> BaseException | None:
+        """The error that says so."""
+        return self.result.error
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the table or the queue could not be used."""
+        return self.result.status == "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender(Generic[T]):
+    """Sends the answer that a record has."""
+
+    answer: BoundAwaited[T]
+    task_id: TaskId
+    places: Mapping[str, Place]
+    other: Other
+    then: Queue | None
+    threads: int = 1
+
+    @property
+    def replies(self) -> Replies:
+        """Which results are no errors to a caller, beside those of its trigger."""
+        return Replies(mismatch="done" if self.other == "done" else None)
+
+    def run(self, record: Record, trigger: Trigger, invocation: Invocation, _batcher: WriteBatcher | None) -> _Attempt:
+        """Send the answer, and a message about a task that is due by it; UnreadableEventError if it cannot be read."""
+        payload = triggers.call_on(record.content, "payload", trigger.payload)
+        task_id = triggers.read_task_id(self.task_id, payload)
+        options = {name: triggers.found_at(name, place, payload) for name, place in self.places.items()}
+        for name in options.keys() - {"value"}:
+            try:
+                check_label(name, options[name])
+            except (TypeError, ValueError) as error:
+                raise UnreadableEventError(
+                    f"{name} is text of 1 to 256 bytes, not {triggers.shape_of(options[name])}"
+                ) from error
+        result = self._send(task_id, options)
+        if self.then is not None and result.status in {"succeeded", "mismatch"} and (first := self._woken_by(result)):
+            unsent = _hand_on(self.then, result, f"{self.answer.name} {first.token}", record, invocation)
+            if unsent is not None:
+                result = replace(result, status="unavailable", error=unsent, retry_after=_TRY_AGAIN)
+        return _Attempt(result)
+
+    def _send(self, task_id: str, options: dict[str, Any]) -> Result[Any]:
+        try:
+            sent = self.answer.send(task_id, **options)
+        except ValueNotStorableError as error:
+            raise UnreadableEventError(str(error)) from error
+        except Exception as error:  # noqa: BLE001 - kept for the caller, and the next record is still to be run
+            found = (reason for kind, reason in _REASONS.items() if isinstance(error, kind))
+            reason: Reason = next(found, "unavailable")
+            again = _TRY_AGAIN if reason in {"not_ready", "unavailable"} else None
+            task: Any = getattr(error, "task", None)
+            return Result(status=reason, task_id=task_id, task=task, error=error, retry_after=again)
+        return Result(
+            status="succeeded", repeated=sent.how == "stored", task_id=task_id, task=sent.task, value=sent.how
+        )
+
+    def _woken_by(self, result: Result[Any]) -> Answer | None:
+        """Return the answer that counts if the task is due by it, and was not started since."""
+        task: Any = result.task
+        if readable_value(task, "awaits") or readable_value(task, "waits"):
+            return None
+        first: Answer | None = (readable_value(task, "signals") or {}).get(self.answer.name)
+        is_pending = any(task.status == codes.pending for codes in task.tracker.steps)
+        return first if first is not None and is_pending and task.due_time == first.time else None
+
+    def report(self, journal: InvocationLog, attempt: _Attempt, record: Record) -> None:
+        """Log what became of the answer."""
+        result, model = attempt.result, self.answer.model
+        about = {**log_fields(model.tracker.use_case.name, None, result.task_id), "answer": self.answer.name}
+        became = f"was not stored: {result.error}" if result.value is None else f"is {result.value}"
+        if result.value is not None and result.error is not None:
+            became += f", but its task was not sent to the queue of its step: {result.error}"
+        message = f"{self.answer.name} of {model.__name__} {result.task_id!r} {became}"
+        journal.write(_LEVELS.get(result.status, logging.ERROR), message, record, **about, outcome=result.status)
+
+    def answer_to(self, result: Result[Any]) -> dict[str, Any]:
+        """Return what a caller gets: `how` is what `send` returns, or "other" for an answer that does not count."""
+        return {"task_id": result.task_id, "how": result.value or "other"}
+
+    def response_to(self, event: Any, result: Result[Any]) -> dict[str, Any]:
+        """Return what an HTTP client gets."""
+        if result.status == "succeeded" or (result.status == "mismatch" and self.other == "done"):
+            return http.response(event, result, {"statusCode": 200, "body": self.answer_to(result)})
+        body, code = {"task_id": result.task_id, "error": result.status}, _CODES.get(result.status, 503)
+        return http.response(event, result, {"statusCode": code, "body": body})
+
+
+def _hand_on(
+    queue: Queue, result: Result[Any], sender: str, record: Record, invocation: Invocation
+) -> Exception | None:
+    """Send the task to the queue, and return why that failed; a FIFO queue drops the message of a repetition."""
+    try:
+        entry = queue.entry("0", result.task_id, sender, group=record.group, task=result.task)
+        failed = queue.send([entry], until=invocation.deadline)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the record has to be redelivered
+        return error
+    return queue.unsent(failed) if failed else None
