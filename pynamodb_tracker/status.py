@@ -94,6 +94,6 @@ def name_of(code: int, steps: Iterable[Codes]) -> str:
     for codes in steps:
         if code in codes.own:
             return f"{codes.step} {codes.own[code]}"
-        if code == codes.succeeded == END and not codes.aside:
+        if code == codes.succeeded == END:
             return f"{codes.step} {Status.SUCCEEDED}"
     return f"unknown {code}"

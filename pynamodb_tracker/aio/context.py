@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pynamodb_tracker.aio.pool import RUNS, in_thread
 from pynamodb_tracker.dynamodb.connection import sharing_requests
-from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, hold
+from pynamodb_tracker.execution.context import TRIES, BlockContext, ExecutionContext, StepOfTask, hold
 from pynamodb_tracker.model import failure_log, hydration
 from pynamodb_tracker.model.row import TaskRow
 
@@ -130,6 +130,20 @@ class AsyncContext(BlockContext[T_co]):
         As `ExecutionContext.wait_for`; awaited for the same reason as `create`.
         """
         await in_thread(partial(self._blocking.wait_for, answer, until=until), RUNS)
+
+    async def skip_to(self, step: StepOfTask) -> None:
+        """Let the success of this run lead to a later step, or to one aside, such as `Order.refund`; nothing is sent.
+
+        As `ExecutionContext.skip_to`; awaited for the same reason as `create`.
+        """
+        await in_thread(partial(self._blocking.skip_to, step), RUNS)
+
+    async def end_task(self) -> None:
+        """Let the success of this run be the task's end; nothing is sent.
+
+        As `ExecutionContext.end_task`; awaited for the same reason as `create`.
+        """
+        await in_thread(self._blocking.end_task, RUNS)
 
     def transaction(self, *, succeed: bool = False) -> AbstractAsyncContextManager[TransactWrite]:
         """Return an async context manager with a PynamoDB TransactWrite, applied only while this run holds the task.

@@ -175,37 +175,6 @@ class BlockContext(Generic[T_co]):
             self._journal.answer = answer_text(answer, self.task.task_id)
             self._journal.expects_answer = False
 
-    def skip_to(self, step: StepOfTask) -> None:
-        """Let the success of this run lead to a later step, or to one aside, such as `Order.refund`; nothing is sent.
-
-        The steps between are passed over: starting one raises a TaskAlreadySucceededError with `passed_over`, until the
-        task starts over. A run has one target: ValueError for another one, and for a step that is not later.
-        """
-        claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
-        if not isinstance(codes, Codes):
-            raise TypeError(f"skip_to takes a step, such as Order.refund, not {shown(step)}")
-        own = claim.statements.codes
-        if codes.use_case_id != own.use_case_id or codes.pending <= own.pending:
-            raise ValueError(f"{claim} cannot skip to {step!r}: write a later step of {type(self.task).__name__}")
-        self._lead_to(codes.pending, codes.step)
-
-    def end_task(self) -> None:
-        """Let the success of this run be the task's end; nothing is sent.
-
-        All later steps are passed over, as by `skip_to`. ValueError if the run has another target, or something waits.
-        """
-        self._lead_to(END, "the end")
-
-    def _lead_to(self, code: int, name: str) -> None:
-        with self._holding("choose what comes after"):
-            additions = self._journal.additions
-            if additions.get("target", code) != code:
-                raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
-            follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
-            if code == END and (awaits or (follow_ups and (follow_ups.waits or follow_ups.wait_until))):
-                raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
-            additions["target"] = code
-
     def check_in(self, transaction: TransactWrite) -> None:
         """Add a check to a transaction of your own: it is cancelled unless this run holds the task at the commit.
 
@@ -370,7 +339,7 @@ class ExecutionContext(BlockContext[T_co]):
         check_flags(wait=wait)
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
-        with self._writing("create a follow-up of"):
+        with self._asking("create a follow-up of"):
             follow_ups_of(self._journal).create(
                 model, task_id, wait=wait, due_time=due_time, group=group, repeat=repeat, trace=trace, **attributes
             )
@@ -384,7 +353,7 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
         journal, claim = self._journal, self._claim
-        with self._writing("let the next step wait for what was created in"):
+        with self._asking("let the next step wait for what was created in"):
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait")
             until = _limit(time, "time")
@@ -400,7 +369,7 @@ class ExecutionContext(BlockContext[T_co]):
         from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for answers
 
         journal, claim = self._journal, self._claim
-        with self._writing("let the next step wait for an answer in"):
+        with self._asking("let the next step wait for an answer in"):
             name = check_awaited(type(self.task), answer)
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
@@ -412,6 +381,37 @@ class ExecutionContext(BlockContext[T_co]):
                 awaits.until = limit
             awaits.names |= {name}
             journal.additions["awaits"] = awaits
+
+    def skip_to(self, step: StepOfTask) -> None:
+        """Let the success of this run lead to a later step, or to one aside, such as `Order.refund`; nothing is sent.
+
+        The steps between are passed over: starting one raises a TaskAlreadySucceededError with `passed_over`, until the
+        task starts over. A run has one target: ValueError for another one, and for a step that is not later.
+        """
+        claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
+        if not isinstance(codes, Codes):
+            raise TypeError(f"skip_to takes a step, such as Order.refund, not {shown(step)}")
+        own = claim.statements.codes
+        if codes.use_case_id != own.use_case_id or codes.pending <= own.pending:
+            raise ValueError(f"{claim} cannot skip to {step!r}: write a later step of {type(self.task).__name__}")
+        self._lead_to(codes.pending, codes.step)
+
+    def end_task(self) -> None:
+        """Let the success of this run be the task's end; nothing is sent.
+
+        All later steps are passed over, as by `skip_to`. ValueError if the run has another target, or something waits.
+        """
+        self._lead_to(END, "the end")
+
+    def _lead_to(self, code: int, name: str) -> None:
+        with self._asking("choose what comes after"):
+            additions = self._journal.additions
+            if additions.get("target", code) != code:
+                raise ValueError(f"{self._claim} cannot lead to {name}: it has chosen another target; choose one")
+            follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
+            if code == END and (awaits or (follow_ups and (follow_ups.waits or follow_ups.wait_until))):
+                raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
+            additions["target"] = code
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.
@@ -440,6 +440,18 @@ class ExecutionContext(BlockContext[T_co]):
                 transitions.commit(self._journal, actions)
             else:
                 transitions.commit_success(self._journal, pending, actions)
+
+    @contextmanager
+    def _asking(self, operation: str) -> Iterator[None]:
+        """Refuse to ask for something to be written with the success, if that is on record.
+
+        Nothing is sent, unless a transaction that records it got no answer: that has to be known before.
+        """
+        with self._writing(operation):
+            pending = self._journal.pending_success
+            if pending is not None and pending.sent is not None:
+                transitions.settle_unknown_writes(self._journal)
+            yield
 
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
-from pynamodb_tracker.presentation.task_facts import is_abandoned
+from pynamodb_tracker.presentation.task_facts import is_abandoned, is_aside
 from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.presentation.why_failed import Errors
 from pynamodb_tracker.status import Status
@@ -70,6 +70,11 @@ class StepView:
     """When the first task of a state can start."""
     left: Sequence[Task]
     """Tasks whose lock has expired by their rows: the index does not know of extensions."""
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether only a run that chooses the step leads to it."""
+        return is_aside(self.step.model, self.step.name)
 
     @property
     def shares(self) -> list[tuple[str, Number]]:

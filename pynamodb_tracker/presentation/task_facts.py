@@ -18,7 +18,7 @@ from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.references import Reference, parse
 from pynamodb_tracker.model.repeat import Repeat
-from pynamodb_tracker.model.row import Membership, damages_of, membership_of
+from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
@@ -33,6 +33,9 @@ UNKNOWN = "unknown"
 
 NEEDS_PERSON = " (needs a person)"
 """What people read behind `ignored`."""
+
+ASIDE = " (aside)"
+"""What people read behind a step to which no plain success leads."""
 
 
 def is_in_memory(model: type[Task]) -> bool:
@@ -57,7 +60,13 @@ def name_of(state: State[Any]) -> str:
 
 def in_words(state: State[Any]) -> str:
     """Return the name of a state for people: to ignore a task is not to discard it."""
-    return f"{name_of(state)}{NEEDS_PERSON if state.status is Status.IGNORED else ''}"
+    aside = ASIDE if is_aside(state.model, state.step) else ""
+    return f"{name_of(state)}{aside}{NEEDS_PERSON if state.status is Status.IGNORED else ''}"
+
+
+def is_aside(model: type[TaskRow], step: str) -> bool:
+    """Return whether only a run that chooses a step leads to it."""
+    return any(codes.aside for codes in model.tracker.steps if codes.step == step)
 
 
 def read_task(model: type[Task], task_id: str) -> Task:
@@ -132,9 +141,11 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         "extra_time",
         "asked",
         "trace",
+        "postponed",
     )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task)}
+    found |= {"passed_over": passed_over(task) or None, "parts_done": parts_done(task) or None}
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):
@@ -159,11 +170,22 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
             yield "asked again", f"due {stamp(again.due_time)}, after this run{with_what}"
         if again.repeat is not None:
             yield "new rule", f"{again.repeat}, after this run"
+    yield from _of_round_in_words(task)
     for label, name in (("created by", "creator"), ("child of", "parent")):
         if (other := _referred(task, name)) is not None:
             yield label, f"{other.use_case} {other.task_id}"
     for name, text in (readable_value(task, "trace") or {}).items():
         yield "trace", f"{name}: {text}"
+
+
+def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield what the runs of this round of a task have left behind."""
+    if (postponed := readable_value(task, "postponed")) is not None:
+        yield "postponed", f"{postponed:,} times, without using up an attempt"
+    if done := parts_done(task):
+        yield "parts done", f"{', '.join(done)}; a reopen with forget repeats them"
+    if left_out := passed_over(task):
+        yield "passed over", ", ".join(left_out)
 
 
 _MEMBERS = {
@@ -174,6 +196,19 @@ _MEMBERS = {
     Membership.ENDED: "its turn has passed",
 }
 """Where a task is in its group, in words."""
+
+
+def passed_over(task: Task) -> list[str]:
+    """Return the steps that runs of this round of a task have passed over."""
+    numbers = readable_value(task, "passed_over") or ()
+    return [codes.step for codes in task.tracker.steps if codes.pending in numbers]
+
+
+def parts_done(task: Task) -> list[str]:
+    """Return the parts of the task's step whose results are stored."""
+    numbers = [str(codes.pending) for codes in task.tracker.steps if codes.step == task.state.step]
+    found = (key.partition("/") for key in readable_value(task, "once") or ())
+    return [name for number, _, name in found if number in numbers]
 
 
 def rule_of(task: Task) -> Any:

@@ -11,7 +11,10 @@ from pynamodb_tracker.transitions.transition import Transition
 
 
 class Branch(Participant):
-    """Stores which steps the success of a run passes over, with those that earlier runs of the round have."""
+    """Stores which steps the success of a run passes over, with those that earlier runs of the round have.
+
+    A plain end passes over the steps aside that come after its step: nobody has chosen them.
+    """
 
     writes = False
 
@@ -29,9 +32,8 @@ class Branch(Participant):
         if "round" in success.values:
             return
         codes, before = self._journal.claim.statements.codes, self._row.passed_over or []
+        between = range(codes.done_from, self._journal.next_code)
         numbers = [number for number in before if number < codes.pending]
-        if "target" in self._journal.additions:
-            between = range(codes.done_from, self._journal.next_code)
-            numbers += [each.pending for each in self._row.tracker.steps if each.pending in between]
+        numbers += [each.pending for each in self._row.tracker.steps if each.pending in between]
         if numbers != before:
             success.add(passed_over=numbers or None)

@@ -90,9 +90,12 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
 
     Raises ValueNotStorableError if the block has changed what a feature stores to something that cannot be stored.
     """
-    if not journal.additions and _NAMES.isdisjoint(row._row_state.stored):
+    codes, asked = journal.claim.statements.codes, set(journal.additions)
+    if codes.done_from < codes.succeeded:  # it passes over steps aside, unless it has chosen one
+        asked.add("target")
+    if not asked and _NAMES.isdisjoint(row._row_state.stored):
         return ()
-    found = (feature.of_success(journal, row) for feature in _taken(row, journal.additions))
+    found = (feature.of_success(journal, row) for feature in _taken(row, asked))
     return [each for each in found if each is not None]
 
 

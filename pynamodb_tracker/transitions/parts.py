@@ -16,7 +16,7 @@ from pynamodb_tracker.exceptions import GiveUp
 from pynamodb_tracker.model.changes import check_row_size, mark_saved
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions.lock import Journal
-from pynamodb_tracker.transitions.overflow_writes import send_counted, settle
+from pynamodb_tracker.transitions.overflow_writes import send_counted
 from pynamodb_tracker.transitions.participants import Participant
 from pynamodb_tracker.transitions.transition import Transition
 
@@ -93,8 +93,6 @@ class Parts(Participant):
 
     def _send(self) -> None:
         journal, claim = self._journal, self._journal.claim
-        if journal.unsure is not None:
-            settle(journal)
         journal.saves += 1
         send_counted(journal, claim.statements.save_parts(claim.token, journal.saves, self._parts), "store a part of")
         self._unsaved = False

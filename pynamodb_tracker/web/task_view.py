@@ -10,6 +10,8 @@ from typing import Any
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.presentation.task_facts import (
     is_abandoned,
+    is_aside,
+    passed_over,
     read_task,
     relations_in_words,
     task_as_json,
@@ -146,7 +148,7 @@ def _events(task: Task) -> list[Event]:
 
 def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
     """Return the steps of the use case, and where the task is."""
-    names = list(task._bound_steps)
+    names, left_out = list(task._bound_steps), passed_over(task)
     is_done = task.state.status is Status.SUCCEEDED
     at = len(names) if is_done else names.index(step.name) if step is not None else -1
     status = (task.state.status or "").replace("_", " ")
@@ -154,10 +156,10 @@ def _path(task: Task, step: BoundStep[Any] | None) -> list[Place]:
         "" if step is None else f"{status}, attempt {task.attempt} of {step.max_attempts}" if task.attempt else status
     )
     return [
-        Place(name, "was", "done")
+        Place(name, "was", "passed over" if name in left_out else "done")
         if number < at
         else Place(name, "here", here)
         if number == at
-        else Place(name, "ahead", "" if at < 0 else "to come")
+        else Place(name, "ahead", "" if at < 0 else "aside" if is_aside(type(task), name) else "to come")
         for number, name in enumerate(names)
     ]

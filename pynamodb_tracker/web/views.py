@@ -18,6 +18,7 @@ from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
+from pynamodb_tracker.presentation.task_facts import is_aside
 from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -83,7 +84,7 @@ class _StepFacts:
     @classmethod
     def of(cls, step: BoundStep[Any]) -> _StepFacts:
         """Return what the class declares of a step."""
-        return cls(step.name, step.number, step.max_attempts, step.lock_for, step._definition.codes.aside)
+        return cls(step.name, step.number, step.max_attempts, step.lock_for, is_aside(step.model, step.name))
 
 
 class Views:

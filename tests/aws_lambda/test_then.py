@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from pynamodb_tracker import TrackerError
+from pynamodb_tracker import Step, TrackerError, UseCase
 from pynamodb_tracker.aws_lambda import Replies, handles, retry_handler
 from pynamodb_tracker.aws_lambda.queue import Queue
 from pynamodb_tracker.testing import StoppedClock, kafka_event
 from tests.aws_lambda.events import bare, fifo, names, sqs
-from tests.aws_lambda.shop import Context, Order, ship
+from tests.aws_lambda.shop import Context, Order, ShopTask, ship
 from tests.aws_lambda.test_batches import BROKEN, ready, states
 from tests.aws_lambda.test_queue import answers, bodies, client, failed, received, sqs_client, url
 from tests.aws_lambda.test_retry import NOTHING, SCHEDULE, label
@@ -156,6 +156,37 @@ def test_the_next_queue_is_named_by_its_url(wrong: Any) -> None:
         handles(Order.ship, task_id="order_id", then=wrong)(ship)
     with pytest.raises(ValueError, match="then is the URL of a queue"):
         retry_handler(Order.ship, label, then=wrong)
+
+
+class Sale(ShopTask):
+    use_case_id = UseCase("sale")
+
+    check = Step(10)
+    pack = Step(20)
+    ship = Step(30)
+    refund = Step(90, aside=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "chosen", "is_sent"),
+    [("check", "pack", True), ("check", "ship", False), ("check", "refund", False), ("ship", "refund", False)],
+)
+def test_a_success_that_leads_to_a_branch_is_not_sent_to_the_next_queue_nor_if_it_is_redelivered(
+    context: Context, client: Any, url: str, step: str, chosen: str, *, is_sent: bool
+) -> None:
+    of = getattr(Sale, step)
+    Sale.create("s-1", state=of.pending)
+    handler = handles(of, task_id="order_id", then=url)(lambda ctx, _: ctx.skip_to(getattr(Sale, chosen)))
+    for _ in range(2):
+        assert names(handler(sqs(bare("s-1")), context)) == []
+        assert bodies(received(client, url)) == [{"task_id": "s-1"}] * is_sent
+
+
+def test_a_message_for_a_step_that_was_passed_over_is_not_handed_on(context: Context, client: Any, url: str) -> None:
+    Sale.create("s-1")
+    Sale.check.run("s-1", lambda ctx: ctx.skip_to(Sale.ship))
+    assert names(handles(Sale.pack, task_id="order_id", then=url)(print)(sqs(bare("s-1")), context)) == []
+    assert received(client, url) == []
 
 
 def groups_of(sent: list[dict[str, Any]]) -> dict[str, str | None]:

@@ -78,6 +78,25 @@ def test_a_task_is_shown_with_what_it_has_to_do_with_others(store: StoppedClock)
 
 
 @pytest.mark.usefixtures("store")
+def test_a_task_is_shown_with_what_its_runs_have_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
+    Order.create("o-1", state=Order.ship.pending)
+    parts = {"round": {"S": "1"}, "10/charge": {"S": "1"}, "20/mail": {"S": "2"}, "20/log": {"S": "3"}}
+    change(Order, "o-1", postponed={"N": "3"}, passed_over={"L": [{"N": "10"}]}, once={"M": parts})
+    text = shown()
+    for words in (
+        "Order o-1: ship.pending (aside)",
+        "postponed 3 times, without using up an attempt",
+        "parts done mail, log; a reopen with forget repeats them",
+        "passed over pay",
+    ):
+        assert words in text
+    document = read("show", "o-1")
+    names = ("state", "postponed", "parts_done", "passed_over")
+    assert [document[name] for name in names] == ["ship.pending", 3, ["mail", "log"], ["pay"]]
+
+
+@pytest.mark.usefixtures("store")
 def test_a_rule_that_a_running_task_gets_is_shown_without_a_run_that_nobody_has_asked_for() -> None:
     Order.create("o-1", repeat=Repeat.every(timedelta(hours=1)))
     Order.pay.start("o-1").__enter__()

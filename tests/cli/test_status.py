@@ -33,6 +33,12 @@ def test_every_state_has_a_line_with_its_number_and_a_bar_in_proportion() -> Non
     ]
 
 
+def test_a_step_to_which_no_plain_success_leads_is_called_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
+    Order.create("o-1")
+    assert [line.split("  ")[0] for line in run("status").lines if line[0] != " "][1:3] == ["pay", "ship (aside)"]
+
+
 def test_of_pending_tasks_it_says_how_many_wait_for_others() -> None:
     Order.create_many(f"o-{number}" for number in range(12))
     for number in range(9):

@@ -11,12 +11,15 @@ import pytest
 
 from pynamodb_tracker import (
     AsyncContext,
+    Awaited,
     DefinitionError,
     ExecutionContext,
+    GiveUp,
     LockLostError,
     Repeat,
     Step,
     TaskAlreadySucceededError,
+    TaskIgnoredError,
     UseCase,
 )
 from pynamodb_tracker.aws_lambda import handles
@@ -39,6 +42,16 @@ class Sale(AppTask):
     ship = Step(300)
     refund = Step(900, aside=True)
 
+    approved = Awaited()
+
+
+class Dispute(AppTask):
+    use_case_id = UseCase("dispute_with_two_steps_aside")
+
+    pay = Step(100)
+    appeal = Step(800, aside=True)
+    sue = Step(900, aside=True)
+
 
 class Parcel(AppTask):
     use_case_id = UseCase("parcel_of_a_branch")
@@ -50,6 +63,14 @@ def refused(step: Any, task_id: str = "s") -> TaskAlreadySucceededError:
     with pytest.raises(TaskAlreadySucceededError) as caught, step.start(task_id):
         pass
     return caught.value
+
+
+def request_for(task_id: str) -> dict[str, Any]:
+    return {
+        "requestContext": {"http": {}},
+        "headers": {"content-type": "application/json"},
+        "body": f'{{"id": "{task_id}"}}',
+    }
 
 
 def branch(choose: Callable[[ExecutionContext[Sale]], object], of: Any = Sale.check, **given: Any) -> None:
@@ -67,10 +88,27 @@ def test_a_step_aside_is_reached_only_by_choice_and_its_success_is_the_end() -> 
     Sale.refund.run("s", lambda _: None)
     assert (Sale.get_task("s").state, str(Sale.get_task("s").state)) == (Sale.ship.succeeded, "ship succeeded")
 
-    Sale.create("plain", state=Sale.ship.pending)
-    Sale.ship.run("plain", lambda _: None)
-    assert Sale.get_task("plain").state == Sale.refund.succeeded
-    assert "passed_over" not in stored(Sale, "plain")
+
+def test_a_plain_end_passes_over_the_steps_aside_and_a_chosen_one_is_done() -> None:
+    handler = handles(Dispute.appeal, task_id="body.id")(lambda _ctx, _event: None)
+    Dispute.create_many([{"task_id": each, "state": Dispute.pay.pending} for each in ("plain", "chosen")])
+    Dispute.pay.run("plain", lambda _: None)
+    Dispute.pay.run("chosen", lambda ctx: ctx.skip_to(Dispute.appeal))
+    Dispute.appeal.run("chosen", lambda _: "paid", store_answer=True)
+
+    assert {each: Dispute.get_task(each).passed_over for each in ("plain", "chosen")} == {
+        "plain": [800, 900],
+        "chosen": [900],
+    }
+    assert [refused(Dispute.appeal, each).passed_over for each in ("plain", "chosen")] == [True, False]
+    assert [handler(request_for(each), None)["statusCode"] for each in ("plain", "chosen")] == [409, 200]
+
+
+def test_the_end_of_a_class_without_steps_aside_stores_nothing_about_them() -> None:
+    Parcel.create("p")
+    with recorded() as requests, Parcel.send.start("p"):
+        pass
+    assert "passed_over" not in requests[-1].written
 
 
 def test_the_end_and_a_later_step_are_targets_and_the_next_one_passes_nothing_over() -> None:
@@ -99,7 +137,7 @@ def test_a_target_that_cannot_be_is_refused_without_a_request() -> None:
         ctx.skip_to(Sale.refund)
 
 
-def test_nothing_waits_at_the_end_and_a_step_aside_may_wait() -> None:
+def test_a_step_aside_may_wait() -> None:
     Sale.create("s", state=Sale.ship.pending)
     with suppress(Broken), Sale.ship.start("s") as ctx:
         ctx.create(Parcel, "p")
@@ -111,10 +149,33 @@ def test_nothing_waits_at_the_end_and_a_step_aside_may_wait() -> None:
     Sale.create("t")
     with Sale.check.start("t") as ctx:
         ctx.create(Parcel, "p3", wait=True)
-        with pytest.raises(ValueError, match="the next step is to wait"):
-            ctx.end_task()
         ctx.skip_to(Sale.refund)
     assert (Sale.get_task("t").waits, Sale.get_task("t").state) == (1, Sale.refund.pending)
+
+
+def wait_for_a_child(ctx: ExecutionContext[Sale]) -> None:
+    ctx.create(Parcel, "p", wait=True)
+
+
+def wait_for_an_answer(ctx: ExecutionContext[Sale]) -> None:
+    ctx.wait_for(Sale.approved)
+
+
+def wait_until(ctx: ExecutionContext[Sale]) -> None:
+    ctx.wait_until(timedelta(days=1))
+
+
+@pytest.mark.parametrize("wait", [wait_for_a_child, wait_for_an_answer, wait_until])
+def test_a_run_that_ends_the_task_waits_for_nothing(wait: Callable[[ExecutionContext[Sale]], None]) -> None:
+    Sale.create_many(["s", "t"])
+    with Sale.check.start("s") as ctx:
+        wait(ctx)
+        with pytest.raises(ValueError, match="the next step is to wait"):
+            ctx.end_task()
+    with Sale.check.start("t") as ctx:
+        ctx.end_task()
+        with pytest.raises(ValueError, match="leads to the end"):
+            wait(ctx)
 
 
 def test_a_task_that_ends_early_counts_for_its_parent_and_hands_on_its_turn() -> None:
@@ -153,6 +214,22 @@ def test_a_step_that_is_run_after_all_is_not_passed_over() -> None:
     assert (Sale.get_task("s").state, "passed_over" in stored(Sale, "s")) == (Sale.ship.pending, False)
 
 
+def test_a_step_that_is_given_up_after_all_is_ignored_and_not_passed_over() -> None:
+    branch(lambda ctx: ctx.skip_to(Sale.refund))
+    with suppress(GiveUp), Sale.pack.start("s", also_from=(Sale.refund.pending,)):
+        raise GiveUp
+    with pytest.raises(TaskIgnoredError):
+        Sale.pack.run("s", lambda _: None)
+
+
+def test_a_step_that_was_passed_over_the_second_time_has_no_answer() -> None:
+    Sale.create("s", state=Sale.pack.pending)
+    Sale.pack.run("s", lambda _: "packed", store_answer=True)
+    assert Sale.pack.answer("s") == "packed"
+    Sale.check.run("s", lambda ctx: ctx.skip_to(Sale.ship), also_from=(Sale.ship.pending,))
+    assert Sale.pack.answer("s") is None
+
+
 def test_reopening_the_branch_keeps_it_and_a_start_from_the_end_forgets_it() -> None:
     branch(lambda ctx: ctx.skip_to(Sale.refund))
     Sale.refund.ignore("s", reason="wrong")
@@ -185,18 +262,21 @@ def test_a_transaction_takes_the_branch_and_nothing_is_chosen_after_it() -> None
 
 def test_an_async_block_chooses_too() -> None:
     async def choose(ctx: AsyncContext[Sale]) -> None:
-        ctx.skip_to(Sale.refund)
+        if ctx.task.task_id == "s":
+            await ctx.skip_to(Sale.refund)
+        else:
+            await ctx.end_task()
 
-    Sale.create("s")
-    asyncio.run(Sale.check.arun("s", choose))
-    assert Sale.get_task("s").state == Sale.refund.pending
+    for task_id, state in (("s", Sale.refund.pending), ("t", Sale.ship.succeeded)):
+        Sale.create(task_id)
+        asyncio.run(Sale.check.arun(task_id, choose))
+        assert Sale.get_task(task_id).state == state
 
 
 def test_a_request_for_a_step_that_was_passed_over_is_a_conflict() -> None:
     branch(lambda ctx: ctx.skip_to(Sale.refund))
     handler = handles(Sale.pack, task_id="body.id")(lambda _ctx, _event: None)
-    event = {"requestContext": {"http": {}}, "headers": {"content-type": "application/json"}, "body": '{"id": "s"}'}
-    assert handler(event, None)["statusCode"] == 409
+    assert handler(request_for("s"), None)["statusCode"] == 409
 
 
 def test_steps_aside_have_the_highest_numbers_and_one_step_is_plain() -> None:

@@ -428,6 +428,7 @@ GUARDS = [
     Guard("SHUT OUT the row as seen", commands.deleted_meanwhile, shut_out_whatever_is_there),
     Guard("nothing asked", merges.asked_while_it_ended, without("nothing_asked", "succeed")),
     Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, without("nothing_asked", "commit")),
+    Guard("nothing asked", merges.asked_as_it_ended_early, without("nothing_asked", "succeed")),
     Guard("TAKE IN as asked", merges.asked_after_the_look, without("asked_as_seen", "succeed")),
     Guard("TAKE IN as asked", merges.asked_after_the_look_of_a_transaction, without("asked_as_seen", "commit")),
     Guard("MERGE as asked", merges.late_request, without("asked_as_seen", "merge")),

@@ -42,6 +42,10 @@ def succeeds(_: Any, step: Any) -> None:
     step.run("o", lambda ctx: setattr(ctx.task, "note", "later"))
 
 
+def starts_over(order: Any, step: Any) -> None:
+    step.run("o", lambda _: None, also_from=(order.ship.succeeded,))
+
+
 def nothing(*_: Any) -> None: ...
 
 
@@ -53,7 +57,10 @@ def nothing(*_: Any) -> None: ...
         ("claim", "ship", fails),
         ("succeed", "ship", succeeds),
         ("succeed", "ship", fails),
+        ("end early", "confirm", starts_over),
         ("fail", "confirm", succeeds),
+        ("postpone", "confirm", succeeds),
+        ("postpone", "confirm", is_reopened),
         ("fail", "confirm", is_reopened),
         ("release", "confirm", fails),
         ("release", "confirm", succeeds),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pynamodb_tracker import LockLostError
 from tests.support.operations import Boom
 
 PATIENCE = 30.0
@@ -114,6 +115,24 @@ def test_a_save_that_is_under_way_is_saved_though_the_block_fails(
     task = rival.get_task("o")
     assert (task.state.step, task.data) == ("confirm", scan("progress"))
     assert task.state != rival.confirm.in_progress
+
+
+def test_nothing_is_chosen_while_a_transaction_records_the_success(
+    order: Any, rival: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order.create("o")
+
+    def commit(ctx: Any) -> None:
+        with ctx.transaction(succeed=True):
+            pass
+
+    with order.confirm.start("o") as ctx:
+        helper = Helper(order, ctx, monkeypatch, lambda: commit(ctx))
+        helper.stop_before("TransactWriteItems")
+        with pytest.raises(LockLostError, match="a transaction has recorded its success"):
+            ctx.end_task()
+    assert helper.finish() == []
+    assert rival.get_task("o").state == rival.ship.pending
 
 
 @pytest.mark.parametrize("error", [None, Boom()], ids=["ends", "raises"])

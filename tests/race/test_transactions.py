@@ -193,6 +193,27 @@ def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
+@pytest.mark.parametrize("applied", [False, True])
+def test_nothing_is_chosen_after_a_transaction_that_may_have_recorded_the_success(
+    order: Any, rival: Any, ledger: Any, proxy: Proxy, *, applied: bool
+) -> None:
+    with order.confirm.start("o", lock_for=LOCK) as ctx:
+        lost = every(DropAnswer if applied else DropRequest, TRANSACT)
+        proxy.rule = lambda target, *rest: lost(target, *rest) if target == TRANSACT else DropRequest()
+        with pytest.raises(TransactWriteError):
+            commit(order, ctx, ledger)
+        proxy.rule = pass_everything
+        if applied:
+            with pytest.raises(LockLostError, match="has recorded the success"):
+                ctx.end_task()
+        else:
+            ctx.end_task()
+            commit(order, ctx, ledger)
+
+    ended = rival.ship.pending if applied else rival.ship.succeeded
+    assert (amount(rival), rival.get_task("o").state) == (1, ended)
+
+
 @pytest.mark.parametrize("succeed", [False, True])
 def test_a_takeover_meanwhile_is_a_lost_lock_with_a_note_about_what_is_unknown(
     order: Any, rival: Any, ledger: Any, proxy: Proxy, stopped_clock: StoppedClock, *, succeed: bool

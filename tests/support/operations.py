@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from pynamodb_tracker import RetryLater, TaskAlreadySucceededError
+
 __all__ = ["OPERATIONS", "Arm", "Boom", "row"]
 
 Arm = Callable[[], None]
@@ -44,6 +46,34 @@ def _succeed(order: Any, task_id: str, arm: Arm) -> None:
         ctx.store_answer({"receipt": 7})
         arm()
     assert order.confirm.answer(task_id) == {"receipt": 7}
+
+
+def _end_early(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    with order.confirm.start(task_id) as ctx:
+        ctx.end_task()
+        arm()
+    assert refused_as_passed_over(order.ship, task_id)
+
+
+def refused_as_passed_over(step: Any, task_id: str) -> bool:
+    """Return whether a step cannot be started because a run has passed over it."""
+    try:
+        step.run(task_id, lambda _: None)
+    except TaskAlreadySucceededError as error:
+        return error.passed_over
+    return False
+
+
+def _postpone(order: Any, task_id: str, arm: Arm) -> None:
+    order.create(task_id)
+    for number in range(2):
+        with contextlib.suppress(RetryLater), order.confirm.start(task_id):
+            if number:
+                arm()
+            raise RetryLater(timedelta(0), counted=False)
+    task = order.get_task(task_id)
+    assert (task.attempt, task.postponed, [each.count for each in task.errors]) == (0, 2, [2])
 
 
 def _fail(order: Any, task_id: str, arm: Arm) -> None:
@@ -158,7 +188,9 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "claim": ("UpdateItem", _claim),
     "claim with payload": ("UpdateItem", _claim_with_payload),
     "succeed": ("UpdateItem", _succeed),
+    "end early": ("UpdateItem", _end_early),
     "fail": ("UpdateItem", _fail),
+    "postpone": ("UpdateItem", _postpone),
     "release": ("UpdateItem", _release),
     "extend": ("UpdateItem", _extend),
     "save": ("UpdateItem", _save),

@@ -114,6 +114,10 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     ctx.task.amont = 1  # type: ignore[attr-defined]
     ctx.extend_lock()
     ctx.save()
+    assert_type(ctx.once("charge", lambda: "c-1"), str)
+    ctx.skip_to(Order.deliver)
+    ctx.skip_to("deliver")  # type: ignore[arg-type]
+    ctx.end_task()
     ctx.create(Refund, "r-1", due_time=timedelta(days=1), trace={"traceparent": "00"}, model="x")
     ctx.create("refund", "r-1")  # type: ignore[arg-type]
     return 1
@@ -302,6 +306,9 @@ async def stamp(ctx: AsyncContext[Order]) -> int:
     await ctx.extend_lock(timedelta(minutes=5))
     await ctx.create(Refund, "r-1", wait=True, model="x")
     await ctx.wait_until(timedelta(hours=1))
+    assert_type(await ctx.once("charge", refund_key), str)
+    await ctx.skip_to(Order.deliver)
+    await ctx.end_task()
     assert_type(await ctx.group.data(), dict[str, Any])
     async with ctx.transaction(succeed=True) as writes:
         assert_type(writes, TransactWrite)
@@ -317,6 +324,10 @@ async def refund(ctx: AsyncContext[Refund]) -> str:
 
 async def stamp_for(ctx: AsyncContext[Order], _event: object) -> int:
     return await stamp(ctx)
+
+
+async def refund_key() -> str:
+    return "r-1"
 
 
 async def blocks_the_loop(ctx: ExecutionContext[Refund]) -> None:

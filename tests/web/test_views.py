@@ -165,6 +165,17 @@ def test_a_task_is_told_with_its_failures_and_what_comes_next(open_page: Open, s
     assert "customer Ada" in page
 
 
+def test_a_task_of_a_branch_says_what_was_passed_over(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.ship._definition.codes, "aside", True)
+    Order.create("o-1")
+    page = open_page(Order)
+    assert "reserve_stock to come ship aside" in text_of(page.get("/Order/task?id=o-1"))
+    change(Order, "o-1", passed_over={"L": [{"N": "20"}]}, status={"N": "30"})
+    text = text_of(page.get("/Order/task?id=o-1"))
+    assert "confirm_payment done reserve_stock passed over ship pending" in text
+    assert "ship aside · 5 attempts" in text_of(page.get("/Order/"))
+
+
 def test_attributes_that_are_hidden_are_shown_nowhere(open_page: Open, shop: StoppedClock) -> None:
     every_state(shop)
     client = open_page(hide={"customer"})

@@ -17,7 +17,7 @@ from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.overview import behind
-from pynamodb_tracker.presentation.task_facts import NEEDS_PERSON, name_of
+from pynamodb_tracker.presentation.task_facts import ASIDE, NEEDS_PERSON, is_aside, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State, counted
@@ -117,7 +117,8 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     if model.tracker.use_case.control:
         for pause in in_force(model):
             yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
-    names = [(state.step, _word(state, found.tasks)) for state, found in counts.items()]
+    aside = {state.step: ASIDE for state in counts if is_aside(model, state.step)}
+    names = [(state.step + aside.get(state.step, ""), _word(state, found.tasks)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
     digits = len(f"{total:,}")
     waiting = max(len(_waiting(found.waiting)) for found in counts.values())
