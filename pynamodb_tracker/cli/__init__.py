@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pynamodb_tracker.cli.commands import (
+    answer,
     compare,
     control,
     groups,
@@ -48,6 +49,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Run": {"run": run.run, "retry": run.retry, "worker": worker.worker},
     "Manage": {
         "create": manage.create,
+        "answer": answer.answer,
         "reopen": manage.reopen,
         "ignore": manage.ignore,
         "cancel": manage.cancel,

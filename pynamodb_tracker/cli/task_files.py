@@ -3,7 +3,7 @@
 import base64
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from pynamodb import constants as kinds
 from pynamodb.attributes import Attribute, JSONAttribute, UTCDateTimeAttribute
 
-from pynamodb_tracker.arguments import did_you_mean
+from pynamodb_tracker.arguments import did_you_mean, shown
 from pynamodb_tracker.cli.command import CannotRunError, state_named, stdin, steps_of
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.repeat import Repeat
@@ -210,8 +210,8 @@ class LineReader:
             return time_of(value)
         if key == "repeat":
             return rule_in(value)
-        if key == "trace":
-            return exact_json.with_floats(exact_json.loads(value)) if isinstance(value, str) else value
+        if key in _OF_JSON:
+            return _OF_JSON[key](exact_json.with_floats(exact_json.loads(value) if isinstance(value, str) else value))
         if key in _NOT_LOADED:
             raise ValueError(_NOT_LOADED[key])
         attribute = self.model.tracker.own_attributes.get(key)
@@ -220,7 +220,10 @@ class LineReader:
         return from_text(attribute, value) if self.form is Format.CSV else from_json(attribute, value)
 
     def _known(self) -> list[str]:
-        return ["task_id", "state", "due_time", "group", "repeat", "trace", *self.model.tracker.own_attributes]
+        return [
+            *("task_id", "state", "due_time", "group", "repeat", "trace", "awaits", "signals"),
+            *self.model.tracker.own_attributes,
+        ]
 
     def _unknown(self, key: str) -> str:
         hint = did_you_mean(key, self._known()) or f"; it has {', '.join(self._known())}"
@@ -232,6 +235,25 @@ _NOT_LOADED = {
     "again": "load it without again, and then ask for it with create --merge",
 }
 """What `export` writes of a task that a task of a file cannot have."""
+
+
+def _names(value: Any) -> list[str]:
+    """Return the names of the answers that a task awaits."""
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return value
+    raise ValueError(f'{shown(value)} is no list of answers, as in ["paid"]')
+
+
+def _answers(value: Any) -> dict[str, dict[str, Any]]:
+    """Return the answers that a task has got."""
+    known = {"value", "by", "time", "key"}
+    if isinstance(value, dict) and all(isinstance(each, dict) and each.keys() <= known for each in value.values()):
+        return value
+    raise ValueError(f'{shown(value)} has no answers, as in {{"paid": {{"value": 1, "by": "ada"}}}}')
+
+
+_OF_JSON: dict[str, Callable[[Any], Any]] = {"trace": lambda value: value, "awaits": _names, "signals": _answers}
+"""What checks values of the tracker's own that are JSON, also in a CSV file."""
 
 
 def rule_in(value: Any) -> Repeat:

@@ -14,6 +14,7 @@ from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
 from pynamodb_tracker.model.row_state import readable_value, readable_values
 from pynamodb_tracker.status import END
+from pynamodb_tracker.step.awaited import awaited_in
 from pynamodb_tracker.task.find_by import find_bys
 from pynamodb_tracker.task.task import Task
 from pynamodb_tracker.transitions.group_repair import needs_repair
@@ -33,7 +34,7 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
     begun = clock.now()
     children, parked, asked = Counter[str](), list[TaskRow](), list[TaskRow]()
     groups: dict[tuple[type[TaskRow], str], TaskRow] = {}
-    damaged = defaultdict[str, list[str]](list)
+    damaged, unknown = defaultdict[str, list[str]](list), list[str]()
     for row in model.scan(consistent_read=True):
         values = readable_values(row)
         for name, why in _damages_of(row):
@@ -45,6 +46,8 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
             parked.append(load(type(row), {name: stored[name] for name in _KEPT if name in stored}))
             if values.get("starts") and (group := values.get("group")) and row._bound_steps:
                 groups.setdefault((type(row), group), row)
+        if names := _undeclared(row):
+            unknown.append(f"{row.use_case_id} {row.task_id!r} ({', '.join(sorted(names))})")
         if "again" in row._row_state.stored and values.get("status") == END:
             asked.append(row)
     for name, found in sorted(damaged.items()):
@@ -53,6 +56,7 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
     yield from _standing_still(
         [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     )
+    yield from _awaiting_what_nobody_declares(unknown)
     yield from _asked_after_the_end(asked)
 
 
@@ -134,6 +138,26 @@ def _waiting_for_nobody(suspected: Sequence[TaskRow]) -> Iterator[Finding]:
             "They never become due: what they wait for was deleted by other means than delete_task.",
             "Ignore each of them, and start it from that state, as in Report.collect.run(task_id, "
             "also_from=(Report.collect.ignored,)); or delete it.",
+        )
+
+
+def _undeclared(row: TaskRow) -> set[str]:
+    """Return the answers that a task awaits, and that its class does not declare."""
+    if not row._bound_steps or has_later_format(row):
+        return set()
+    return {*(readable_value(row, "awaits") or ())} - {each.stored_name for each in awaited_in(type(row))}
+
+
+def _awaiting_what_nobody_declares(found: Sequence[str]) -> Iterator[Finding]:
+    """Yield tasks that await answers which no program of this version can send."""
+    if found:
+        yield Finding(
+            Severity.DANGER,
+            "tasks that await answers",
+            f"awaiting answers that no class declares: {_listed(found)}",
+            "an Awaited of that stored name",
+            "Nobody can send such an answer: without a limit, they never become due.",
+            'Declare it again, as in paid = Awaited("paid"), or run each of them by also_from, which awaits no more.',
         )
 
 

@@ -1,6 +1,7 @@
 """What is known about a task: read even if it is damaged, in words for people, and as JSON for programs."""
 
 import base64
+import json
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
@@ -144,7 +145,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         "postponed",
     )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
-    found |= {"repeat": rule_of(task), "again": asked_again(task)}
+    found |= {"repeat": rule_of(task), "again": asked_again(task), **answers_of(task)}
     found |= {"passed_over": passed_over(task) or None, "parts_done": parts_done(task) or None}
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
@@ -152,6 +153,19 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         if (other := _referred(task, name)) is not None:
             found[name] = {"use_case": other.use_case, "task_id": other.task_id}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def answers_of(task: Task) -> dict[str, Any]:
+    """Return the answers that a task awaits, and those that it has got, as JSON has them."""
+    awaits, signals = readable_value(task, "awaits"), readable_value(task, "signals")
+    found: dict[str, Any] = {"awaits": sorted(awaits)} if awaits else {}
+    if signals:
+        found["signals"] = {
+            name: {"value": each.value, "time": stamp(each.time)}
+            | {label: text for label, text in (("by", each.by), ("key", each.key)) if text is not None}
+            for name, each in signals.items()
+        }
+    return found
 
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
@@ -186,6 +200,13 @@ def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield "parts done", f"{', '.join(done)}; a reopen with forget repeats them"
     if left_out := passed_over(task):
         yield "passed over", ", ".join(left_out)
+
+
+def answers_in_words(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield the answers that a task has got, by their names."""
+    for name, answer in (readable_value(task, "signals") or {}).items():
+        who = "" if answer.by is None else f" by {answer.by}"
+        yield name, f"answered{who}, {between(answer.time)}: {json.dumps(answer.value, ensure_ascii=False)}"
 
 
 _MEMBERS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pynamodb_tracker.aio.lazy import in_thread
-from pynamodb_tracker.arguments import check_task_id
+from pynamodb_tracker.arguments import check_task_id, shown
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.signals import Answer, AnswerName, check_label
@@ -83,3 +83,11 @@ def awaited_in(model: type) -> Sequence[Awaited]:
     """Return the answers that a class declares or inherits."""
     found = {name: value for base in reversed(model.__mro__) for name, value in vars(base).items()}
     return [value for value in found.values() if isinstance(value, Awaited)]
+
+
+def answer_named(model: type[T], name: str) -> BoundAwaited[T]:
+    """Return the answer of that stored name that tasks of the class may await; a ValueError lists the known ones."""
+    known = sorted(each.stored_name for each in awaited_in(model))
+    if name not in known:
+        raise ValueError(f"{model.__name__} awaits no {shown(name)}; it awaits {', '.join(known) or 'nothing'}")
+    return BoundAwaited(model, name)

@@ -253,13 +253,13 @@ def counted(model: type[T]) -> dict[State[T], Count]:
 
 
 def waiting_in(state: State[T], since: datetime | None, until: datetime | None) -> Iterator[T]:
-    """Yield the tasks of a pending state that wait for others, the latest due time first, without data."""
+    """Yield the tasks of a pending state that wait for others or answers, the latest due time first, without data."""
     scan = index.StateScan(state.model, state.code, window(since, until), latest_first=True, with_data=False)
     now = stamp(clock.now())
     for row in scan.rows():
         if row._row_state.stored["due_time"]["S"] <= now:
             return
-        if readable_value(row, "waits"):
+        if readable_value(row, "waits") or readable_value(row, "awaits"):
             yield row
 
 

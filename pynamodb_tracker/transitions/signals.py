@@ -7,6 +7,7 @@ of the two. An answer counts once in a round, and stays in it: `signals`.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, TypeVar
@@ -27,7 +28,7 @@ from pynamodb_tracker.exceptions import (
 from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row import SIGNALS_FORMAT, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
-from pynamodb_tracker.model.signals import Answer, value_text
+from pynamodb_tracker.model.signals import Answer, check_label, value_text
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Journal, new_token
@@ -110,9 +111,28 @@ class Awaits(Participant):
 def awaiting(name: str, until: datetime | timedelta | None) -> tuple[Item, datetime]:
     """Return what the row of a new task has that awaits this answer, in its stored form, and when it is due."""
     limit = clock.now() + until if isinstance(until, timedelta) else until
-    times: Item = {} if limit is None else {"wait_until": {STRING: clock.stamp(limit)}}
     also: Item = {"awaits": {STRING_SET: [name]}, "signals": {MAP: {}}, "v": {NUMBER: str(SIGNALS_FORMAT)}}
-    return {**also, **times}, limit or clock.NEVER
+    if limit is not None:
+        also["wait_until"] = {STRING: clock.stamp(limit)}
+    return also, limit or clock.NEVER
+
+
+def restored(
+    task_id: str, awaits: Collection[str], answers: Mapping[str, Mapping[str, Any]], until: datetime | None
+) -> tuple[Item, datetime | None]:
+    """Return the same for a task that awaits these answers `until` then, and has got others, as `export` has them."""
+    if both := {*awaits} & answers.keys():
+        raise ValueError(f"it awaits {', '.join(sorted(both))}, and has that already: leave out one of both")
+    stored: Item = {}
+    for name, given in answers.items():
+        by, key = check_label("by", given.get("by")), check_label("key", given.get("key"))
+        time = datetime.fromisoformat(given["time"]) if "time" in given else clock.now()
+        answer = Answer(None, by, time, new_token(), key)
+        stored[name] = {MAP: answer.stored(value_text(given.get("value"), name, task_id))}
+    also, due = awaiting("", until)
+    if awaits:
+        return {**also, "awaits": {STRING_SET: sorted(awaits)}, "signals": {MAP: stored}}, due
+    return {"signals": {MAP: stored}, "v": also["v"]}, until
 
 
 def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> PreparedWrite:

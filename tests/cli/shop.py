@@ -24,7 +24,17 @@ from pynamodb.attributes import (
     UTCDateTimeAttribute,
 )
 
-from pynamodb_tracker import AsyncContext, DecimalAttribute, ExecutionContext, FindBy, GiveUp, Step, Task, UseCase
+from pynamodb_tracker import (
+    AsyncContext,
+    Awaited,
+    DecimalAttribute,
+    ExecutionContext,
+    FindBy,
+    GiveUp,
+    Step,
+    Task,
+    UseCase,
+)
 
 __all__ = [
     "Bound",
@@ -63,6 +73,7 @@ class Order(StoreTask):
     pay = Step(10)
     ship = Step(20, max_attempts=2, lock_for=timedelta(minutes=15))
 
+    paid, approved = Awaited(), Awaited()
     amount = NumberAttribute(null=True)
     note = UnicodeAttribute(null=True)
 

@@ -22,7 +22,7 @@ STORE = "tests.cli.shop:StoreTask"
 def client(store: StoppedClock) -> Iterator[Any]:
     """Have tasks in most states, a backup of the table, restored under another name, and what happened since."""
     client: Any = Order.tracker.connection().connection.client
-    Order.create_many(["same", "done", "ahead", "tried", "gone", "again", "evil\x1b[2J"])
+    Order.create_many(["same", "done", "ahead", "tried", "gone", "again", "paid", "evil\x1b[2J"])
     Invoice.create("same")
     client.create_table(
         TableName=RESTORED,
@@ -45,6 +45,7 @@ def client(store: StoppedClock) -> Iterator[Any]:
         Order.delete_task(task_id)
     Order.create("again")
     Order.create("new")
+    Order.paid.send("paid", 1)
     Order.pay.ignore("evil\x1b[2J", reason="x")
     yield client
     client.delete_table(TableName=RESTORED)
@@ -57,6 +58,7 @@ DIFFERENCES = {
     "new": ("missing", "pay.pending", None),
     "gone": ("extra", None, "pay.pending"),
     "again": ("changed", "pay.pending", "pay.pending"),
+    "paid": ("changed", "pay.pending", "pay.pending"),
     "tried": ("changed", "pay.failed", "pay.pending"),
 }
 
@@ -70,16 +72,17 @@ def test_each_task_that_differs_is_listed_the_most_important_first() -> None:
     assert [each["task_id"] for each in lines] == list(DIFFERENCES)
     assert {each["use_case"] for each in lines} == {"order"}
     assert lines[0]["old_time"] > lines[0]["new_time"]
-    again, tried = (each["differs"] for each in lines[-2:])
+    again, paid, tried = (each["differs"] for each in lines[-3:])
     assert (list(again), tried["fence"]) == (["create_time", "update_time"], ["1", "0"])
-    assert "store: 8 tasks, " in ended.err
-    assert "store-restored: 8 tasks, " in ended.err
+    assert paid == {"answers": [["paid"], []]}
+    assert "store: 9 tasks, " in ended.err
+    assert "store-restored: 9 tasks, " in ended.err
 
 
 @pytest.mark.usefixtures("client")
 def test_people_get_a_table_that_cannot_steer_the_terminal() -> None:
     ended = run("compare", "store", RESTORED)
-    assert ended.lines[0] == "7 differences: 2 ended, 1 ahead, 1 missing, 1 extra, 2 changed"
+    assert ended.lines[0] == "8 differences: 2 ended, 1 ahead, 1 missing, 1 extra, 3 changed"
     assert ended.lines[1].split() == [
         "difference",
         "use",
@@ -92,7 +95,7 @@ def test_people_get_a_table_that_cannot_steer_the_terminal() -> None:
         "differs",
     ]
     assert ended.lines[2].split() == ["ended", "order", "done", "ship.succeeded", "pay.pending"]
-    assert ended.lines[-2].split()[2:] == ["again", "pay.pending", "pay.pending", "create_time,", "update_time"]
+    assert ended.lines[-3].split()[2:] == ["again", "pay.pending", "pay.pending", "create_time,", "update_time"]
     assert "\x1b" not in ended.out
 
 

@@ -19,6 +19,7 @@ from tests.cli.shop import Order, Sample
 from tests.support.rows import park
 
 SAMPLE = "tests.cli.shop:Sample"
+KNOWN = "it has task_id, state, due_time, group, repeat, trace, awaits, signals, amount, data, note"
 
 
 def load(text: str, *options: str, of: str = "tests.cli.shop:Order") -> Ended:
@@ -168,15 +169,12 @@ def test_what_is_wrong_with_a_line_is_reported(tmp_path: Path, line: str, words:
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        (
-            "id,amount",
-            "Order has no attribute 'id'; it has task_id, state, due_time, group, repeat, trace, amount, data, note",
-        ),
+        ("id,amount", f"Order has no attribute 'id'; {KNOWN}"),
         ("task_id,amout", "Order has no attribute 'amout'; did you mean 'amount'?"),
         ("amount", "there is no column 'task_id'"),
         ("task_id,note,note", "the column 'note' is there twice"),
         ('task_id,"note', "this is not CSV: unexpected end of data"),
-        (",", "Order has no attribute ''; it has task_id, state, due_time, group, repeat, trace, amount, data, note"),
+        (",", f"Order has no attribute ''; {KNOWN}"),
     ],
 )
 def test_a_wrong_header_is_reported_before_anything_is_created(header: str, words: str) -> None:
@@ -513,3 +511,52 @@ def test_an_amount_is_loaded_as_text_too(price: str, problem: str) -> None:
     ended = load(f'{{"task_id": "s", "name": "x", "price": {price}}}\n', of=SAMPLE)
     assert (ended.code, problem in ended.err) == (1 if problem else 0, True)
     assert [task.price for task in all_tasks(Sample)] == ([] if problem else [Decimal("12.50")])
+
+
+def test_a_task_is_loaded_with_the_answers_that_it_awaits_and_has(store: StoppedClock) -> None:
+    limit, later = store.now() + timedelta(days=2), store.now() + timedelta(days=9)
+    Order.create("waits")
+    Order.approved.send("waits", {"a": [1.5]}, by="ada", key="evt-1")
+    with Order.pay.start("waits") as ctx:
+        ctx.wait_for(Order.paid, until=later)
+    Order.create("ever", wait_for=Order.paid)
+    Order.create("late", wait_for=Order.paid, until=limit)
+    Order.create("done", state=Order.ship.pending)
+    Order.paid.send("done", None)
+    Order.ship.run("done", lambda _: None)
+    store.advance(timedelta(days=3))
+    Order.pay.start("late").__enter__()
+    text, tasks = run("export").out, ["waits", "ever", "late", "done"]
+    for task_id in ("waits", "ever", "done"):
+        Order.delete_task(task_id)
+    store.advance(timedelta(days=1))
+    Order.delete_task("late")
+
+    assert load(text, "--dry-run").out == "4 tasks to create\n"
+    assert load(text).out == "4 tasks created\n"
+
+    waits, ever, late, done = map(Order.get_task, tasks)
+    assert waits.approved
+    assert (waits.approved.value, waits.approved.by, waits.approved.key) == ({"a": [1.5]}, "ada", "evt-1")
+    assert (ever.waits_for, late.state, late.due_time <= store.now()) == ("the answer paid", Order.pay.pending, True)
+    assert done.paid
+    assert [line for line in text.splitlines() if "late" not in line] == [
+        line for line in run("export").out.splitlines() if "late" not in line
+    ]
+    assert [Order.paid.send(task_id, 1).how for task_id in ("waits", "ever", "late")] == ["woke", "woke", "late"]
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"task_id": "o-1", "awaits": ["payed"]}', "Order awaits no 'payed'; it awaits approved, paid"),
+        ('{"task_id": "o-1", "awaits": "[1]"}', 'awaits: [1] is no list of answers, as in ["paid"]'),
+        ('{"task_id": "o-1", "signals": {"paid": 1}}', "signals: {'paid': 1} has no answers"),
+        ('{"task_id": "o-1", "awaits": ["paid"], "signals": {"paid": {"value": 1}}}', "and has that already"),
+        ('{"task_id": "o-1", "awaits": ["paid"], "group": "g"}', "a group or a rule has no awaits"),
+        ('{"task_id": "o-1", "signals": {"paid": {"time": "noon"}}}', "Invalid isoformat string: 'noon'"),
+    ],
+)
+def test_answers_that_cannot_be_loaded_are_bad_lines(line: str, words: str) -> None:
+    assert words in load(line).err

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext, Step, Task, UseCase
+from pynamodb_tracker import Awaited, ExecutionContext, Step, Task, UseCase
 from pynamodb_tracker.doctor import examine_rows
 from pynamodb_tracker.testing import StoppedClock, local_table, stopped_clock
 from tests.cli.command import run
@@ -112,4 +112,23 @@ def test_a_task_that_ended_with_what_was_asked_for_is_found_and_asking_once_more
         True,
     )
     Page.create_or_merge("p-1")
+    assert examine_rows(DeskTask) == []
+
+
+def test_a_task_that_awaits_an_answer_that_nobody_declares_is_found_and_others_are_not(clock: StoppedClock) -> None:
+    class Form(DeskTask):
+        use_case_id = UseCase("form")
+
+        collect = Step(10)
+        signed = Awaited()
+
+    Form.create("f-1", wait_for=Form.signed)
+    Form.create("f-2", wait_for=Form.signed, until=timedelta(days=1))
+    change(Form, "f-2", awaits={"SS": ["signed", "sealed"]})
+    clock.advance(timedelta(seconds=1))
+
+    (finding,) = examine_rows(DeskTask)
+
+    assert finding.found == "awaiting answers that no class declares: form 'f-2' (sealed)"
+    change(Form, "f-2", v={"N": "99"})
     assert examine_rows(DeskTask) == []

@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 _STYLES = {Kind.ENDED: "red", Kind.AHEAD: "red", Kind.MISSING: "magenta", Kind.EXTRA: "cyan", Kind.CHANGED: "yellow"}
 
-_ATTRIBUTES = ("task_id", "use_case_id", "status", "create_time", "update_time", "fence", "expire_time")
+_ATTRIBUTES = ("task_id", "use_case_id", "status", "create_time", "update_time", "fence", "expire_time", "signals")
 
 
 class _Row(NamedTuple):
@@ -47,6 +47,8 @@ class _Row(NamedTuple):
     update_time: str
     create_time: str
     fence: str
+    answers: tuple[str, ...]
+    """The names of those that it has got."""
 
 
 Key = tuple[str, str]
@@ -85,7 +87,7 @@ def compare(
 
     ended: the task has ended in OLD since; NEW would run it again. ahead: it has done at least one more step in OLD;
     NEW would repeat that. missing: it is only in OLD. extra: it is only in NEW. changed: it is at the same step, but
-    ran or changed its state since, or was created again; the last column says which values differ.
+    ran, changed its state or got an answer since, or was created again; the last column says which values differ.
 
     Scans both tables whole, strongly consistent, at one read unit per 4 KB, and reports how many that were. It needs
     about 0.6 KB of memory for each task of NEW. A task that changes meanwhile may be listed or not.
@@ -132,7 +134,11 @@ class _Table:
             update_time, create_time = (text.get("S", "") for text in texts)
             fence = item.get("fence", {}).get("N", "")
             status = int(item.get("status", {}).get("N", "0"))
-            yield (item["use_case_id"]["S"], item["task_id"]["S"]), _Row(status, update_time, create_time, fence)
+            answers = tuple(sorted(item.get("signals", {}).get("M", ())))
+            yield (
+                (item["use_case_id"]["S"], item["task_id"]["S"]),
+                _Row(status, update_time, create_time, fence, answers),
+            )
 
     def _items(self) -> Iterator[Mapping[str, Any]]:
         client: Any = next(iter(self.models.values())).tracker.connection().connection.client
@@ -180,7 +186,10 @@ def _difference(model: type[Task], key: Key, old: _Row | None, new: _Row | None)
     old_time, new_time = (None if row is None else _iso(row.update_time) for row in (old, new))
     differs = {}
     if old is not None and new is not None:
-        pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("create_time", "update_time", "fence")}
+        pairs = {
+            name: (getattr(old, name), getattr(new, name))
+            for name in ("create_time", "update_time", "fence", "answers")
+        }
         differs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     return Difference(kind, *key, old_state, new_state, old_time, new_time, differs)
 

@@ -20,6 +20,7 @@ from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.task_facts import (
     NEEDS_PERSON,
     UNKNOWN,
+    answers_in_words,
     in_words,
     is_abandoned,
     name_of,
@@ -377,7 +378,7 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
         yield _line("due", _time(task.due_time))
     if state.status is Status.IN_PROGRESS:
         yield _line("lock expires", _time(task.lock_expire_time))
-    for label, text in relations_in_words(task):
+    for label, text in (*relations_in_words(task), *answers_in_words(task)):
         yield _line(label, escaped(text))
     if task.worker:
         yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")

@@ -27,9 +27,10 @@ from pynamodb_tracker.model.row import damages_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.task_facts import asked_again, attributes_of, name_of, rule_of
+from pynamodb_tracker.presentation.task_facts import answers_of, asked_again, attributes_of, name_of, rule_of
 from pynamodb_tracker.presentation.text import count, stamp
 from pynamodb_tracker.step.state import all_tasks
+from pynamodb_tracker.task.loading import load_task
 from pynamodb_tracker.task.task import Task
 
 
@@ -61,8 +62,8 @@ def load(
     """Create a task for each line of a file.
 
     A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class;
-    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
-    value.
+    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; trace; awaits, the answers that it
+    waits for, until its due_time if it has one; and signals, those that it has got. Empty CSV fields are no value.
 
     A task that was exported in progress is created as pending. Tasks of one group are created in the order of the
     lines.
@@ -144,7 +145,7 @@ class _Load:
         problem, existing = line.problem, False
         if not problem:
             try:
-                self.reader.model.create(**self.reader.arguments(line.values))
+                load_task(self.reader.model, **self.reader.arguments(line.values))
             except TaskAlreadyExistsError as error:
                 existing = self.skip_existing
                 problem = "" if existing else f"{one_line(error)} (--skip-existing skips such lines)"
@@ -273,12 +274,16 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
     starts: datetime | None = task.starts
     if starts is not None and starts > clock.now():
         due = {"due_time": stamp(starts)}
+    if readable_value(task, "awaits"):
+        limit: datetime | None = task.wait_until
+        due = {} if limit is None else {"due_time": stamp(limit)}
     further = {
         "group": task.group,
         "repeat": rule_of(task),
         "trace": task.trace,
         "waits": (task.waits or 0) - (starts is not None) or None,
         "again": asked_again(task),
+        **answers_of(task),
     }
     given = {name: value for name, value in further.items() if value is not None}
     return {"task_id": task.task_id, "state": name_of(task.state), **due, **given, **attributes}

@@ -1,0 +1,65 @@
+"""`answer`: send what a task awaits from outside."""
+
+from typing import Annotated, Any
+
+import typer
+
+from pynamodb_tracker.cli import options as opt
+from pynamodb_tracker.cli.command import CannotRunError, use_case
+from pynamodb_tracker.cli.terminal import say
+from pynamodb_tracker.model.references import round_of
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.task_facts import name_of
+from pynamodb_tracker.presentation.text import escaped
+from pynamodb_tracker.step.awaited import answer_named
+
+_HOW = {
+    "woke": "it is due by this answer",
+    "early": "the answer is stored, before the task waits for it",
+    "late": "the answer is stored, although the task waits no longer",
+    "stored": "the answer is stored",
+}
+
+
+def _value(text: str) -> Any:
+    try:
+        return exact_json.with_floats(exact_json.loads(text))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not JSON: write text in quotes, as in '\"yes\"'") from None
+
+
+def answer(
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")],
+    answer_name: Annotated[str, typer.Argument(metavar="ANSWER", help="What the task awaits, as in paid.")],
+    *,
+    value: Annotated[
+        Any, typer.Option(parser=_value, metavar="JSON", help="What is answered, at most 1 KB; null by default.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The sender's name of the event: the same one counts once.")
+    ] = None,
+    of_round: Annotated[
+        str | None, typer.Option("--round", metavar="TEXT", help="The round of a task that has started over.")
+    ] = None,
+    by: opt.By,
+    name: opt.App,
+    use_case_name: opt.UseCase = None,
+) -> None:
+    """Send an answer that a task awaits, such as a payment or an approval, and make the task due by it.
+
+    The first answer counts; the same one again changes nothing. Exits with 1 if another one counts, if there is no such
+    task, or if it has ended.
+    """
+    with use_case(name, use_case_name) as model:
+        try:
+            awaited = answer_named(model, answer_name)
+            if of_round is None and readable_value(found := model.get_task(task_id), "round") is not None:
+                raise CannotRunError(
+                    f"{escaped(task_id)} has started over: add --round {round_of(found)} if the answer is meant for "
+                    "what it does now"
+                )
+            sent = awaited.send(task_id, value, by=by, key=key, round=of_round)
+        except (TypeError, ValueError) as error:
+            raise CannotRunError(str(error)) from None
+        say(f"{escaped(task_id)}: {name_of(sent.task.state)}; {_HOW[sent.how]}")
