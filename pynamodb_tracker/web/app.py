@@ -67,8 +67,8 @@ def dashboard(
     page is served; None leaves that check to your app.
 
     The page is read-only unless `actions` is true: people can then change tasks. `may`, a function of
-    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel` and `release`, and
-    `pause` and `resume` of a step. `hide` names attributes, and parts of `data`, whose values nobody sees.
+    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel`, `release` and `answer`, and `pause`
+    and `resume` of a step. `hide` names attributes, answers, and parts of them and of `data`, whose values nobody sees.
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.
@@ -150,6 +150,7 @@ def _app(page: Page) -> ASGIApp:
             Route("/{use_case}/bulk", decisions.plan, methods=["GET"]),
             Route("/{use_case}/bulk", decisions.bulk, methods=["POST"]),
             Route("/{use_case}/decide", decisions.decide, methods=["POST"]),
+            Route("/{use_case}/answer", decisions.answer, methods=["POST"]),
             Route("/{use_case}/pause", decisions.pause, methods=["POST"]),
             Route("/{use_case}/count", decisions.count, methods=["POST"]),
         ],

@@ -22,12 +22,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pynamodb_tracker import clock
-from pynamodb_tracker.exceptions import TrackerError
-from pynamodb_tracker.presentation import listing
+from pynamodb_tracker.exceptions import TrackerError, ValueNotStorableError
+from pynamodb_tracker.presentation import exact_json, listing
 from pynamodb_tracker.presentation.errors import for_people
 from pynamodb_tracker.presentation.listing import Filter
 from pynamodb_tracker.presentation.times import end_of_pause, spread
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.awaited import answer_named
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
@@ -252,6 +253,30 @@ class Decisions:
             raise HTTPException(400, "Tasks can be reopened, ignored, cancelled or released here, nothing else.")
         self._page.check_may(request, verb, model)
 
+    async def answer(self, request: Request) -> Response:
+        """Send an answer that a task awaits."""
+        return await run_in_threadpool(self._answer, request, await read_form(request))
+
+    def _answer(self, request: Request, form: Form) -> Response:
+        page, model = self._page, self._page.model(request)
+        page.check_may(request, "answer", model)
+        task_id, name, by = unquote(form.get("task", ""), errors="strict"), form.get("name", ""), who(request)
+        about = {"use_case": model.tracker.use_case.name, "task_id": task_id, "answer": name}
+        try:
+            value = _value_of(form.get("value", ""))
+            with page.changing(model):
+                answer_named(model, name).send(task_id, value, by=by, round=form.get("round") or None)
+        except TypeError as error:  # the form has lost its round
+            raise HTTPException(400, for_people(error)) from None
+        except ValueNotStorableError as error:
+            refused: dict[str, Any] = {"problems": {"value": for_people(error)}, "code": 400, "verb": f"answer {name}"}
+            return self._views.show_task(request, task_id, given=form.get("value", ""), **refused)
+        except (TrackerError, *_OF_DYNAMODB) as error:
+            log.warning(log_line(who=by, did="answer", **about, refused=for_people(error)))
+            raise
+        log.warning(log_line(who=by, did="answer", **about))
+        return page.redirect(request, model, "task", id=task_id, done="answer")
+
     async def pause(self, request: Request) -> Response:
         """Pause a step for everybody, or resume it."""
         return await run_in_threadpool(self._pause, request, await read_form(request))
@@ -298,6 +323,14 @@ class Decisions:
         history.add(answer.time, counts)
         change = history.change
         return page.show(request, "count.html", model=model, counts=counts, answer=answer, took=took, change=change)
+
+
+def _value_of(text: str) -> Any:
+    """Return the answer that somebody wrote: JSON, or else the text itself."""
+    try:
+        return exact_json.with_floats(exact_json.loads(text))
+    except ValueError:
+        return text
 
 
 def _end_of_pause(form: Form) -> datetime | None:

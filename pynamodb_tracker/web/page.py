@@ -43,6 +43,9 @@ VERBS = {"reopen": "reopened", "ignore": "ignored", "cancel": "cancelled", "rele
 OF_STEPS = ("pause", "resume")
 """What they can do with a step."""
 
+OF_ANSWERS = ("answer",)
+"""What they can do with a task that awaits something."""
+
 FILTER = ("step", "state", "since", "until", "error", "exactly", "newest")
 """What the address of a list of tasks has, apart from its cursor."""
 
@@ -131,7 +134,9 @@ class Page:
             total=self.cache.total,
             running_since=self.cache.since,
             actions=settings.actions,
-            may={verb: model is not None and self.may(request, verb, model) for verb in (*VERBS, *OF_STEPS)},
+            may={
+                verb: model is not None and self.may(request, verb, model) for verb in (*VERBS, *OF_STEPS, *OF_ANSWERS)
+            },
             late_after=settings.late_after,
             refresh=settings.refresh.total_seconds() if live else 0,
             table_name=table.Meta.table_name,

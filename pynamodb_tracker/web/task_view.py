@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pynamodb_tracker.model.references import round_of
 from pynamodb_tracker.model.row_state import unreadable_in
 from pynamodb_tracker.presentation.task_facts import (
     is_abandoned,
@@ -18,6 +19,7 @@ from pynamodb_tracker.presentation.task_facts import (
     what_comes_next,
 )
 from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.awaited import awaited_in
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
@@ -75,6 +77,12 @@ class TaskView:
     attributes: Mapping[str, Any]
     unread: Mapping[str, str]
     """What cannot be read, and why."""
+    answers: Mapping[str, Any]
+    """What it has got from outside."""
+    awaits: Sequence[str]
+    """What it waits for of that, as far as somebody can send it."""
+    round: str
+    """To which an answer belongs that is sent from here."""
 
     @property
     def may_end_run(self) -> bool:
@@ -119,6 +127,9 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         {name: HIDDEN if name in hide else without(value, hide) for name, value in facts["attributes"].items()},
         # An error may quote the value, as that of a damaged time does.
         {name: HIDDEN if name in hide else why for name, why in facts.get("unread", {}).items()},
+        {name: HIDDEN if name in hide else without(answer, hide) for name, answer in facts.get("signals", {}).items()},
+        sorted({*facts.get("awaits", ())} & {each.stored_name for each in awaited_in(model)}),
+        round_of(task),
     )
 
 

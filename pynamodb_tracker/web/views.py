@@ -220,7 +220,9 @@ class Views:
     def task(self, request: Request) -> Response:
         """Show one task."""
         query = request.query_params
-        return self.show_task(request, query.get("id", ""), done=VERBS.get(query.get("done", ""), ""))
+        return self.show_task(
+            request, query.get("id", ""), done={**VERBS, "answer": "answered"}.get(query.get("done", ""), "")
+        )
 
     def show_task(self, request: Request, task_id: str, *, done: str = "", **refused: Any) -> Response:
         """Show a task; `refused` is about a form that was sent from there."""
@@ -237,7 +239,7 @@ class Views:
             task=found.task,
             done=done,
             most_shown=None if request.query_params.get("all") else _MOST_CHARACTERS,
-            **{"verb": "", **refused},
+            **{"verb": "", "given": "", **refused},
         )
 
     def workers(self, request: Request) -> Response:

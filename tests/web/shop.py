@@ -9,7 +9,18 @@ from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute, UTCDateTimeAttribute
 
-from pynamodb_tracker import BoundStep, ExecutionContext, FindBy, GiveUp, Repeat, RetryLater, Step, Task, UseCase
+from pynamodb_tracker import (
+    Awaited,
+    BoundStep,
+    ExecutionContext,
+    FindBy,
+    GiveUp,
+    Repeat,
+    RetryLater,
+    Step,
+    Task,
+    UseCase,
+)
 from pynamodb_tracker.testing import StoppedClock
 
 _DEAD: list[ExitStack] = []
@@ -32,6 +43,7 @@ class Order(ShopTask):
     reserve_stock = Step(20)
     ship = Step(30, max_attempts=5, lock_for=timedelta(minutes=15))
 
+    paid, approved = Awaited(), Awaited()
     amount = NumberAttribute(null=True)
 
 
