@@ -75,7 +75,17 @@ def lock_of(task: Task) -> Cell:
 _NOT_IN_TABLES = frozenset(
     {
         *("errors", "creation", "unfinished", "saves", "round", "again", "asked", "asked_by", "creator", "parent"),
-        *("repeat", "occurrence", "occurrence_count", "extra_time", "trace", "group", "group_number", "starts"),
+        *(
+            "repeat",
+            "occurrence",
+            "occurrence_count",
+            "extra_time",
+            "last_run",
+            "trace",
+            "group",
+            "group_number",
+            "starts",
+        ),
     }
 )
 """Attributes of the tracker's own that no table shows."""

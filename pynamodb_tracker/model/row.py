@@ -30,6 +30,7 @@ from pynamodb_tracker.model.schema import Schema
 from pynamodb_tracker.model.serialization import (
     FencesAttribute,
     IntegerAttribute,
+    LastRunAttribute,
     PartsAttribute,
     RepeatAttribute,
     TextsAttribute,
@@ -179,6 +180,8 @@ class TaskRow(Model):
     """Which occurrence of a rule with COUNT that is, from 1."""
     extra_time = TimeAttribute(null=True)
     """When the task runs out of turn, before its occurrence."""
+    last_run = LastRunAttribute(null=True)
+    """How its last round has ended; only of a task that repeats."""
     trace = TraceAttribute(null=True)
     """Where the task came from, as the creator's tracing has it: a dictionary of text."""
     expire_time = TTLAttribute(null=True)

@@ -34,6 +34,7 @@ from pynamodb_tracker.dynamodb.limits import FOR_DECIMALS, MAX_DIGITS, SETS, is_
 from pynamodb_tracker.exceptions import ValueNotStorableError
 
 if TYPE_CHECKING:
+    from pynamodb_tracker.model.last_run import LastRun
     from pynamodb_tracker.model.repeat import Repeat
 
 _MOST = 9_999_999_999
@@ -155,6 +156,22 @@ class RepeatAttribute(Attribute["Repeat | None"]):
         from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
 
         return Repeat.from_json(value)
+
+
+class LastRunAttribute(Attribute["LastRun | None"]):
+    """How the last round of a task that repeats has ended."""
+
+    attr_type = STRING
+
+    def serialize(self, value: LastRun | None) -> str | None:
+        """Return the end as JSON."""
+        return None if value is None else value.stored()
+
+    def deserialize(self, value: str) -> LastRun:
+        """Return the end; a ValueError for one that cannot be read."""
+        from pynamodb_tracker.model.last_run import LastRun  # noqa: PLC0415 - few tasks repeat
+
+        return LastRun.read(value)
 
 
 class TextsAttribute(Attribute[list[str]]):

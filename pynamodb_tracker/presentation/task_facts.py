@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -17,13 +18,14 @@ from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.data import DataAttribute
+from pynamodb_tracker.model.last_run import LastRun
 from pynamodb_tracker.model.references import Reference, parse
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.text import between, stamp
+from pynamodb_tracker.presentation.text import between, count, stamp
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.state import State
@@ -146,6 +148,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task), **answers_of(task)}
+    found |= {"last_run": last_run_as_json(task)}
     found |= {"passed_over": passed_over(task) or None, "parts_done": parts_done(task) or None}
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
@@ -172,11 +175,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     """Yield the same for people, with a label for each."""
     if (group := readable_value(task, "group")) is not None:
         yield "group", f"{group}, {_MEMBERS[membership_of(task)]}"
-    if (repeat := readable_value(task, "repeat")) is not None:
-        yield "repeats", str(repeat)
-        yield "occurrence", str(readable_value(task, "occurrence"))
-    if (extra := readable_value(task, "extra_time")) is not None:
-        yield "extra run", f"due {extra}, before its next occurrence"
+    yield from _rule_in_words(task)
     again: Again | None = readable_value(task, "again")
     if again is not None:
         if again.asks_for_run:
@@ -209,6 +208,17 @@ def answers_in_words(task: Task) -> Iterator[tuple[str, str]]:
         yield name, f"answered{who}, {between(answer.time)}: {json.dumps(answer.value, ensure_ascii=False)}"
 
 
+def _rule_in_words(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield by which rule it repeats, for when it is due, and how its last round has ended."""
+    if (repeat := readable_value(task, "repeat")) is not None:
+        yield "repeats", str(repeat)
+        yield "occurrence", str(readable_value(task, "occurrence"))
+    if (extra := readable_value(task, "extra_time")) is not None:
+        yield "extra run", f"due {extra}, before its next occurrence"
+    if (last := last_run_of(task)) is not None:
+        yield "last run", last_run_in_words(last)
+
+
 _MEMBERS = {
     Membership.NONE: "",
     Membership.TURN: "has the turn",
@@ -236,6 +246,28 @@ def rule_of(task: Task) -> Any:
     """Return the rule by which a task repeats, as JSON has it; None if it does not repeat."""
     repeat: Repeat | None = readable_value(task, "repeat")
     return None if repeat is None else exact_json.loads(repeat.to_json())
+
+
+def last_run_of(task: Task) -> LastRun | None:
+    """Return how the last round of a task that repeats has ended, as far as its row says so."""
+    last: LastRun | None = readable_value(task, "last_run")
+    return last
+
+
+def last_run_in_words(last: LastRun) -> str:
+    """Return the end of a round for people: for which time, what became of it, and what it made."""
+    when = f"for {last.occurrence}" if last.occurrence is not None else f"asked for, due {last.due}"
+    made = f", created {count(last.created)}" if last.created else ""
+    again = f" at attempt {last.attempt}" if last.attempt > 1 else ""
+    return f"{last.outcome} {between(last.ended)}{again}{made}, {when}"
+
+
+def last_run_as_json(task: Task) -> dict[str, Any] | None:
+    """Return the same for programs."""
+    if (last := last_run_of(task)) is None:
+        return None
+    occurrence = None if last.occurrence is None else last.occurrence.isoformat()
+    return {**asdict(last), "occurrence": occurrence, "due": stamp(last.due), "ended": stamp(last.ended)}
 
 
 def asked_again(task: Task) -> dict[str, Any] | None:

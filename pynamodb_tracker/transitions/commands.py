@@ -215,6 +215,8 @@ def _move(
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
+    if entry.type != "released":
+        transition.add(**features.last_run(row, entry.type, entry.attempt, now))
     statements.by_command(transition, row, now, token, errors=Stored(for_row(failures, logged=logged)), **last_error)
     try:
         moved = None
@@ -227,6 +229,7 @@ def _move(
                 raise
             logged = False  # the row has no room for the reason
             transition.values |= {"errors": Stored([]), **dict.fromkeys(last_error, entry.type)}
+            transition.values.pop("last_run", None)
             if is_ignored:
                 moved = _ignored_together(statements, transition, row, [], alone=True)
             moved = moved or load(statements.model, statements.send(transition, row.task_id)["Attributes"])

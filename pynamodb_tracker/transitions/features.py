@@ -136,6 +136,15 @@ def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = N
     return next((each for each in found if each is not None), None)
 
 
+def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[str, Any]:
+    """Return what the write that ends a round without success keeps of it, if the task repeats."""
+    if "repeat" not in row._row_state.stored:
+        return {}
+    from pynamodb_tracker.transitions.repeats import last_run  # noqa: PLC0415 - few tasks repeat
+
+    return last_run(row, outcome, attempt, ended)
+
+
 def _taken(row: TaskRow, additions: Collection[str] = ()) -> list[type[Participant]]:
     stored = row._row_state.stored
     return [feature() for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(additions))]

@@ -81,6 +81,7 @@ def fail(
             raise
         failures, logged = [], False  # the row has no room for the failure, so only the status is recorded
         failed.add(errors=Stored([]), last_error=failure.type)
+        failed.values.pop("last_run", None)
         send_until_landed(journal, failed, participants)
     for problem in optional.problems if optional else ():
         add_note(error, f"pynamodb_tracker: {problem}")
@@ -120,6 +121,7 @@ def _after_failure(claim: Claim[T], failure: Failure, delay: timedelta, *, final
             attempt = 0
             failed.add(release_count=None)
             failed.follow(following)
+        failed.add(**features.last_run(claim.task, "failed", claim.attempt, now))
     return finished(claim, failed, now, attempt)
 
 

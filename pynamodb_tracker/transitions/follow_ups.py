@@ -200,6 +200,11 @@ class FollowUps(Participant, Generic[T]):
             )
 
     @property
+    def created(self) -> int:
+        """How many tasks it creates."""
+        return len(self._ids)
+
+    @property
     def _most_with_success(self) -> int:
         """How many actions the transaction of the success takes for them."""
         return _MOST_WITH_SUCCESS - (0 if readable_value(self._task, "group") is None else _FOR_OWN_GROUP)

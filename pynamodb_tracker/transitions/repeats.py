@@ -20,6 +20,7 @@ from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.changes import Changes
+from pynamodb_tracker.model.last_run import LastRun
 from pynamodb_tracker.model.repeat import Occurrence, Repeat
 from pynamodb_tracker.model.row import FORMAT, TaskRow
 from pynamodb_tracker.model.row_state import readable_value
@@ -85,15 +86,18 @@ class NextRound(Participant):
 
     writes = False
 
-    def __init__(self, row: TaskRow) -> None:
+    def __init__(self, row: TaskRow, attempt: int, created: int) -> None:
         self._row = row
+        self._attempt = attempt
+        self._created = created
 
     @classmethod
     def of_success(cls, run: Journal[Any], row: TaskRow) -> NextRound | None:
         """Take part in the success of the last step of a task that repeats, or that was asked for again."""
         if run.next_code != END or (row.repeat is None and row.again is None):
             return None
-        return cls(row)
+        follow_ups = run.additions.get("follow_ups")
+        return cls(row, run.claim.attempt, follow_ups.created if follow_ups else 0)
 
     def change(self, success: Transition) -> None:
         """Lead to the next turn; what was asked for is taken in, unless more was asked for since."""
@@ -102,6 +106,7 @@ class NextRound(Participant):
             success.follow(_after_success(row, clock.now(), again))
         else:
             success.follow(begun_again(row, Turn(again.due_time, {})))
+        success.add(**last_run(row, "succeeded", self._attempt, clock.now(), self._created))
         if again is None:
             return
         success.instead(when.nothing_asked(), when.asked_as_seen())
@@ -138,6 +143,15 @@ def _after_failure(row: TaskRow, now: datetime) -> Transition | None:
     asked = None if again is None else _time_of(again)
     turn = _earlier_turn(_next_occurrence(row, now, None), asked, None)
     return None if turn is None else begun_again(row, turn)
+
+
+def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime, created: int = 0) -> dict[str, Any]:
+    """Return what the write that ends a round keeps of it; nothing if the task does not repeat."""
+    occurrence, extra = readable_value(row, "occurrence"), _extra_time(row)
+    due = extra or occurrence
+    if due is None or readable_value(row, "repeat") is None:
+        return {}
+    return {"last_run": LastRun(None if extra else occurrence, due, outcome, attempt, ended, created)}
 
 
 def begun_again(row: TaskRow, turn: Turn) -> Transition:

@@ -19,8 +19,9 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.last_run import LastRun
 from tests.support.recorder import recorded
-from tests.support.rows import change, index_entries
+from tests.support.rows import change, index_entries, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
 
@@ -640,3 +641,78 @@ def test_a_run_that_is_asked_for_after_the_last_failure_does_not_wait_for_the_ne
     Sweep.create_or_merge("s-1")
     assert [run(), run()] == [monday] * 2
     assert Sweep.get_task("s-1").due_time == tuesday(1)
+
+
+# What the row keeps of the last round.
+
+
+def last_run(task_id: str = "s-1") -> LastRun:
+    found: LastRun | None = Sweep.get_task(task_id).last_run
+    assert found is not None
+    return found
+
+
+def test_the_row_says_how_its_last_round_ended(clock: StoppedClock) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1, 5))
+    fail(Sweep.run, "s-1")
+    assert sweep().last_run is None
+    clock.advance(HOUR)
+    with Sweep.run.start("s-1") as ctx:
+        ctx.create(Sweep, "s-2")
+    assert last_run() == ctx.task.last_run == LastRun(tuesday(1), tuesday(1), "succeeded", 2, tuesday(2, 5), 1)
+    assert str(last_run().occurrence) == "2026-11-24 02:00:00+01:00"
+    assert stored(Sweep, "s-1")["last_run"] == {
+        "S": '{"occurrence":"20261124T020000+0100","outcome":"succeeded","attempt":2,"ended":"20261124T020500Z",'
+        '"created":1}'
+    }
+
+
+def ignore_while_it_runs(task_id: str) -> None:
+    die(Sweep.run, task_id)
+    Sweep.run.ignore(task_id, reason="stuck", even_running=True)
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "attempt"),
+    [
+        (lambda: [fail(Sweep.run, "s-1"), fail(Sweep.run, "s-1", error=GiveUp("broken"))], "failed", 2),
+        (lambda: Sweep.run.ignore("s-1", reason="not today"), "ignored", 0),
+        (lambda: ignore_while_it_runs("s-1"), "ignored", 1),
+        (lambda: Sweep.cancel("s-1", reason="not today"), "ignored", 0),
+    ],
+)
+def test_each_other_end_of_a_round_is_kept(clock: StoppedClock, end: Any, outcome: str, attempt: int) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    until(clock, tuesday(1))
+    end()
+    assert (last_run().occurrence, last_run().outcome, last_run().attempt) == (tuesday(1), outcome, attempt)
+
+
+@pytest.mark.parametrize("rule", [NIGHTLY, Repeat.cron("0 2 * * *", tz="Europe/Berlin", stop=True)])
+def test_the_end_of_a_round_whose_last_worker_died_is_kept(clock: StoppedClock, rule: Repeat) -> None:
+    Sweep.create("s-1", repeat=rule)
+    until(clock, tuesday(1))
+    for _ in range(2):
+        die(Sweep.run, "s-1")
+        clock.advance(HOUR)
+    with pytest.raises((TaskIgnoredError, TaskNotReadyError)):
+        run()
+    assert (last_run().outcome, last_run().attempt) == ("ignored" if rule.stop else "skipped", 2)
+
+
+def test_a_run_that_was_asked_for_is_kept_without_an_occurrence(clock: StoppedClock, monday: datetime) -> None:
+    Sweep.create("s-1", repeat=NIGHTLY)
+    Sweep.create_or_merge("s-1", due_time=monday)
+    run()
+    assert last_run() == LastRun(None, monday, "succeeded", 1, monday, 0)
+    clock.advance(HOUR)
+    Sweep.create("s-2")
+    run("s-2")
+    assert Sweep.get_task("s-2").last_run is None
+
+
+def test_what_is_kept_of_a_round_is_short() -> None:
+    longest = LastRun(tuesday(1).astimezone(NIGHTLY.zone), tuesday(1), "succeeded", 99_999, tuesday(1), 999_999)
+    assert len(longest.stored()) <= 120
+    assert LastRun.read(longest.stored()) == longest

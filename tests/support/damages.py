@@ -117,6 +117,7 @@ _HOSTILE: dict[str, tuple[dict[str, Any], ...]] = {
     "occurrence": ({"S": "2026-01-01T00:00:00"},),
     "occurrence_count": ({"N": "-1"},),
     "extra_time": ({"S": "soon"},),
+    "last_run": ({"S": "{}"}, {"S": "[1]"}),
     "trace": ({"S": "[1, 2]"}, {"S": "{"}),
 }
 """Values of the right type that the tracker never stores."""
