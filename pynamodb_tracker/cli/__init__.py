@@ -42,6 +42,7 @@ _COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "errors": inspect.errors,
         "stuck": inspect.stuck,
         "workers": live.workers,
+        "schedules": live.schedules,
         "top": live.top,
         "group": groups.group,
         "web": web.web,

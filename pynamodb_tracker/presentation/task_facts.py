@@ -148,8 +148,8 @@ def relations_as_json(task: Task) -> dict[str, Any]:
     )
     found = {name: readable_value(task, name) for name in names} | {"waits_for": task.waits_for}
     found |= {"repeat": rule_of(task), "again": asked_again(task), **answers_of(task)}
-    found |= {"last_run": last_run_as_json(task)}
     found |= {"passed_over": passed_over(task) or None, "parts_done": parts_done(task) or None}
+    found["last_run"] = last_run_as_json(task)
     if (occurrence := found["occurrence"]) is not None:
         found["occurrence"] = occurrence.isoformat()  # on the wall clock of the rule
     for name in ("creator", "parent"):

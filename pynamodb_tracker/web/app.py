@@ -145,6 +145,7 @@ def _app(page: Page) -> ASGIApp:
             Route("/{use_case}/", views.overview),
             Route("/{use_case}/tasks", views.tasks),
             Route("/{use_case}/errors", views.errors),
+            Route("/{use_case}/schedules", views.schedules),
             Route("/{use_case}/task", views.task),
             Route("/{use_case}/group", views.group),
             Route("/{use_case}/bulk", decisions.plan, methods=["GET"]),

@@ -18,6 +18,8 @@ from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
+from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
+from pynamodb_tracker.presentation.schedules import find_schedules
 from pynamodb_tracker.presentation.task_facts import is_aside
 from pynamodb_tracker.presentation.why_failed import MOST_SAMPLED, NO_ERRORS, SAMPLE, Errors, find_errors
 from pynamodb_tracker.step.bound import BoundStep
@@ -249,6 +251,21 @@ class Views:
         answer = page.kept(request, models, "workers", partial(find_running, models, name or None), name)
         return page.show(
             request, "workers.html", answer=answer, found=answer.value, most=MOST_RUNNING, worker=name, live=True
+        )
+
+    def schedules(self, request: Request) -> Response:
+        """Show the tasks of a use case that repeat."""
+        page, model = self._page, self._page.model(request)
+        answer = page.kept(request, [model], "schedules", partial(find_schedules, model))
+        return page.show(
+            request,
+            "schedules.html",
+            model=model,
+            answer=answer,
+            schedules=answer.value.found,
+            is_all=answer.value.is_all,
+            most=MOST_ROWS,
+            live=True,
         )
 
     def group(self, request: Request) -> Response:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker import ExecutionContext, LockLostError, Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.cli.command import Screen, read, run, run_on
 from tests.cli.shop import Invoice, Order
@@ -85,6 +85,36 @@ def test_what_a_host_does_is_one_command(store: StoppedClock) -> None:
     status = run("status", of=TABLE)
     assert "a lock of send expired 1m ago: stuck names its tasks" in status.out
     assert "send" in run("stuck", of=TABLE).out
+
+
+def test_whether_the_nightly_run_happened_and_what_it_made_is_one_command(store: StoppedClock) -> None:
+    for task_id in ("nightly", "broken"):
+        Invoice.create(task_id, repeat=Repeat.every(timedelta(days=1)))
+    Order.create("plain")
+    with Invoice.send.start("nightly") as ctx:
+        ctx.create(Order, "o-1")
+    ended = run("schedules", of=TABLE)
+    assert [" ".join(line.split()) for line in ended.lines[1:]] == [
+        "broken invoice every 1d none yet may start now",
+        (
+            f"nightly invoice every 1d succeeded 0s ago, created 1 task, for {store.now().replace(microsecond=0)} "
+            "may start in 23h"
+        ),
+    ]
+    store.advance(timedelta(minutes=1))
+    Invoice.send.ignore("broken", reason="lost")
+    assert (ended.code, run("schedules", of=TABLE).code) == (0, 1)
+    found = {each["task_id"]: each for each in read("schedules", of=TABLE)}
+    assert (found["nightly"]["last_run"]["created"], found["broken"]["last_run"]["outcome"]) == (1, "ignored")
+    assert (found["broken"]["due_time"], found["broken"]["repeat"]["every"]) == (None, "86400")
+    assert run("schedules", "--use-case", "order", of=TABLE).out == "no task repeats\n"
+
+
+@pytest.mark.usefixtures("store")
+def test_a_running_order_is_cancelled_with_one_command() -> None:
+    with pytest.raises(LockLostError), Order.pay.start(Order.create("o-1").task_id):
+        assert run("cancel", "o-1", "--reason", "the customer called").code == 0
+    assert Order.get_task("o-1").state == Order.pay.ignored
 
 
 def test_whether_it_keeps_up_is_one_command(store: StoppedClock) -> None:

@@ -18,7 +18,7 @@ from tests.support.rows import park
 ONE = "`get_task`, `get_many`, `get`, `refresh`; `pynamodb-tracker show`"
 STATE = (
     "`query`, `page`, `glance`, `count` of a state; `pynamodb-tracker list`, `find`, `errors`, `stuck`, `workers`, "
-    "`top`, `export` of a state"
+    "`schedules`, `top`, `export` of a state"
 )
 COUNTS = "`counts`"
 STATUS = "`pynamodb-tracker status`"
@@ -108,6 +108,7 @@ def list_tasks(record: Record) -> None:
             assert "r-4" in run("list", "post.failed", of=LETTERS).out
             assert "post" in run("top", of=LETTERS).out
             assert "post" in run("workers", of=LETTERS).out
+            assert run("schedules", of=LETTERS).out == "no task repeats\n"
             assert "ConnectionError" in run("errors", of=LETTERS).out
             assert "r-5" in run("stuck", of=LETTERS).out
 

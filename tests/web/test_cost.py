@@ -110,6 +110,7 @@ def cost_of(answer: Any) -> tuple[int, float]:
         ("/Pile/tasks?step=two&state=failed&error=nobody has it", 9, 60),
         ("/Pile/task?id=22-00007", 2, 2),
         ("/find?id=22-00007%0Anone", 1, 2),
+        ("/Pile/schedules", 9, 565),
         ("/Pile/bulk?verb=reopen&step=two&state=failed", 3, 60),
         ("/workers", 22, 1060),
         ("/table", 4, 0),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, LockLostError
+from pynamodb_tracker import ExecutionContext, LockLostError, Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
 from tests.web.conftest import Open
-from tests.web.shop import CarrierError, Order, leave
+from tests.web.shop import CarrierError, Nightly, Order, Refund, leave
 from tests.web.test_decisions import fields_of
 from tests.web.test_views import text_of
 
@@ -120,15 +120,52 @@ def test_a_running_order_is_cancelled(open_page: Open) -> None:
     assert "the customer called" in task.errors[-1].message
 
 
-def test_the_first_of_a_group_of_errors_are_reopened(open_page: Open, shop: StoppedClock) -> None:
-    fail_at_ship(*(f"o-new-{number}" for number in range(7)), "o-old")
+def test_the_first_with_an_error_are_reopened_at_50_a_minute(open_page: Open, shop: StoppedClock) -> None:
+    Order.create_many([{"task_id": f"o-new-{number}", "state": Order.ship.pending} for number in range(103)])
+    Order.ship.run_all(refuse)
+    fail_at_ship("o-old")
     shop.advance(timedelta(seconds=1))
     ada = Operator(open_page())
     ada.follow("errors")
     ada.follow("Reopen\u2026", within="HTTP 503")
-    ada.send("/Order/bulk", first="5")
-    assert ("5 reopened" in ada.text, ada.clicks <= 5) == (True, True)
-    assert Order.ship.pending.count() == 5
+    ada.send("/Order/bulk", first="101", rate="50")
+    assert ("101 reopened" in ada.text, ada.clicks <= 5) == (True, True)
+    due = sorted(each.due_time - shop.now() for each in Order.ship.pending.query(with_data=False))
+    assert (len(due), due[0], due[-1]) == (101, timedelta(0), timedelta(minutes=100 / 50))
+
+
+def test_whether_the_nightly_run_happened_and_what_it_made(open_page: Open, shop: StoppedClock) -> None:
+    midnight = shop.now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    Nightly.create("weekly", repeat=Repeat.cron("0 2 * * MON", tz="Europe/Berlin"))
+    Nightly.create("plain")
+    shop.advance(midnight + timedelta(hours=3) - shop.now())
+    with Nightly.collect.start("nightly") as ctx:
+        for number in range(3):
+            ctx.create(Refund, f"r-{number}")
+    Nightly.collect.ignore("weekly", reason="not this week", by="ada")
+    ada = Operator(open_page(), "/Nightly/")
+    ada.follow("Schedules")
+    assert "nightly collect pending every day at 02:00, UTC succeeded 0s ago for" in ada.text
+    assert re.search(
+        r"nightly .*? 3 may start in 23h weekly collect ignored .needs a person. Monday at 02:00", ada.text
+    )
+    assert "plain" not in ada.text
+    assert ada.clicks <= 2
+    ada.follow("nightly")
+    assert "Last run succeeded 0s ago, created 3 tasks, for" in ada.text
+
+
+@pytest.mark.usefixtures("shop")
+def test_all_tasks_of_a_customer(open_page: Open) -> None:
+    Order.create("o-1", customer="c-7")
+    Order.create("o-2", customer="c-7")
+    Refund.create("r-1", customer="c-7")
+    Order.create("o-3", customer="c-8")
+    ada = Operator(open_page())
+    ada.show("/find", id="customer=c-7")
+    assert [each in ada.text for each in ("o-1", "o-2", "r-1", "o-3")] == [True, True, True, False]
+    assert ada.clicks <= 2
 
 
 def test_whether_the_pipeline_keeps_up(open_page: Open, shop: StoppedClock) -> None:

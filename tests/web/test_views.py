@@ -44,6 +44,8 @@ VIEWS = [
     "/Order/tasks?step=ship&state=failed&error=503",
     "/Order/errors",
     "/Order/errors?step=ship&since=24h&sample=10",
+    "/Order/schedules",
+    "/Nightly/schedules",
     "/Order/bulk?verb=reopen&step=ship&state=failed",
     "/Order/bulk?verb=ignore&step=ship&state=pending&error=x&since=1d",
     "/find",

@@ -1,4 +1,4 @@
-"""`top` and `workers`: what is due, fails and runs now, over all use cases, as the page shows it."""
+"""`top`, `workers` and `schedules`: what is due, fails, runs and repeats, over all use cases, as the page shows it."""
 
 import os
 import sys
@@ -22,9 +22,12 @@ from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.presentation.history import Change, History
 from pynamodb_tracker.presentation.overview import Number, Overview, look
 from pynamodb_tracker.presentation.running import MOST, WorkerView, find_running
-from pynamodb_tracker.presentation.task_facts import location, name_of
+from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
+from pynamodb_tracker.presentation.schedules import Schedule, find_schedules
+from pynamodb_tracker.presentation.task_facts import last_run_as_json, location, name_of, rule_of
 from pynamodb_tracker.presentation.text import age, between, count, escaped, stamp
 from pynamodb_tracker.presentation.why_failed import Errors, find_errors
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.task.task import Task
 
 _INTERVAL = timedelta(seconds=10)
@@ -83,6 +86,49 @@ def _worker_as_json(each: WorkerView) -> dict[str, Any]:
     times = {"oldest": each.oldest and stamp(each.oldest), "lock_expires": each.expires and stamp(each.expires)}
     found = {"worker": each.worker, "tasks": each.tasks, "expired": each.expired}
     return {**found, "steps": names, **times, "examples": tasks}
+
+
+def schedules(*, as_json: opt.Json = False, name: opt.App, use_case_name: opt.UseCase = None) -> None:
+    """Show the tasks that repeat: by which rule, how the last round ended and what it created, and what comes next.
+
+    The index does not tell which tasks repeat, so it reads the rows of up to 500 tasks of a use case, at up to a read
+    unit each: of those that are pending or failed at the first step, and then of the others.
+
+    Exits with 1 if a last round has not succeeded, or if a task that repeats is ignored.
+    """
+    with command.use_cases(name, use_case_name) as models:
+        looked_at = {model: find_schedules(model) for model in models}
+        found = [each for schedules in looked_at.values() for each in schedules.found]
+        if as_json:
+            terminal.say_json_array(map(_schedule_as_json, found))
+        elif not found:
+            terminal.say("no task repeats")
+        else:
+            titles = ("task", "use case", "rule", "last round", "next")
+            terminal.print_table(titles, map(_schedule_row, found))
+        for model, schedules in looked_at.items():
+            if not schedules.is_all:
+                terminal.warn(f"only among the first {count(MOST_ROWS)} of {model.__name__}: it has more")
+    if any(each.needs_look for each in found):
+        raise typer.Exit(command.FOUND)
+
+
+def _schedule_row(each: Schedule) -> list[terminal.Cell]:
+    is_bad = each.last_run is not None and each.last_run.outcome != "succeeded"
+    return [
+        styled(each.task.task_id, "bold"),
+        each.task.use_case_id,
+        each.rule,
+        styled(each.last or "none yet", "red" if is_bad else ""),
+        styled(each.next, "red" if each.task.state.status is Status.IGNORED else ""),
+    ]
+
+
+def _schedule_as_json(each: Schedule) -> dict[str, Any]:
+    task = each.task
+    about = {"task_id": task.task_id, "use_case": task.use_case_id, "state": name_of(task.state), "rule": each.rule}
+    due = {"due_time": each.due_time and stamp(each.due_time), "next": each.next}
+    return {**about, "repeat": rule_of(task), "last_run": last_run_as_json(task), **due}
 
 
 def top(

@@ -1,0 +1,142 @@
+"""The tasks of a use case that repeat: their rules in words, how their last rounds ended, and what comes next."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import methodcaller
+from typing import Any
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.dynamodb.side_by_side import side_by_side
+from pynamodb_tracker.model.hydration import rows
+from pynamodb_tracker.model.last_run import LastRun
+from pynamodb_tracker.model.repeat import Repeat
+from pynamodb_tracker.model.row_state import readable_value
+from pynamodb_tracker.presentation.task_facts import last_run_in_words, last_run_of, what_comes_next
+from pynamodb_tracker.presentation.text import age
+from pynamodb_tracker.status import Status
+from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.task import Task
+
+MOST = 500
+"""Rows of a use case that are read, at up to a read unit each: the index does not tell which tasks repeat."""
+
+_DAYS = (*calendar.day_name[6:], *calendar.day_name)
+"""By their numbers in cron: Sunday is 0 and 7."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A task that repeats."""
+
+    task: Task
+    state: State[Any]
+    rule: str
+    """Its rule in words."""
+    expression: str
+    """The rule as it was written."""
+    last_run: LastRun | None
+    """How its last round ended; None before the first end, and if an older program wrote that."""
+    next: str
+    """What comes next, in words."""
+    due_time: datetime | None
+    """When it may start; None if it runs, or is ignored."""
+
+    @property
+    def needs_look(self) -> bool:
+        """Whether its last round did not succeed, or no worker runs it any more."""
+        return self.state.status is Status.IGNORED or (
+            self.last_run is not None and self.last_run.outcome != "succeeded"
+        )
+
+    @property
+    def last(self) -> str:
+        """How its last round ended, in words."""
+        return "" if self.last_run is None else last_run_in_words(self.last_run)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """Those that were found, the next one first."""
+
+    found: Sequence[Schedule]
+    is_all: bool
+    """False if the use case has more tasks than were looked at."""
+
+
+def find_schedules(model: type[Task]) -> Schedules:
+    """Look for tasks that repeat: among those that are pending or failed at the first step, then among the others."""
+    first, *later = model._bound_steps.values()
+    others = [first.in_progress, first.ignored]
+    others += [state for step in later for state in (step.pending, step.failed, step.in_progress, step.ignored)]
+    ids, is_all = list[str](), True
+    for states in ([first.pending, first.failed], others):
+        left = MOST - len(ids)
+        parts = side_by_side(methodcaller("glance", limit=left), states) if left > 0 else []
+        found = [entry.task_id for part in parts for entry in part.tasks]
+        is_all = is_all and left > 0 and len(found) <= left and all(part.cursor is None for part in parts)
+        ids += found[: max(left, 0)]
+    repeating = (task for task in rows(model, ids).values() if "repeat" in task._row_state.stored)
+    schedules = sorted(map(_schedule, repeating), key=lambda each: (each.due_time or clock.NEVER, each.task.task_id))
+    return Schedules(schedules, is_all)
+
+
+def _schedule(task: Task) -> Schedule:
+    rule: Repeat | None = readable_value(task, "repeat")
+    step = task._bound_steps.get(task.state.step or "")
+    waits = task.state.status in (Status.PENDING, Status.FAILED)
+    return Schedule(
+        task,
+        task.state,
+        "it cannot be read" if rule is None else in_words(rule),
+        "" if rule is None else rule.expression,
+        last_run_of(task),
+        what_comes_next(task, step),
+        readable_value(task, "due_time") if waits else None,
+    )
+
+
+def in_words(rule: Repeat) -> str:
+    """Return a rule for people; the expression itself where it says more than a sentence would."""
+    if rule.kind == "every":
+        return f"every {age(timedelta(seconds=float(rule.expression)))}"
+    told = _cron_in_words(*rule.expression.split()) if rule.kind == "cron" else None
+    return f"{told or rule.expression}, {rule.tz}"
+
+
+def _cron_in_words(minute: str, hour: str, *days: str) -> str | None:
+    day = _days_in_words(*(each.replace("?", "*") for each in days))
+    if minute.isdecimal() and hour.isdecimal():
+        return day and f"{day} at {int(hour):02}:{int(minute):02}"
+    steps = re.fullmatch(r"\*(?:/(\d+))?", minute)
+    if hour != "*" or day != "every day" or not (steps or minute.isdecimal()):
+        return None
+    if steps is None:
+        return f"every hour at :{int(minute):02}"
+    return f"every {steps[1]} minutes" if steps[1] else "every minute"
+
+
+def _days_in_words(day: str, month: str, weekday: str) -> str | None:
+    if month != "*" or "*" not in (day, weekday):
+        return None
+    if day != "*":
+        last = "the last day" if day == "L" else f"day {day}" if day.isdecimal() else None
+        return last and f"{last} of each month"
+    return "every day" if weekday == "*" else _weekdays(weekday)
+
+
+def _weekdays(field: str) -> str | None:
+    """Return days of the week in words: a list or a range."""
+    short = [name[:3].upper() for name in _DAYS]
+    names = [
+        _DAYS[short.index(each) if each in short else int(each)]
+        for each in re.split("[,-]", field)
+        if each in short or each in "01234567"
+    ]
+    if re.fullmatch(r"\w+-\w+", field):
+        return " to ".join(names)
+    return ", ".join(names) if re.fullmatch(r"\w+(,\w+)*", field) else None
