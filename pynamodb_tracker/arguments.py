@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
@@ -16,11 +17,6 @@ LONGEST = timedelta(days=36_500)
 _LONGEST_ID = 1024
 _SHOWN = 200
 """Characters of a value that an error shows."""
-
-
-def check_task_id(task_id: object) -> str:
-    """Return the task id; any text of 1 to 1024 bytes."""
-    return check_key("task id", task_id)
 
 
 def check_task_ids(method: str, task_ids: object) -> Iterator[str]:
@@ -46,6 +42,10 @@ def check_key(what: str, key: object) -> str:
     if not 1 <= length <= _LONGEST_ID:
         raise ValueError(f"a {what} has 1 to {_LONGEST_ID} bytes, not {length}: {key[:40]!r}")
     return str.__str__(key)  # the text of a member of an enumeration
+
+
+check_task_id = partial(check_key, "task id")
+"""Return the task id; any text of 1 to 1024 bytes."""
 
 
 def _as_text(task_id: object) -> str:

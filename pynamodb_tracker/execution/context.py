@@ -481,8 +481,9 @@ def hold(ctx: ExecutionContext[Any], tries: int = TRIES) -> None:
     Nothing is sent while the lock lasts. LockLostError if it is lost; TaskNotStartableError if it has expired after so
     many tries, and then the attempt is to be released.
     """
-    while ctx.lock_lost:
+    claim, journal = ctx._claim, ctx._journal  # noqa: SLF001 - no names among what users see
+    while journal.lost is not None or claim.expire_time <= clock.now():
         if not tries:
-            raise transitions.too_slow(ctx._claim, ctx._lock_for)  # noqa: SLF001 - no names among what users see
+            raise transitions.too_slow(claim, ctx._lock_for)  # noqa: SLF001 - as above
         ctx.extend_lock()
         tries -= 1

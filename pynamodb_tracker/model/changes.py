@@ -41,8 +41,8 @@ def changes_of(row: TaskRow) -> Changes:
                 if not _is_same_data(row, attribute, old, new):
                     changed[name] = (cast("Attribute[Any]", attribute), new)
             continue
-        if name in unreadable:
-            continue  # nothing was assigned to it
+        if name in unreadable or (old is None and values.get(name) is None):
+            continue  # nothing was assigned to it, or None to what had no value
         new = serialized(row, name, attribute, loaded=before, complete=False)
         if not (same(old, new) or (old is not None and same(_rewritten(row, name, attribute, old), new))):
             if isinstance(attribute, ListAttribute | MapAttribute):
@@ -135,6 +135,11 @@ def is_too_large_for_row(model: type[TaskRow], data: Mapping[str, Any] | None) -
     return data is not None and len(data[STRING].encode()) > model.tracker.use_case.data_in_row
 
 
+def needs_chunks(model: type[TaskRow], changes: Changes) -> bool:
+    """Return whether these changes have `data` that is stored in overflow chunks."""
+    return "data" in changes and is_too_large_for_row(model, changes["data"][1])
+
+
 def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> None:
     """Raise a ValueNotStorableError if `data` is too large even for overflow chunks."""
     size = 0 if data is None else len(data[STRING].encode())
@@ -150,7 +155,12 @@ def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] 
 
 def check_row_size(row: TaskRow, new: dict[str, dict[str, Any] | None]) -> None:
     """Raise a ValueNotStorableError if the row, with the new values in it, would be larger than an item can be."""
-    item: Item = {name: value for name, value in {**row._row_state.stored, **new}.items() if value is not None}
+    item: Item = {**row._row_state.stored}
+    for name, value in new.items():
+        if value is None:
+            item.pop(name, None)
+        else:
+            item[name] = value
     total = item_size(item) + _TRACKER_BYTES
     if total > MAX_ITEM_BYTES:
         sizes = {name: value_size(value) for name, value in item.items()}

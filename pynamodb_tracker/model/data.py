@@ -112,7 +112,7 @@ class DataAttribute(Attribute[dict[str, Any]]):
 
     def is_untouched(self, instance: Any) -> bool:
         """Return whether the dictionary of a row was never touched, so that nothing in it can have changed."""
-        value = raw_value(instance, "data")
+        value = dict.get(instance.attribute_values, "data")  # as it is held in memory: each run asks
         return isinstance(value, LeftOut | Unreadable) or (isinstance(value, LazyData) and not value.is_touched)
 
     def get_value(self, value: dict[str, Any]) -> Any:

@@ -71,11 +71,6 @@ class Pointer(NamedTuple):
         }
 
 
-def other_slot(slot: str | None) -> str:
-    """Return the slot for the next version, given the slot of the current one; None if the row holds the text."""
-    return "B" if slot == "A" else "A"
-
-
 def life_of(create_time: datetime) -> str:
     """Return the prefix of all versions of a task; it is later if the task was deleted and created again."""
     return clock.stamp(create_time) + "/"
@@ -98,6 +93,12 @@ def pointer_in(stored: Item) -> Pointer | None:
         return Pointer.loaded(data[MAP]) if MAP in data else None
     except Exception:  # noqa: BLE001 - whatever another program has put there; `data` itself raises when it is touched
         return None
+
+
+def free_slot(data: Mapping[str, Any] | None) -> str:
+    """Return the slot for the next version, given what the row has as `data`."""
+    pointer = None if data is None else pointer_in({"data": {**data}})
+    return "B" if pointer is not None and pointer.slot == "A" else "A"
 
 
 def split(text: str, slot: str, version: str) -> tuple[Pointer, list[bytes]]:

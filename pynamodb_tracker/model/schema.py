@@ -293,7 +293,7 @@ class Schema:
                 problem = " is the tracker's own" if name in self._reserved else " is not declared"
                 raise TypeError(f"{self._model.__name__}.{name}{problem}{did_you_mean(name, own)}")
 
-    @property
+    @cached_property
     def margin(self) -> timedelta:
         """How far the clocks of workers may differ: `Meta.clock_margin`, 2 seconds unless set."""
         margin: timedelta = getattr(self.table.owner.Meta, "clock_margin", _MARGIN)

@@ -99,7 +99,8 @@ def claim(
     tries = _Tries(payload, new, creates=creates)
     try:
         claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
-        features.load(claim.task)
+        if not features.NAMES.isdisjoint(claim.task._row_state.stored):
+            features.load(claim.task)
         return Journal(claim)
     except BaseException as error:
         if tries.may_hold(error):

@@ -76,13 +76,13 @@ _FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = 
     (frozenset({"once"}), _parts),  # these two are last, because another round begins without them
     (frozenset({"passed_over", "target"}), _branches),
 )
-_NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
+NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
+"""The attributes of the row by which features take part."""
 
 
 def load(row: TaskRow) -> None:
-    """Import the features of a row."""
-    if not _NAMES.isdisjoint(row._row_state.stored):
-        _taken(row)
+    """Import the features of a row, which has one of `NAMES`."""
+    _taken(row)
 
 
 def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
@@ -93,7 +93,7 @@ def at_success(journal: Journal[Any], row: TaskRow) -> Sequence[Participant]:
     codes, asked = journal.claim.statements.codes, set(journal.additions)
     if codes.done_from < codes.succeeded:  # it passes over steps aside, unless it has chosen one
         asked.add("target")
-    if not asked and _NAMES.isdisjoint(row._row_state.stored):
+    if not asked and NAMES.isdisjoint(row._row_state.stored):
         return ()
     found = (feature.of_success(journal, row) for feature in _taken(row, asked))
     return [each for each in found if each is not None]

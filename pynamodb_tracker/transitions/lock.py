@@ -14,14 +14,12 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from pynamodb.constants import MAP
-
 from pynamodb_tracker import clock
 from pynamodb_tracker.exceptions import LockLostError
 from pynamodb_tracker.instrumentation import log_fields
 from pynamodb_tracker.model.changes import Changes, mark_saved, read_again
 from pynamodb_tracker.model.failure import Failure
-from pynamodb_tracker.model.overflow import other_slot, pointer_in
+from pynamodb_tracker.model.overflow import free_slot
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.row_state import readable_values
 from pynamodb_tracker.transitions.participants import MadeDue, Participant
@@ -215,9 +213,8 @@ class Journal(Generic[T]):
         self.claim: Final = claim
         self.additions: Final[dict[str, Any]] = {}
         """What the block has asked for to be written with its success, by the names of `features`."""
-        stored = claim.task._row_state.stored
-        self.slot = self._slot_in_row() if MAP in stored.get("data", ()) else None
-        """The slot of the overflow chunks that the row points to; None if the data is in the row."""
+        self.data_in_row = claim.task._row_state.stored.get("data")
+        """What the row has as `data`, as stored: the text, or the pointer to its overflow chunks."""
         self.writing: Final = threading.RLock()
         """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
         self._losing: Final = threading.Lock()
@@ -263,26 +260,21 @@ class Journal(Generic[T]):
     @property
     def free_slot(self) -> str:
         """The slot for the next version of the data."""
-        return other_slot(self.slot)
-
-    def _slot_in_row(self) -> str | None:
-        stored = self.claim.task._row_state.stored
-        pointer = pointer_in(stored) if MAP in stored.get("data", ()) else None
-        return None if pointer is None else pointer.slot
+        return free_slot(self.data_in_row)
 
     def mark_saved(self, changes: Changes, sent: Changes) -> None:
-        """Remember that these changes are stored, and which slot the row points to."""
+        """Remember that these changes are stored."""
         self.unsure = None
         if changes:
             mark_saved(self.claim.task, changes, sent)
             if "data" in changes:
-                self.slot = self._slot_in_row()
+                self.data_in_row = sent["data"][1]
 
-    def note_success(self, success: SentSuccess) -> None:
-        """Let the task in memory be what its row is after the success."""
-        task, transition = self.claim.task, success.transition
+    def note_success(self, changes: Changes, transition: Transition) -> None:
+        """Let the task in memory be what its row is after a success that stores what the block had changed."""
+        task = self.claim.task
         self.outcome = "succeeded"
-        self.mark_saved(success.changes, transition.assigned)
+        self.mark_saved(changes, transition.assigned)
         transition.apply_to(task)
         if transition.changes:
             mark_saved(task, transition.changes, transition.changes)

@@ -43,11 +43,6 @@ _LAST_NUMBER = 999_999
 _TRIES = 4
 
 
-def needs_chunks(claim: Claim[T], changes: Changes) -> bool:
-    """Return whether these changes have `data` that is stored in overflow chunks."""
-    return "data" in changes and is_too_large_for_row(claim.statements.model, changes["data"][1])
-
-
 def put_next_version(journal: Journal[T], changes: Changes) -> Changes:
     """Put `data` into overflow chunks; return the changes with the pointer in its place.
 
@@ -127,8 +122,7 @@ def settle(journal: Journal[T]) -> None:
         changes, sent = journal.unsure
         if all(same(answer.get(attribute.attr_name), value) for attribute, value in sent.values()):
             journal.mark_saved(changes, sent)
-    pointer = overflow.pointer_in(answer)
-    journal.slot, journal.unsure = (pointer.slot if pointer else None), None
+    journal.data_in_row, journal.unsure = answer.get("data"), None
 
 
 def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime, item: Item) -> list[Item]:
@@ -137,7 +131,7 @@ def chunks_of_new_row(model: type[TaskRow], task_id: str, create_time: datetime,
     if value is None or not is_too_large_for_row(model, value):
         return []
     check_data_size(model, task_id, value)
-    pointer, chunks = overflow.split(value[STRING], overflow.other_slot(None), overflow.version_of(create_time, 0, 0))
+    pointer, chunks = overflow.split(value[STRING], overflow.free_slot(None), overflow.version_of(create_time, 0, 0))
     size = sum(map(len, chunks))
     if size > MAX_AT_ONCE:
         raise ValueNotStorableError(

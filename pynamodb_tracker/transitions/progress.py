@@ -19,12 +19,12 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.changes import close, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import close, needs_chunks, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, send_counted, settle
+from pynamodb_tracker.transitions.overflow_writes import put_next_version, send_counted, settle
 from pynamodb_tracker.transitions.participants import Action
 from pynamodb_tracker.transitions.refusals import has_landed, lost, wait_before_retry
 from pynamodb_tracker.transitions.statements import get
@@ -61,7 +61,7 @@ def save(journal: Journal[T]) -> None:
     changes = sent = storable_changes(claim.task)
     if not changes:
         return
-    if needs_chunks(claim, changes):
+    if needs_chunks(claim.statements.model, changes):
         sent = put_next_version(journal, changes)
     else:
         journal.saves += 1
@@ -209,7 +209,7 @@ def end_pending(journal: Journal[T], pending: PendingSuccess, success: SentSucce
     """Mark the run as ended with a recorded success: it writes nothing more."""
     journal.ended = pending.recorded = True
     pending.error = pending.sent = None
-    journal.note_success(success)
+    journal.note_success(success.changes, success.transition)
     if journal.claim.statements.has_expiry:
         expire(journal.claim.statements, journal.claim.task)
     if pending.of_block:

@@ -21,14 +21,14 @@ from pynamodb_tracker.dynamodb.connection import slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
-from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import Changes, needs_chunks, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.finishes import RowChanged, finished, send_until_landed
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
 from pynamodb_tracker.transitions.overflow_retention import expire
-from pynamodb_tracker.transitions.overflow_writes import needs_chunks, put_next_version, settle
+from pynamodb_tracker.transitions.overflow_writes import put_next_version, settle
 from pynamodb_tracker.transitions.participants import Action, Participant, send_together
 from pynamodb_tracker.transitions.progress import (
     commit,
@@ -56,7 +56,7 @@ def succeed(journal: Journal[T]) -> None:
     participants = features.at_success(journal, claim.task)
     if not participants or not any(each.writes for each in participants):
         changes, sent = success
-        journal.note_success(SentSuccess(changes, _succeed_alone(journal, sent, participants)))
+        journal.note_success(changes, _succeed_alone(journal, sent, participants))
         if claim.statements.has_expiry:
             expire(claim.statements, claim.task)
         return
@@ -92,7 +92,7 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
         )
     settle_unknown_writes(journal)
     changes = sent = _changes_of_success(journal)
-    if needs_chunks(claim, changes):
+    if needs_chunks(claim.statements.model, changes):
         sent = put_next_version(journal, changes)
     _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
 
@@ -118,7 +118,7 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
                 changes = sent = _changes_of_success(journal)
             except ValueNotStorableError as unstorable:
                 changes = sent = _changes_after_interrupt(journal, unstorable)
-            if "data" in changes and needs_chunks(claim, changes):
+            if "data" in changes and needs_chunks(claim.statements.model, changes):
                 sent = put_next_version(journal, changes)
             journal.success = changes, sent
         except PynamoDBConnectionError as error:
