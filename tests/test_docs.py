@@ -107,7 +107,7 @@ def test_the_readme_leads_to_each_kind_of_page() -> None:
     assert {page.name for page in PAGES if str(Path(page.name).parent) in {"docs", "docs/explanation"}} <= linked
 
 
-MOST_WORDS = {"docs/explanation/lock.md": 4_900, "docs/contributing.md": 2_400, "docs/how-to/troubleshoot.md": 2_300}
+MOST_WORDS = {"docs/explanation/lock.md": 5_100, "docs/contributing.md": 2_400, "docs/how-to/troubleshoot.md": 2_300}
 """Of the longest pages; all others have at most 2,000, and all together 65,000."""
 
 
@@ -219,7 +219,9 @@ def told_writes() -> dict[str, dict[str, Any]]:
         for paragraph in text.split("\n\n"):
             name, _, body = paragraph.partition("\n")
             if re.fullmatch(r"[a-z ]+", name):
-                writes[name] = dict(re.findall(r"^  (IF|PUT|MOVE TO|SET|REMOVE) +((?:.|\n {4})+)", body, re.MULTILINE))
+                writes[name] = dict(
+                    re.findall(r"^  (IF|PUT|MOVE TO|SET|REMOVE|DELETE) +((?:.|\n {4})+)", body, re.MULTILINE)
+                )
     return writes
 
 
@@ -236,7 +238,8 @@ def test_the_conditions_of_the_lock_are_written_as_they_are_sent() -> None:
         assert condition(shown["IF"]) == condition(real["IF"]), name
         moved = [MOVE.format(shown["MOVE TO"])] if "MOVE TO" in shown else []
         assert parts(", ".join([*moved, *filter(None, [shown.get("SET")])])) == parts(real.get("SET", "")), name
-        assert parts(shown.get("REMOVE", "")) == parts(real.get("REMOVE", "")), name
+        for keyword in ("REMOVE", "DELETE"):
+            assert parts(shown.get(keyword, "")) == parts(real.get(keyword, "")), name
 
 
 def parts(text: str) -> set[str]:

@@ -46,6 +46,16 @@ def starts_over(order: Any, step: Any) -> None:
     step.run("o", lambda _: None, also_from=(order.ship.succeeded,))
 
 
+def is_paid(order: Any, step: Any) -> None:
+    order.paid.send("o", 2)
+    succeeds(order, step)
+
+
+def is_deleted_and_created(order: Any, _: Any) -> None:
+    order.delete_task("o")
+    order.create("o", wait_for=order.paid)
+
+
 def nothing(*_: Any) -> None: ...
 
 
@@ -70,6 +80,10 @@ def nothing(*_: Any) -> None: ...
         ("reopen", "confirm", succeeds),
         ("ignore", "confirm", is_reopened),
         ("delete", "confirm", is_created),
+        ("wait for an answer", "ship", is_paid),
+        ("create to wait", "confirm", is_paid),
+        ("answer", "confirm", succeeds),
+        ("answer", "confirm", is_deleted_and_created),
     ],
 )
 def test_a_late_copy_of_a_request_changes_nothing(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 from pynamodb_tracker import Repeat, Step, Task, UseCase
-from pynamodb_tracker.clock import stamp
+from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.dynamodb.connection import sharing_requests
 from pynamodb_tracker.model.row import FORMAT, Membership, load
 from pynamodb_tracker.testing import stopped_clock
@@ -22,6 +23,7 @@ from pynamodb_tracker.transitions.follow_ups import follow_ups_of
 from pynamodb_tracker.transitions.joins import counted, counted_last
 from pynamodb_tracker.transitions.prepared import PreparedWrite
 from pynamodb_tracker.transitions.repeats import Turn, begun_again
+from pynamodb_tracker.transitions.signals import Awaits, sending
 from pynamodb_tracker.transitions.success import transition_of_success
 from pynamodb_tracker.transitions.transition import Constant, Stored, Transition, without_payloads
 
@@ -86,9 +88,14 @@ def claim_of(step: Any, **stored: Any) -> Claim[Order]:
     return Claim(step, row(lock_expire_time={"S": TIME}, **stored), "t")
 
 
-def success_of(claim: Claim[Order], *, children: int | None = None, until: datetime | None = None) -> Transition:
-    """Return the success of a run that has nothing changed, and lets the next step wait for so many new tasks."""
+def success_of(
+    claim: Claim[Order], *, children: int | None = None, until: datetime | None = None, awaits: Collection[str] = ()
+) -> Transition:
+    """Return the success of a run that has nothing changed, and what it lets the next step wait for."""
     journal = Journal(claim)
+    if awaits:
+        waiting_for = journal.additions["awaits"] = Awaits()
+        waiting_for.names, waiting_for.until = frozenset(awaits), until
     if children is not None:
         waiting = follow_ups_of(journal)
         waiting.waits, waiting.wait_until = True, until
@@ -174,6 +181,8 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "commit and wait": committed(success_of(claim, children=1, until=NOW)),
         "commit and go on waiting": committed(success_of(claim_of(step, waits={"N": "1"}), children=0)),
         "succeed": success_of(claim),
+        "succeed and wait": success_of(claim, awaits={"paid"}, until=NOW),
+        "succeed after the limit": success_of(claim_of(step, awaits={"SS": ["paid"]})),
         "fail": failed(202),
         "give up": failed(203),
         "postpone": failed(202, postponed=1, first_failure="t"),
@@ -214,6 +223,11 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "group changes": groups.written(table, is_new=False, idle=False, data=False),
         "group stores data": groups.written(table, is_new=False, idle=True, data=True),
         "wake": groups.woken(Order, others=False),
+        "send last": sending(Order, "paid", "last", of_round=False),
+        "send late": sending(Order, "paid", "late", of_round=False),
+        "send more": sending(Order, "paid", "more", of_round=False),
+        "send early": sending(Order, "paid", "early", of_round=True),
+        "send first": sending(Order, "paid", "first", of_round=True),
         "count": counted(table),
         "count last": counted_last(table, parked=True),
     }
@@ -258,9 +272,13 @@ def as_told(write: PreparedWrite) -> dict[str, Any]:
     filled = {
         key: re.sub(
             r"[#:]\d+", lambda place: names.get(place[0]) or str(*values[place[0]].values()), request.get(key, "")
-        ).replace("exists (", "exists(")
+        )
+        .replace("exists (", "exists(")
+        .replace(stamp(NEVER), ":never")
         for key in ("ConditionExpression", "UpdateExpression")
     }
-    update = re.fullmatch(r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*))?", filled["UpdateExpression"])
+    update = re.fullmatch(
+        r"(?:SET (?P<SET>.*?))?(?: ?REMOVE (?P<REMOVE>.*?))?(?: ?DELETE (?P<DELETE>.*))?", filled["UpdateExpression"]
+    )
     assert update is not None
     return {"IF": filled["ConditionExpression"], **{key: text for key, text in update.groupdict().items() if text}}
