@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock, instrumentation, transitions
-from pynamodb_tracker.exceptions import GiveUp, LockLostError, TaskError, TaskNotFoundError, TrackerError
+from pynamodb_tracker.exceptions import (
+    GiveUp,
+    LockLostError,
+    TaskError,
+    TaskFormatError,
+    TaskNotFoundError,
+    TrackerError,
+)
 from pynamodb_tracker.execution.call import has_returned
 from pynamodb_tracker.execution.context import ExecutionContext, hold
 from pynamodb_tracker.execution.heartbeat import Heartbeat
@@ -322,7 +329,10 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         except TaskError as impossible:
             if isinstance(impossible, LockLostError):
                 raise
-            # A value that cannot be stored, a follow-up whose id another task has, or a row that cannot be read.
+            # A value that cannot be stored, a follow-up whose id another task has, or a row that cannot be read. One of
+            # another task that a newer program wrote is no fault of this one: the attempt is released.
+            if isinstance(impossible, TaskFormatError):
+                journal.unstarted = impossible
             self._end_without_success(journal, impossible)
             pending = journal.pending_success
             if pending is None or not pending.recorded:  # by an earlier try, as it turned out

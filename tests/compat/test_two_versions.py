@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pynamodb_tracker.step.awaited import BoundAwaited
 from tests.compat.declared import AppTask, Order, Piece
 from tests.engine.dynamodb_local import Engine
 from tests.support.engines import DynamoDBLocal
@@ -94,3 +95,29 @@ def test_old_and_new_workers_share_a_table_and_each_refuses_what_a_later_version
     assert {Piece.get_task(name).state for name in pieces} == {Piece.make.succeeded}
     assert all("newer: TaskFormatError" in worker["refused"] for worker in told)
     assert stored(Order, "newer") == before
+
+
+@pytest.mark.usefixtures("table")
+def test_an_old_worker_leaves_alone_what_awaits_or_has_an_answer_until_a_new_one_runs_it(
+    earlier: Path, dynamodb_local: Engine
+) -> None:
+    paid = BoundAwaited(Order, "paid")
+    Order.create("answered")
+    paid.send("answered", 1)
+    Order.create("woken", wait_for=paid)
+    paid.send("woken", 1)
+    Order.create("waits", wait_for=paid)
+    names = ("answered", "woken", "waits")
+    before = [stored(Order, name) for name in names]
+
+    [told] = workers([earlier], dynamodb_local.endpoint)
+
+    assert (told["ran"], told["refused"]) == ([], ["answered: TaskFormatError", "woken: TaskFormatError"])
+    assert [stored(Order, name) for name in names] == before
+    [told] = workers([ROOT], dynamodb_local.endpoint)
+    assert len(told["ran"]) == 2 * len(RUNNING)
+    assert [str(Order.get_task(name).state) for name in names] == [
+        "deliver succeeded",
+        "deliver succeeded",
+        "confirm pending",
+    ]

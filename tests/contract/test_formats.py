@@ -14,7 +14,7 @@ from pynamodb_tracker.model.row import LATEST_FORMAT
 from tests.support.network import Network, silent
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
-from tests.support.shop import Order
+from tests.support.shop import Order, Parcel
 from tests.support.workers import die, succeed
 
 if TYPE_CHECKING:
@@ -146,3 +146,14 @@ def test_a_row_that_this_version_cannot_read_is_reported_as_one_of_a_later_versi
     for command in (lambda: Order.get_task("o-1"), start):
         with pytest.raises(TaskFormatError, match="'o-1'"):
             command()
+
+
+def test_a_success_that_a_parent_of_a_later_version_prevents_uses_up_no_attempt() -> None:
+    Order.create("o-1")
+    STEP.run("o-1", lambda ctx: ctx.create(Parcel, "p-1", wait=True))
+    before = later()
+    with pytest.raises(TaskFormatError, match="count a task that has ended for"):
+        succeed(Parcel.sort, "p-1")
+    parcel = Parcel.get_task("p-1")
+    assert (parcel.state, parcel.attempt, parcel.errors) == (Parcel.sort.pending, 0, [])
+    assert stored(Order, "o-1") == before
