@@ -473,6 +473,8 @@ GUARDS = [
     Guard("SEND early before the end", signals.early_answer_as_it_ends, without("not_ended")),
     Guard("SEND in the same round", signals.answer_of_an_earlier_round, without("same_round")),
     Guard("a new round without answers", signals.answer_in_an_earlier_round, leaving_out("", "signals")),
+    Guard("format on SEND", signals.answered_for_a_later_version, without("known_format")),
+    Guard("REMOVE awaits", signals.started_without_its_answer, leaving_out("claim from", "awaits")),
     Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, without("nothing_asked")),
     Guard("REMOVE parent", joins.second_success, leaving_out("", "parent")),
     Guard("REOPEN what waits for none", joins.reopened_while_it_waits, without("waits_for_none", "reopen")),

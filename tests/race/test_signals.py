@@ -181,3 +181,45 @@ def test_a_step_waits_for_a_child_and_an_answer_with_one_limit(order: Any, stopp
     assert order.paid.send("o", 1).how == "stored"
     task = order.get_task("o")
     assert (task.waits, task.awaits, task.due_time) == (1, None, stopped_clock.now() + LIMIT)
+
+
+def test_runs_that_share_their_requests_and_a_commit_wait_for_answers_as_well(order: Any) -> None:
+    order.create_many(["o-1", "o-2", "o-3"], threads=3)
+    with order.confirm.start("o-3") as ctx:
+        ctx.wait_for(order.paid)
+        with ctx.transaction(succeed=True):
+            ctx.task.note = "committed"
+
+    done = order.confirm.run_all(lambda ctx: ctx.wait_for(order.paid), threads=2)
+
+    assert sorted(done.succeeded) == ["o-1", "o-2"]
+    assert [order.paid.send(f"o-{number}", 1).how for number in (1, 2, 3)] == ["woke"] * 3
+
+
+def test_a_task_of_a_group_waits_for_its_turn_and_its_answer_in_either_order(order: Any) -> None:
+    for group, answered_first in (("g", True), ("h", False)):
+        names = [f"{group}-1", f"{group}-2"]
+        for name in names:
+            order.create(name, group=group)
+        order.confirm.run(names[0], lambda ctx: ctx.wait_for(order.paid))
+        order.ship.ignore(names[0], reason="not now")
+        order.ship.reopen(names[0])
+        assert order.get_task(names[0]).waits_for == f"its turn in group {group} and for the answer paid"
+        if answered_first:
+            assert order.paid.send(names[0], 1).how == "stored"
+        for step in (order.confirm, order.ship):
+            step.run(names[1], lambda _: None)
+        if not answered_first:
+            assert order.get_task(names[0]).waits_for == "the answer paid"
+            assert order.paid.send(names[0], 1).how == "woke"
+        order.ship.run(names[0], lambda _: None)
+
+
+def test_a_request_that_is_merged_into_a_task_that_waits_does_not_start_it(
+    order: Any, stopped_clock: StoppedClock
+) -> None:
+    order.create("o", wait_for=order.paid)
+    for options in ({}, {"due_time": stopped_clock.now()}, {"due_time": timedelta(hours=1), "later": True}):
+        assert order.create_or_merge("o", amount=2, **options).how == "merged"
+        assert order.get_task("o").due_time == NEVER
+    assert order.paid.send("o", 1).how == "woke"

@@ -7,9 +7,15 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotReadyError, TaskNotStartableError
+from pynamodb_tracker import (
+    TaskAlreadyAnsweredError,
+    TaskFormatError,
+    TaskNotReadyError,
+    TaskNotStartableError,
+)
 from pynamodb_tracker.clock import NEVER
 from tests.engine.actions import PASS, Hold
+from tests.race.traces_of_commands import later_version
 from tests.race.traces_of_joins import end
 from tests.support.proxy_rules import arrive
 from tests.support.world import World, taken
@@ -203,3 +209,23 @@ def asked_again_before_an_answer(world: World) -> bool:
     with contextlib.suppress(TaskNotReadyError):
         world.mine.paid.send("o", 1)
     return world.task.paid is not None
+
+
+def answered_for_a_later_version(world: World) -> bool:
+    """Return whether an answer changes a row that a later version has written."""
+    world.mine.create("o", wait_for=world.mine.paid)
+    later_version(world)
+    with contextlib.suppress(TaskFormatError):
+        world.mine.paid.send("o", 1)
+    return world.task.paid is not None
+
+
+def started_without_its_answer(world: World) -> bool:
+    """Return whether a task that a person has started without its answer waits for that again once it is reopened."""
+    world.mine.create("o")
+    wait_for(world.mine, "paid")
+    world.hire().ship.ignore("o", reason="paid in cash")
+    with contextlib.suppress(ZeroDivisionError), world.mine.ship.start("o", also_from=(world.mine.ship.ignored,)):
+        raise ZeroDivisionError
+    world.mine.ship.reopen("o")
+    return not taken(world.mine.ship)
