@@ -19,6 +19,7 @@ from pynamodb_tracker.exceptions import (
     ValueNotStorableError,
 )
 from pynamodb_tracker.model.changes import Changes, check_row_size, raise_if_invalid
+from pynamodb_tracker.model.references import text_of_new_trace
 from pynamodb_tracker.model.row import FORMAT, PLAIN_FORMAT, TaskRow, load
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.model.serialization import serialized
@@ -160,11 +161,9 @@ def tracked(
     stored: Item = {}
     if group is not None:
         stored |= {"group": {"S": group}, "group_number": {"N": "0"}, "v": {"N": str(FORMAT)}}
-    if trace is not None or creator is not None or instrumentation.hooks:
-        from pynamodb_tracker.model.references import text_of_new_trace  # noqa: PLC0415 - few cold starts need it
-
-        if text := text_of_new_trace(model, task_id, trace, creator, by):
-            stored["trace"] = {"S": text}
+    has_trace = trace is not None or creator is not None or instrumentation.hooks
+    if has_trace and (text := text_of_new_trace(model, task_id, trace, creator, by)):
+        stored["trace"] = {"S": text}
     return stored
 
 
@@ -237,12 +236,9 @@ def _put(task: NewTask[T], until: datetime | None) -> None:
     table = task.row.tracker.connection()
     puts = task.puts(table)
     if "group" in task.item:
-        from pynamodb_tracker.transitions.group_members import NewMember  # noqa: PLC0415 - few cold starts need it
-        from pynamodb_tracker.transitions.groups import Groups, enter  # noqa: PLC0415 - as above
+        from pynamodb_tracker.transitions.groups import enter_new  # noqa: PLC0415 - few cold starts need it
 
-        groups = Groups()
-        groups.of(type(task.row), task.row.group).entrants.append(NewMember(task.row, task.item))
-        unapplied = enter(table, lambda: puts[0], groups, puts[1:])
+        unapplied = enter_new(task.row, task.item, puts)
     elif len(puts) == 1:
         send(table, "PutItem", puts[0]["Put"], until=until)
         return

@@ -1,15 +1,15 @@
 """The rare features of a task, by the attribute of the row that each one adds; in the order of their writes.
 
 A feature takes part in an end if the row that was claimed or found has its attribute, with any value: a damaged one has
-to be noticed. Or the run has asked for it, in `Journal.additions`. Its module is imported as soon as a claimed row has
-the attribute, so that nothing has to be imported after the work is done. A run of a task without any knows none.
+to be noticed. Or the run has asked for it, in `Journal.additions`. Features are imported as soon as a claimed row has
+the attribute of one, so that nothing has to be imported after the work is done. A run of a task without any knows none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker.model.failure import Failure
 from pynamodb_tracker.model.row import TaskRow
@@ -17,64 +17,19 @@ from pynamodb_tracker.transitions.lock import Claim, Journal
 from pynamodb_tracker.transitions.participants import Participant, Until
 from pynamodb_tracker.transitions.transition import Transition
 
-
-def _rounds() -> type[Participant]:
-    from pynamodb_tracker.transitions.repeats import NextRound  # noqa: PLC0415 - few tasks have another round
-
-    return NextRound
+if TYPE_CHECKING:
+    from pynamodb_tracker.transitions.postponing import Postponing
 
 
-def _postponing() -> type[Participant]:
-    from pynamodb_tracker.transitions.postponing import Postponing  # noqa: PLC0415 - few tasks are postponed
-
-    return Postponing
-
-
-def _groups() -> type[Participant]:
-    from pynamodb_tracker.transitions.groups import Groups  # noqa: PLC0415 - few tasks are in a group
-
-    return Groups
-
-
-def _follow_ups() -> type[Participant]:
-    from pynamodb_tracker.transitions.follow_ups import FollowUps  # noqa: PLC0415 - few runs create tasks
-
-    return FollowUps
-
-
-def _parents() -> type[Participant]:
-    from pynamodb_tracker.transitions.joins import Parent  # noqa: PLC0415 - few tasks have a parent
-
-    return Parent
-
-
-def _parts() -> type[Participant]:
-    from pynamodb_tracker.transitions.parts import Parts  # noqa: PLC0415 - few runs have parts
-
-    return Parts
-
-
-def _awaits() -> type[Participant]:
-    from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few tasks await answers
-
-    return Awaits
-
-
-def _branches() -> type[Participant]:
-    from pynamodb_tracker.transitions.branches import Branch  # noqa: PLC0415 - few runs choose the next step
-
-    return Branch
-
-
-_FEATURES: tuple[tuple[frozenset[str], Callable[[], type[Participant]]], ...] = (
-    (frozenset({"repeat", "again"}), _rounds),
-    (frozenset({"postponed", "first_failure"}), _postponing),
-    (frozenset({"group"}), _groups),
-    (frozenset({"follow_ups"}), _follow_ups),
-    (frozenset({"awaits"}), _awaits),
-    (frozenset({"parent"}), _parents),
-    (frozenset({"once"}), _parts),  # these two are last, because another round begins without them
-    (frozenset({"passed_over", "target"}), _branches),
+_FEATURES = (
+    (frozenset({"repeat", "again"}), "NextRound"),
+    (frozenset({"postponed", "first_failure"}), "Postponing"),
+    (frozenset({"group"}), "Groups"),
+    (frozenset({"follow_ups"}), "FollowUps"),
+    (frozenset({"awaits"}), "Awaits"),
+    (frozenset({"parent"}), "Parent"),
+    (frozenset({"once"}), "Parts"),  # these two are last, because another round begins without them
+    (frozenset({"passed_over", "target"}), "Branch"),
 )
 NAMES = frozenset[str]().union(*(names for names, _ in _FEATURES))
 """The attributes of the row by which features take part."""
@@ -115,16 +70,15 @@ def of_failure(
     claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
 ) -> tuple[dict[str, Any], bool, bool]:
     """Return what a failure that does not count, or is limited by age, stores, whether it counts, and is the last."""
-    from pynamodb_tracker.transitions.postponing import of_failure  # noqa: PLC0415 - few failures are such
-
-    return of_failure(claim, failure, give_up_after, counted=counted)
+    postponing: type[Postponing] = _class("Postponing")
+    return postponing.of_failure(claim, failure, give_up_after, counted=counted)
 
 
 def change_other_end(journal: Journal[Any], end: Transition) -> None:
     """Let what the run has asked for change an end other than success."""
     for names, feature in _FEATURES if journal.additions else ():
         if not names.isdisjoint(journal.additions):
-            feature().change_other_end(journal, end)
+            _class(feature).change_other_end(journal, end)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
@@ -147,4 +101,11 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[
 
 def _taken(row: TaskRow, additions: Collection[str] = ()) -> list[type[Participant]]:
     stored = row._row_state.stored
-    return [feature() for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(additions))]
+    taken = [feature for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(additions))]
+    return [_class(feature) for feature in taken]
+
+
+def _class(feature: str) -> Any:
+    from pynamodb_tracker.transitions import all_features  # noqa: PLC0415 - few tasks have any
+
+    return getattr(all_features, feature)

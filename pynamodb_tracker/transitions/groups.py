@@ -38,7 +38,7 @@ from pynamodb_tracker.model.overflow import GROUP_OF, by_key
 from pynamodb_tracker.model.row import Membership, TaskRow, membership_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
-from pynamodb_tracker.transitions.group_members import Entrant
+from pynamodb_tracker.transitions.group_members import Entrant, NewMember
 from pynamodb_tracker.transitions.lock import Journal
 from pynamodb_tracker.transitions.participants import (
     Action,
@@ -398,6 +398,13 @@ def enter(
         if unapplied is None or unapplied.refused or not is_busy(unapplied):
             return unapplied
     return send_together(table, own, [groups], more=more)
+
+
+def enter_new(row: TaskRow, item: Item, puts: Sequence[Action]) -> Unapplied | None:
+    """Put the item of a new task, by the first of these actions, with its entry into its group; as `enter`."""
+    groups = Groups()
+    groups.of(type(row), row.group).entrants.append(NewMember(row, item))
+    return enter(row.tracker.connection(), lambda: puts[0], groups, puts[1:])
 
 
 class GroupOfRun:

@@ -33,24 +33,24 @@ class Postponing(Participant):
         """Remove it."""
         success.add(**_GONE)
 
-
-def of_failure(
-    claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
-) -> tuple[dict[str, Any], bool, bool]:
-    """Return what the row gets, whether the failure counts, and whether the first one was too long ago."""
-    values: dict[str, Any] = {}
-    if give_up_after is not None:
-        since = f"{claim.statements.codes.pending} {claim.round}"
-        first = _first_time(claim.task, since)
-        if first is None:
-            values["first_failure"] = f"{clock.stamp(failure.time)} {since}"
-        elif failure.time - first > give_up_after:
-            return {}, True, True
-    postponed = readable_value(claim.task, "postponed") or 0
-    counted = counted or postponed >= _MOST
-    if not counted:
-        values["postponed"] = postponed + 1
-    return values, counted, False
+    @staticmethod
+    def of_failure(
+        claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
+    ) -> tuple[dict[str, Any], bool, bool]:
+        """Return what the row gets, whether the failure counts, and whether the first one was too long ago."""
+        values: dict[str, Any] = {}
+        if give_up_after is not None:
+            since = f"{claim.statements.codes.pending} {claim.round}"
+            first = _first_time(claim.task, since)
+            if first is None:
+                values["first_failure"] = f"{clock.stamp(failure.time)} {since}"
+            elif failure.time - first > give_up_after:
+                return {}, True, True
+        postponed = readable_value(claim.task, "postponed") or 0
+        counted = counted or postponed >= _MOST
+        if not counted:
+            values["postponed"] = postponed + 1
+        return values, counted, False
 
 
 def _first_time(row: TaskRow, since: str) -> datetime | None:

@@ -273,8 +273,9 @@ def test_what_the_end_of_a_child_needs_is_imported_before_its_work_is_done(
         send()
         raise error(operation, "ConditionalCheckFailedException", repeats=1)
 
-    monkeypatch.delitem(sys.modules, "pynamodb_tracker.transitions.joins", raising=False)
-    monkeypatch.delattr(transitions, "joins", raising=False)
+    for module in ("all_features", "joins"):
+        monkeypatch.delitem(sys.modules, f"pynamodb_tracker.transitions.{module}", raising=False)
+        monkeypatch.delattr(transitions, module, raising=False)
     if met_itself:
         network.rule = rule
     with Part.check.start("r/0"):
