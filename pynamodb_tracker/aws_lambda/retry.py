@@ -66,6 +66,8 @@ class RetrySummary(TypedDict):
     out_of_time: bool
     """Whether tasks were left, of those that were due or were made due, because the invocation was about to end; also
     True if that is not known, because a step was not read to its end."""
+    postponed: NotRequired[int]
+    """How many of those that failed were postponed, so that their attempts do not count; left out if none was."""
     paused: NotRequired[bool]
     """True if a step is paused, so that no further task of it was started or sent; left out otherwise."""
 
@@ -221,6 +223,8 @@ class _Sweep:
             "sent": counts["sent"],
             "out_of_time": self.out_of_time,
         }
+        if counts["postponed"]:
+            summary["postponed"] = counts["postponed"]
         if self.paused & {*steps}:
             summary["paused"] = True
         return summary
@@ -299,6 +303,7 @@ class _RunTasks:
         with sweep.guard:
             sweep.logs[step].attempt_ended(attempt)
             sweep.counts[step, attempt.outcome] += 1
+            sweep.counts[step, "postponed"] += attempt.details.postponed
             if attempt.unsent is not None:
                 sweep.unsent.append(attempt.unsent)
         if isinstance(error := attempt.claim_error, PynamoDBException):

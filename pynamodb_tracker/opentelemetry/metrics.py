@@ -14,7 +14,7 @@ from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.instrumentation import Hook, RunDetails, log_fields
 from pynamodb_tracker.model.failure import type_of
 from pynamodb_tracker.opentelemetry import names
-from pynamodb_tracker.opentelemetry.spans import error_of
+from pynamodb_tracker.opentelemetry.spans import error_of, outcome_of
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.task.task import Task
 
@@ -64,7 +64,7 @@ class Metrics(Hook):
     def on_end(self, run: RunDetails) -> None:
         """Record how long it took, and how it ended."""
         attributes = _of_step(run)
-        attributes[names.OUTCOME] = run.outcome or names.UNKNOWN
+        attributes[names.OUTCOME] = outcome_of(run)
         if error := error_of(run):
             attributes[names.ERROR_TYPE] = type_of(error)
         self._duration.record(run.duration.total_seconds(), attributes)

@@ -41,6 +41,7 @@ TRACKER: Final = "pynamodb_tracker"
 PROCESS: Final = "process"
 RUN: Final = "run"
 UNKNOWN: Final = "unknown"
+POSTPONED: Final = "postponed"
 
 
 def destination(use_case_id: str, step: str) -> str:

@@ -73,7 +73,7 @@ class Spans(Hook):
         if span is None:
             return
         if span.is_recording():
-            span.set_attribute(names.OUTCOME, run.outcome or names.UNKNOWN)
+            span.set_attribute(names.OUTCOME, outcome_of(run))
             if error := error_of(run):
                 span.set_attribute(names.ERROR_TYPE, type_of(error))
                 # No record_exception: messages and tracebacks contain secrets, which `redact` is there to remove.
@@ -93,9 +93,14 @@ class Spans(Hook):
         return trace.set_span_in_context(NonRecordingSpan(origin)), around if around.is_valid else None
 
 
+def outcome_of(run: RunDetails) -> str:
+    """Return how a run ended; a postponement is told from the failures that use up an attempt."""
+    return names.POSTPONED if run.postponed else run.outcome or names.UNKNOWN
+
+
 def error_of(run: RunDetails) -> BaseException | None:
-    """Return the error of a run that ended with one; a release, as by Ctrl-C, is none."""
-    return None if run.outcome in ("succeeded", "released") else run.error
+    """Return the error of a run that ended with one; a release, as by Ctrl-C, is none, and neither is a postponement."""
+    return None if run.postponed or run.outcome in ("succeeded", "released") else run.error
 
 
 def _nanoseconds(time: datetime) -> int:

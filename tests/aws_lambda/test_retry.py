@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pynamodb.exceptions import UpdateError
 
-from pynamodb_tracker import ExecutionContext
+from pynamodb_tracker import ExecutionContext, RetryLater
 from pynamodb_tracker.aws_lambda import retry_handler
 from pynamodb_tracker.batch.candidates import Feed
 from pynamodb_tracker.query import DueTasks, StateScan
@@ -87,6 +87,23 @@ def test_states_to_select_are_those_of_one_step(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match="states of one step"):
         retry_handler([Order], only=(Order.ship.failed,))
     retry_handler([Order.ship], only=(Order.ship.failed,))
+
+
+def test_what_was_postponed_is_counted_among_what_failed(
+    clock: StoppedClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready("o-1", "o-2", "broken")
+
+    def wait(ctx: ExecutionContext[Order]) -> None:
+        if ctx.task.task_id == "broken":
+            raise ConnectionError
+        raise RetryLater(timedelta(minutes=5), counted=False)
+
+    done = retry_handler(Order.ship, wait, metrics=True)(SCHEDULE, Context(clock))
+
+    assert done == {**NOTHING, "failed": 3, "postponed": 2}
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum(line.get("Postponed", 0) for line in lines) == 2
 
 
 def test_what_is_not_due_waits(clock: StoppedClock) -> None:

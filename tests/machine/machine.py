@@ -24,6 +24,7 @@ from pynamodb_tracker import (
     ExecutionContext,
     GiveUp,
     LockLostError,
+    RetryLater,
     Step,
     Task,
     TaskAlreadyExistsError,
@@ -35,17 +36,21 @@ from pynamodb_tracker import (
     TaskNotStartableError,
     UseCase,
 )
+from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.testing import StoppedClock
 from tests.machine.faults import Network
 
 MARGIN = timedelta(seconds=2)
 LOCK = timedelta(seconds=30)
 DELAY = timedelta(seconds=10)
+AGE = timedelta(seconds=60)
+"""For how long after its first failure the second step is tried."""
 MAX_ATTEMPTS = 2
 TASKS = ["a", "a", "a", "b"]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 faults = st.sampled_from(["none", "none", "lost answer", "late copy", "late original"])
+ENDS = ["succeed", "fail", "fail", "postpone", "postpone", "give_up", "release"]
 wrong_step = st.sampled_from([False] * 5 + [True])
 
 
@@ -53,7 +58,7 @@ def order_class(table: type[Task]) -> type[Any]:
     class Order(table):  # type: ignore[misc, valid-type]  # a class of a table that the fixture makes
         use_case_id = UseCase("order", status_shards=2)
         pay = Step(10, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, retry_delay=DELAY)
-        ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK)
+        ship = Step(20, max_attempts=MAX_ATTEMPTS, lock_for=LOCK, give_up_after=AGE)
         asked_for = UnicodeAttribute(null=True)
 
     return Order
@@ -82,7 +87,11 @@ class Row:
     expire: datetime = START
     holder: Run | None = None
     data: int = 0
-    orphans: int = 0
+    postponed: int = 0
+    first_failure: datetime | None = None
+    """Of the second step."""
+    newest: tuple[int, int] = (0, 0)
+    """Step and count of the newest entry of its failures, if that is a postponement; otherwise zeros."""
 
 
 @dataclass
@@ -127,6 +136,8 @@ class Machine(RuleBasedStateMachine):
     def move(self, row: Row, code: int, *, delay: timedelta = timedelta(0), attempt: int | None = None) -> None:
         row.code, row.due = code, self.now + delay
         row.attempt = row.attempt if attempt is None else attempt
+        if code % 10 == 3:
+            row.newest = 0, 0
 
     @initialize(step=st.sampled_from([10, 20]), fault=faults)
     def begin(self, step: int, fault: str) -> None:
@@ -217,7 +228,11 @@ class Machine(RuleBasedStateMachine):
         assert lost is not self.is_mine(run)
         return not lost
 
-    @rule(run=consumes(runs), how=st.sampled_from(["succeed", "fail", "fail", "give_up", "release"]), fault=faults)
+    @rule(
+        run=consumes(runs),
+        how=st.sampled_from(ENDS),
+        fault=faults,
+    )
     def end(self, run: Run, how: str, fault: str) -> None:
         getattr(self, how)(run, fault)
 
@@ -227,7 +242,7 @@ class Machine(RuleBasedStateMachine):
         if self.leave(run, None, fault):
             row = self.rows[run.task_id]
             self.finished(run, row)
-            row.data, row.holder = self.values, None
+            row.data, row.holder, row.postponed, row.first_failure = self.values, None, 0, None
 
     def finished(self, run: Run, row: Row) -> None:
         """Move on after a success."""
@@ -237,9 +252,29 @@ class Machine(RuleBasedStateMachine):
         run.ctx.task.data["value"] = -1
         if self.leave(run, ValueError("no"), fault):
             row = self.rows[run.task_id]
-            final = row.attempt >= MAX_ATTEMPTS
+            final = row.attempt >= MAX_ATTEMPTS or self.is_too_old(row)
             self.move(row, run.step + 3 if final else run.step + 2, delay=DELAY * (run.step == 10 and not final))
-            row.holder = None
+            row.newest, row.holder = (0, 0), None
+            self.note_first_failure(run, row, final=final)
+
+    def postpone(self, run: Run, fault: str) -> None:
+        if self.leave(run, RetryLater(DELAY, "later", counted=False), fault):
+            row = self.rows[run.task_id]
+            final, (step, count), row.holder = self.is_too_old(row), row.newest, None
+            if final:
+                self.move(row, run.step + 3)
+            else:
+                self.move(row, run.step + 2, delay=DELAY, attempt=row.attempt - 1)
+                row.postponed += 1
+                row.newest = run.step, count + 1 if step == run.step else 1
+            self.note_first_failure(run, row, final=final)
+
+    def is_too_old(self, row: Row) -> bool:
+        return row.first_failure is not None and self.now - row.first_failure > AGE
+
+    def note_first_failure(self, run: Run, row: Row, *, final: bool) -> None:
+        if run.step == 20 and not final:
+            row.first_failure = row.first_failure or self.now
 
     def give_up(self, run: Run, fault: str) -> None:
         if self.leave(run, GiveUp("never"), fault):
@@ -313,6 +348,7 @@ class Machine(RuleBasedStateMachine):
             assert row.code in (step, step + 2, step + 3)
             if row.code != step:
                 self.move(row, step, attempt=0)
+                row.postponed, row.first_failure = 0, None
 
     def ignore(self, task_id: str, step: int, fault: str) -> None:
         row = self.rows.get(task_id)
@@ -343,7 +379,7 @@ class Machine(RuleBasedStateMachine):
             assert row is not None
             if row.code == step + 1:
                 self.move(row, step)
-                row.holder = None
+                row.newest, row.holder = (0, 0), None
 
     @rule(seconds=st.sampled_from([0.000001, 1, 3, 11, 29, 33, 100]))
     def wait(self, seconds: float) -> None:
@@ -365,7 +401,7 @@ class Machine(RuleBasedStateMachine):
         row.due = datetime.strptime(times[-1], "%Y-%m-%dT%H:%M:%S.%f%z")
         if order == "reopen":  # it was refused while the task was in progress, and that has failed since
             assert row.code in (number + 2, number + 3)
-            row.code, row.attempt = number, 0
+            row.code, row.attempt, row.postponed, row.first_failure = number, 0, 0, None
             return
         assert row.attempt < MAX_ATTEMPTS
         row.code, row.attempt, row.fence, row.holder = number + 1, row.attempt + 1, row.fence + 1, None
@@ -382,6 +418,11 @@ class Machine(RuleBasedStateMachine):
             assert stored.update_time <= stored.due_time
             assert stored.data.get("value", 0) == row.data
             assert 0 <= stored.attempt <= MAX_ATTEMPTS
+            assert (stored.postponed or 0) == row.postponed
+            first = row.first_failure and stamp(row.first_failure)
+            assert (stored.first_failure or "").partition(" ")[0] == (first or "")
+            if row.newest[1]:
+                assert (stored.errors[-1].type, stored.errors[-1].count) == ("RetryLater", row.newest[1])
             if row.code % 10 == 1:
                 assert stored.lock_expire_time == row.expire
 

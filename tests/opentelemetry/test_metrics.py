@@ -10,7 +10,7 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pynamodb_tracker import LockLostError, Repeat, Step, Task, TaskNotStartableError, UseCase
+from pynamodb_tracker import LockLostError, Repeat, RetryLater, Step, Task, TaskNotStartableError, UseCase
 from pynamodb_tracker.opentelemetry import instrument
 from pynamodb_tracker.testing import StoppedClock
 from tests.opentelemetry.conftest import Telemetry
@@ -50,6 +50,15 @@ def test_durations_are_in_seconds_by_outcome_and_error(telemetry: Telemetry, sto
     assert [bound for bound, count in upper.items() if count] == [10]
     assert (min(upper), sorted(upper)[-2]) == (0.005, 3600)
     assert dict(failed.attributes) == of_ship(**{"pynamodb_tracker.outcome": "failed", "error.type": "ValueError"})
+
+
+def test_a_postponement_is_apart_from_failures_and_no_error(telemetry: Telemetry) -> None:
+    telemetry.instrument()
+    Order.create("o-1")
+    with suppress(RetryLater), Order.ship.start("o-1"):
+        raise RetryLater(timedelta(minutes=5), counted=False)
+    [point] = telemetry.points("messaging.process.duration")
+    assert dict(point.attributes) == of_ship(**{"pynamodb_tracker.outcome": "postponed"})
 
 
 def test_refusals_are_counted_by_reason(telemetry: Telemetry) -> None:

@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, TaskLockedError
+from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, RetryLater, TaskLockedError
 from pynamodb_tracker.testing import StoppedClock
 from tests.opentelemetry.conftest import Telemetry
 from tests.opentelemetry.shop import Order, Parcel
@@ -158,10 +158,14 @@ def test_an_error_is_there_as_the_row_has_it_and_never_with_its_traceback(teleme
 
 @pytest.mark.parametrize(
     ("error", "outcome", "status"),
-    [(GiveUp("lost"), "ignored", StatusCode.ERROR), (KeyboardInterrupt(), "released", StatusCode.UNSET)],
-    ids=["GiveUp", "KeyboardInterrupt"],
+    [
+        (GiveUp("lost"), "ignored", StatusCode.ERROR),
+        (KeyboardInterrupt(), "released", StatusCode.UNSET),
+        (RetryLater(timedelta(0), counted=False), "postponed", StatusCode.UNSET),
+    ],
+    ids=["GiveUp", "KeyboardInterrupt", "RetryLater"],
 )
-def test_giving_up_is_an_error_and_a_release_is_none(
+def test_giving_up_is_an_error_and_a_release_or_a_postponement_is_none(
     telemetry: Telemetry, error: BaseException, outcome: str, status: StatusCode
 ) -> None:
     telemetry.instrument()
