@@ -99,7 +99,7 @@ def outcome_of(run: RunDetails) -> str:
 
 
 def error_of(run: RunDetails) -> BaseException | None:
-    """Return the error of a run that ended with one; a release, as by Ctrl-C, is none, and neither is a postponement."""
+    """Return the error of a run that ended with one: neither a release, as by Ctrl-C, nor a postponement is one."""
     return None if run.postponed or run.outcome in ("succeeded", "released") else run.error
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException, TransactWriteError
 
 from pynamodb_tracker import LockLostError, TrackerError
-from tests.chaos.block import AFTER_A_FAILURE, Block, lateness
+from tests.chaos.block import AFTER_A_FAILURE, Block
 from tests.chaos.ledger import PROGRESS, SUCCESS, is_booked
 from tests.chaos.outcomes import claim_of_cancelled, end_of_cancelled, is_of_the_network, of_write, outcome
 from tests.chaos.records import is_whole, records
-from tests.chaos.script import Deed
+from tests.chaos.script import PARTS, Deed
 
 __all__ = ["AsyncBlock"]
 
@@ -36,11 +36,11 @@ class AsyncBlock(Block):
         else:
             self.ended("ok")
 
-    def announce(self) -> None:
+    def announce(self, **facts: Any) -> None:
         """Write that the task will be claimed, and have the asyncio task cancelled if the script says so."""
         task, interrupt = asyncio.current_task(), self.script.interrupt
         assert task is not None
-        self.tell("claim", step=self.step.name)
+        self.tell("claim", step=self.step.name, **facts)
         if interrupt is not None:
             asyncio.get_running_loop().call_later(interrupt.after, task.cancel)
 
@@ -53,9 +53,7 @@ class AsyncBlock(Block):
 
     async def inside_loop(self, ctx: Any) -> None:
         """Carry the script out while the lock is held."""
-        late = lateness(ctx)
-        self.claimed = True
-        self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt, late=late)
+        self.begun(ctx)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
             for deed in self.script.deeds:
@@ -81,10 +79,19 @@ class AsyncBlock(Block):
                 await self._awaited("extend", lambda: ctx.extend_lock(timedelta(seconds=deed.amount)))
             case "commit":
                 await self._commit_progress(ctx)
+            case "part":
+                await self._await_part(ctx, PARTS[int(deed.amount)])
             case "fork":
                 pass  # of a process with an event loop: nobody does that
             case other:
                 raise ValueError(f"a script has no {other}")
+
+    async def _await_part(self, ctx: Any, name: str) -> None:
+        async def part() -> int:
+            await asyncio.sleep(0)
+            return self.call_part(ctx, name)
+
+        self.got_part(ctx, name, await ctx.once(name, part))
 
     async def _awaited(self, what: str, write: Callable[[], Awaitable[object]]) -> None:
         self.tell("write", what=what, records=self.records)
@@ -122,6 +129,8 @@ class AsyncBlock(Block):
                 self._ends("fail")
                 raise asyncio.CancelledError("the block's own affair")
             case "succeed":
+                if self.is_diverted:
+                    await ctx.skip_to(self.step.model.send_back)
                 self._ends("succeed")
                 if is_booked(self.task_id, self.step.name):
                     await self._book_success(ctx)

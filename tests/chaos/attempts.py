@@ -20,6 +20,16 @@ __all__ = ["Attempt", "Mark", "marks", "report_crash"]
 LARGE = 10_000
 """Half of the characters of a text that does not fit into the row."""
 
+_ERRORS: dict[str, Callable[[], BaseException]] = {
+    "boom": lambda: Boom("the block failed"),
+    "later": lambda: RetryLater(timedelta(seconds=0.2)),
+    "postpone": lambda: RetryLater(timedelta(seconds=0.2), counted=False),
+    "give_up": lambda: GiveUp("no use"),
+    "interrupt": KeyboardInterrupt,
+    "exit": lambda: SystemExit(3),
+}
+"""What a block raises, by the ending of its script."""
+
 Mark = tuple[int, int]
 """The number of a step, and the fence of the run that succeeded."""
 
@@ -77,16 +87,5 @@ class Attempt:
         ctx.task.data.setdefault("marks", []).append([self.step.pending.code, ctx.fence])
         if self.script.has_large_record:
             ctx.task.data["text"] = [ctx.fence, random.Random(ctx.fence).randbytes(LARGE).hex()]
-        match self.script.ending:
-            case "boom":
-                raise Boom("the block failed")
-            case "later":
-                raise RetryLater(timedelta(seconds=0.2))
-            case "give_up":
-                raise GiveUp("no use")
-            case "interrupt":
-                raise KeyboardInterrupt
-            case "exit":
-                raise SystemExit(3)
-            case _:
-                pass
+        if (error := _ERRORS.get(self.script.ending)) is not None:
+            raise error()

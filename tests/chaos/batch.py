@@ -15,7 +15,7 @@ from pynamodb_tracker.dynamodb import batch_execute, write_batcher
 from tests.chaos.block import Block
 from tests.chaos.events import Log
 from tests.chaos.ledger import Ledger
-from tests.chaos.script import Script, script
+from tests.chaos.script import Script, fated, script
 from tests.chaos.settings import Settings
 
 __all__ = ["Batch"]
@@ -80,9 +80,10 @@ class Batch:
         """Write that the task will be claimed, before it is: the worker may be killed before there is a report."""
         with self._guard:
             number = next(self._numbers)
-            block = Block(self.log, number, self.step, task_id, self._script(number), self.ledger)
+            plan = fated(self._script(number), task_id, dies=False)
+            block = Block(self.log, number, self.step, task_id, plan, self.ledger)
             self.blocks[task_id] = block
-        block.tell("claim", step=self.step.name)
+        block.tell("claim", step=self.step.name, controlled=True)
 
     def _one(self, ctx: Any) -> None:
         self.blocks[ctx.task.task_id].inside(ctx)

@@ -19,8 +19,9 @@ from tests.chaos.forks import KINDS, fork
 from tests.chaos.interrupts import Interrupts, comes_from_nowhere
 from tests.chaos.ledger import PROGRESS, SUCCESS, Ledger, is_booked
 from tests.chaos.outcomes import Boom, end_after, end_of_interrupted, is_announced, is_of_the_network, of_write, outcome
+from tests.chaos.pipeline import STEPS, is_diverted
 from tests.chaos.records import append, is_whole, records
-from tests.chaos.script import Deed, Script
+from tests.chaos.script import PARTS, Deed, Script
 
 __all__ = ["Block"]
 
@@ -48,7 +49,7 @@ class Block:
     commits: int = 0
     """How many transactions it has begun before its end."""
     ending: str = ""
-    """How the block ended: succeed, fail, give_up or release; nothing until it does."""
+    """How the block ended: succeed, fail, postpone, give_up or release; nothing until it does."""
     unbooked: PynamoDBException | None = None
     """What came of the transaction that was to record the success, where that was an error."""
     claimed: bool = False
@@ -61,6 +62,9 @@ class Block:
     def run(self, interrupts: Interrupts) -> None:
         """Claim the task, carry out the script, and tell what became of it."""
         self.tell("claim", step=self.step.name)
+        if self.script.ending == "die":
+            self._die()
+            return
         try:
             with interrupts.during(self.script.interrupt), self._start() as ctx:
                 self.inside(ctx)
@@ -85,12 +89,22 @@ class Block:
         )
         return run
 
-    def inside(self, ctx: Any) -> None:
-        """Carry the script out while the lock is held."""
+    def _die(self) -> None:
+        """Claim the task, and leave it like that."""
+        try:
+            self.begun(self._start().__enter__())
+        except BaseException as error:  # noqa: BLE001 - as above
+            self.left(error)
+
+    def begun(self, ctx: Any) -> None:
+        """Write that the block has begun: before the data is accessed, whose chunks may have to be read."""
         late = lateness(ctx)
         self.claimed = True
-        # Before the data is accessed: its chunks may have to be read, and that may fail.
         self.tell("claimed", step=self.step.name, fence=ctx.fence, attempt=ctx.attempt, late=late)
+
+    def inside(self, ctx: Any) -> None:
+        """Carry the script out while the lock is held."""
+        self.begun(ctx)
         try:
             self.tell("seen", seen=records(ctx.task), whole=is_whole(ctx.task))
             for deed in self.script.deeds:
@@ -121,6 +135,8 @@ class Block:
                 self._write("extend", lambda: ctx.extend_lock(timedelta(seconds=deed.amount)))
             case "commit":
                 self._commit(ctx)
+            case "part":
+                self._part(ctx, PARTS[int(deed.amount)])
             case "fork":
                 self._fork(ctx, KINDS[int(deed.amount)])
             case other:
@@ -140,6 +156,19 @@ class Block:
         at = time.monotonic()
         held = clock.now() < ctx.lock_expire_time  # looked at after `at`: what is held now was held then
         self.log.tell("effect", self.task_id, self.number, at=at, held=held)
+
+    def _part(self, ctx: Any, name: str) -> None:
+        self.got_part(ctx, name, ctx.once(name, lambda: self.call_part(ctx, name)))
+
+    def call_part(self, ctx: Any, name: str) -> int:
+        """Do a part, and return who has done it."""
+        self.tell("call", name=name, key=ctx.key(name))
+        fence: int = ctx.fence
+        return fence
+
+    def got_part(self, ctx: Any, name: str, result: int) -> None:
+        """Write what the result is of, and whether it is known to be stored."""
+        self.tell("got", name=name, result=result, stored=not ctx._journal.additions["once"]._unsaved)
 
     def _write(self, what: str, write: Callable[[], object]) -> None:
         self.tell("write", what=what, records=self.records)
@@ -175,6 +204,9 @@ class Block:
             case "later":
                 self._ends("fail")
                 raise RetryLater(timedelta(seconds=0.5))
+            case "postpone":
+                self._ends("postpone")
+                raise RetryLater(timedelta(seconds=0.3), counted=False)
             case "give_up":
                 self._ends("give_up")
                 raise GiveUp("no use")
@@ -185,9 +217,16 @@ class Block:
                 self._ends("fail")
                 raise SystemExit(3)
             case _:
+                if self.is_diverted:
+                    ctx.skip_to(self.step.model.send_back)
                 self._ends("succeed")
                 if is_booked(self.task_id, self.step.name):
                     self._book(ctx)
+
+    @property
+    def is_diverted(self) -> bool:
+        """Whether the success of this run leads to the step aside."""
+        return self.step.name == STEPS[0].name and is_diverted(self.task_id)
 
     def _book(self, ctx: Any) -> None:
         try:

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.chaos import (
+    checks_of_branches,
     checks_of_data,
     checks_of_follow_ups,
     checks_of_groups,
     checks_of_joins,
     checks_of_ledger,
     checks_of_merges,
+    checks_of_parts,
+    checks_of_pauses,
     checks_of_queues,
     checks_of_rows,
     checks_of_runs,
@@ -20,7 +23,7 @@ from tests.chaos import (
 from tests.chaos.final import Final
 from tests.chaos.runs import History
 
-__all__ = ["OF_ROWS", "Violation", "violations"]
+__all__ = ["OF_ROWS", "OF_RUNS", "Violation", "violations"]
 
 OF_QUEUES = (
     checks_of_queues,
@@ -31,9 +34,13 @@ OF_QUEUES = (
     checks_of_groups,
 )
 OF_ROWS = tuple(
-    check for part in (checks_of_data, checks_of_rows, checks_of_ledger, *OF_QUEUES) for check in part.CHECKS
+    check
+    for part in (checks_of_data, checks_of_rows, checks_of_ledger, checks_of_branches, *OF_QUEUES)
+    for check in part.CHECKS
 )
 """The checks of what is left in the tables."""
+OF_RUNS = tuple(check for part in (checks_of_runs, checks_of_parts, checks_of_pauses) for check in part.CHECKS)
+"""The checks of what processes have told."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Violation:
 def violations(history: History, final: Final) -> list[Violation]:
     """Return all that was broken, in the order of the checks."""
     broken: list[Violation] = []
-    for of_runs in checks_of_runs.CHECKS:
+    for of_runs in OF_RUNS:
         broken += _named(of_runs.__name__, of_runs(history))
     for of_rows in OF_ROWS:
         broken += _named(of_rows.__name__, of_rows(history, final))

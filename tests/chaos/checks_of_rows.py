@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.chaos.final import Final
-from tests.chaos.pipeline import END, IGNORED, STEPS, USE_CASE
+from tests.chaos.pipeline import END, IGNORED, USE_CASE, path_of
 from tests.chaos.runs import History
 
 __all__ = ["CHECKS"]
@@ -32,7 +32,7 @@ def successes_are_on_record(history: History, final: Final) -> Iterator[str]:
     by_task = history.of_tasks()
     for task, row in final.rows.items():
         runs = by_task.get(task, [])
-        for step in STEPS:
+        for step in path_of(task):
             done = [run for run in runs if run.step == step.name and run.may_have_succeeded]
             acknowledged = [run for run in done if run.succeeded]
             if acknowledged and row.code < step.succeeded:

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tests.chaos.pipeline import STEPS
+from tests.chaos.pipeline import STEPS, behind, path_of
 from tests.chaos.runs import History, Run
 
 __all__ = ["CHECKS", "with_takers"]
 
 ORDER = {step.name: position for position, step in enumerate(STEPS)}
-STEPS_UP_TO = {step.name: [earlier.name for earlier in STEPS[: ORDER[step.name] + 1]] for step in STEPS}
 AT_ONCE = 0.5
 """Seconds within which a busy machine comes from the library's check of the lock to the first line of the block."""
 LIMIT = {step.name: step.max_attempts for step in STEPS}
@@ -87,8 +86,8 @@ def no_step_is_skipped(history: History) -> Iterator[str]:
                 yield f"{other} is of an earlier step than {one}"
         for position, run in enumerate(runs):
             done = {earlier.step for earlier in runs[:position] if earlier.may_have_succeeded}
-            for step in STEPS[: ORDER[run.step]]:
-                if step.name not in done:
+            for step in path_of(run.task):
+                if ORDER[step.name] < ORDER[run.step] and step.name not in done:
                     yield f"{run} began although nobody had done {step.name}"
 
 
@@ -100,16 +99,31 @@ def attempts_are_counted(history: History) -> Iterator[str]:
             if not 1 <= run.attempt <= LIMIT[run.step]:
                 yield f"{run} was attempt {run.attempt} of {LIMIT[run.step]}"
         for one, other in pairwise(runs):
-            given_back = "reopen" in history.orders.get(task, ()) or (one.end and one.end.what == "release")
+            uncounted = one.end is not None and one.end.what in {"release", "postpone"}
+            given_back = "reopen" in history.orders.get(task, ()) or uncounted
             claims, attempts = other.fence - one.fence, other.attempt - one.attempt
             possible = range(claims - min(unheard[task], claims - 1), claims + 1)
             if one.step == other.step and not given_back and attempts not in possible:
                 yield f"{claims} claims from {one} to {other} counted {attempts} attempts"
 
 
+def postponements_use_up_no_attempt(history: History) -> Iterator[str]:
+    """Expect that a run that has postponed its task, as was acknowledged, does not count as an attempt."""
+    unheard = history.unheard()
+    for task, runs in history.of_tasks().items():
+        for one, other in pairwise(runs):
+            postponed = one.end and (one.end.what, one.end.outcome) == ("postpone", "ok")
+            if not postponed or one.step != other.step or "reopen" in history.orders.get(task, ()):
+                continue
+            claims, attempts = other.fence - one.fence, other.attempt - one.attempt
+            if attempts not in range(claims - 1 - unheard[task], claims):
+                yield f"{one} has postponed its task, and {claims} claims to {other} counted {attempts} attempts"
+
+
 def refusals_are_true(history: History) -> Iterator[str]:
     """Expect that a task is called missing or done only where it is: these have been created, and are not deleted."""
-    done = {(run.task, step) for run in history.runs if run.may_have_succeeded for step in STEPS_UP_TO[run.step]}
+    succeeded = [run for run in history.runs if run.may_have_succeeded]
+    done = {(run.task, step.name) for run in succeeded for step in behind(run.task, run.step)}
     for run in history.runs:
         if run.why == "TaskNotFoundError":
             yield f"{run} was refused: there is no such task"
@@ -148,6 +162,7 @@ CHECKS = (
     no_success_is_repeated,
     no_step_is_skipped,
     attempts_are_counted,
+    postponements_use_up_no_attempt,
     refusals_are_true,
     nothing_crashed,
 )

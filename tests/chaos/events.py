@@ -24,9 +24,9 @@ class Event:
     run: int
     """Which run of that process, from 1; 0 where it is about none."""
     kind: str
-    """claim, claimed, refused, seen, effect, write, written, crash, torn, create, created, reopen, ignore, release,
-    released, kept, fork, child; freeze, wake: of a worker in place of a task; of queues: ask, asked, make, made, try,
-    began, denied, done, occurrence, collect, command, cancelled."""
+    """claim, claimed, refused, seen, effect, call, got, write, written, crash, torn, create, created, reopen, ignore,
+    release, released, kept, fork, child; of pauses: pause, paused, resume, unread; freeze, wake: of a worker in place
+    of a task; of queues: ask, asked, make, made, try, began, denied, done, occurrence, collect, command, cancelled."""
     task: str
     facts: dict[str, Any]
 

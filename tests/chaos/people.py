@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import traceback
+from datetime import timedelta
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
@@ -10,7 +12,11 @@ from tests.chaos.events import Log
 from tests.chaos.outcomes import outcome
 from tests.chaos.pipeline import STEPS
 
-__all__ = ["cancel", "release", "release_all_of"]
+RESUMES = 0.2
+PAUSE = 16.0, 20.0
+"""Seconds."""
+
+__all__ = ["cancel", "pause", "release", "release_all_of"]
 
 
 def release(log: Log, number: int, step: Any, task_id: str, *, worker: str | None = None) -> None:
@@ -43,6 +49,18 @@ def cancel(log: Log, number: int, step: Any, task_id: str) -> None:
         log.tell("released", task_id, number, fence=task.fence)
     else:
         log.tell("kept", task_id, number)
+
+
+def pause(log: Log, number: int, step: Any, draw: random.Random) -> None:
+    """Pause a step for some time, or resume it."""
+    if draw.random() < RESUMES:
+        log.tell("resume", "", number, step=step.name)
+        step.resume()
+        return
+    seconds = draw.uniform(*PAUSE)
+    log.tell("pause", "", number, step=step.name, seconds=seconds)
+    step.pause(until=timedelta(seconds=seconds), reason="a person said so")
+    log.tell("paused", "", number)
 
 
 def release_all_of(log: Log, number: int, order: Any, pid: int) -> None:

@@ -1,8 +1,8 @@
-"""The use case that the chaos runs on: three steps with different pauses before another attempt."""
+"""The use case that the chaos runs on: three steps with different pauses before another attempt, and one aside."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +11,20 @@ from pynamodb.attributes import UnicodeAttribute
 from pynamodb_tracker import Step, Task, UseCase
 from tests.chaos.settings import Settings
 
-__all__ = ["END", "IGNORED", "STEPS", "USE_CASE", "StepRule", "close", "parcels"]
+__all__ = [
+    "END",
+    "IGNORED",
+    "STEPS",
+    "USE_CASE",
+    "StepRule",
+    "behind",
+    "close",
+    "is_diverted",
+    "is_fatal",
+    "parcels",
+    "passed_over",
+    "path_of",
+]
 
 USE_CASE = "parcel"
 END = 1000
@@ -32,8 +45,38 @@ class StepRule:
         return self.number + 3
 
 
-STEPS = (StepRule("collect", 10, 20, 4), StepRule("weigh", 20, 30, 4), StepRule("deliver", 30, END, 4))
+PLAIN = (StepRule("collect", 10, 20, 4), StepRule("weigh", 20, 30, 4), StepRule("deliver", 30, END, 4))
+ASIDE = StepRule("send_back", 90, END, 4)
+STEPS = (*PLAIN, ASIDE)
+DIVERTED = (replace(PLAIN[0], succeeded=ASIDE.number), ASIDE)
 IGNORED = {step.ignored: step for step in STEPS}
+
+
+def is_diverted(task_id: str) -> bool:
+    """Return whether the first step of a task leads to the step aside."""
+    return int(task_id.rpartition("-")[2]) % 7 == 5
+
+
+def is_fatal(task_id: str) -> bool:
+    """Return whether a task is the end of each worker that runs it by itself, and is postponed by all others."""
+    return int(task_id.rpartition("-")[2]) % 50 == 13
+
+
+def path_of(task_id: str) -> tuple[StepRule, ...]:
+    """Return the steps that a task goes through."""
+    return DIVERTED if is_diverted(task_id) else PLAIN
+
+
+def behind(task_id: str, step: str) -> list[StepRule]:
+    """Return the steps that a task has behind it once this one has succeeded, run or passed over."""
+    reached = next((rule.succeeded for rule in path_of(task_id) if rule.name == step), 0)
+    return [rule for rule in STEPS if rule.number < reached]
+
+
+def passed_over(task_id: str, code: int) -> list[int]:
+    """Return the numbers of the steps that a task at this code has passed over."""
+    there, path = END if code == END else code - code % 10, {step.number for step in path_of(task_id)}
+    return [rule.number for rule in STEPS if rule.number < there and rule.number not in path]
 
 
 def parcels(endpoint: str, settings: Settings) -> Any:
@@ -53,11 +96,13 @@ def parcels(endpoint: str, settings: Settings) -> Any:
     limits = {step.name: step.max_attempts for step in STEPS}
 
     class Parcel(Table):
-        use_case_id = UseCase(USE_CASE, status_shards=2)
+        use_case_id = UseCase(USE_CASE, status_shards=2, control=True)
 
         collect = Step(10, max_attempts=limits["collect"], lock_for=lock_for)
         weigh = Step(20, max_attempts=limits["weigh"], lock_for=lock_for, retry_delay=timedelta(seconds=0.2))
         deliver = Step(30, max_attempts=limits["deliver"], lock_for=lock_for, retry_delay=_later)
+
+        send_back = Step(90, max_attempts=limits["send_back"], lock_for=lock_for, aside=True)
 
         note = UnicodeAttribute(null=True)
 

@@ -28,8 +28,9 @@ OF_QUEUES = {
 }
 """The kinds of events about queues; their checks read the events themselves."""
 OF_WORKERS = {"freeze", "wake"}
+OF_PAUSES = {"pause", "paused", "resume", "unread"}
 
-ENDINGS = {"succeed", "fail", "give_up", "release"}
+ENDINGS = {"succeed", "fail", "postpone", "give_up", "release"}
 
 
 @dataclass
@@ -37,13 +38,27 @@ class Write:
     """A write of a run that was sent."""
 
     what: str
-    """save, extend, commit, succeed, fail, give_up, release."""
+    """save, extend, commit, succeed, fail, postpone, give_up, release."""
     records: int
     """How many records of the run it stores, if it stores any."""
     invoked: float
     outcome: str = "unknown"
     """ok: acknowledged. lost, or none: the library says that it was not applied, because the lock is lost, or for
     another reason. unknown: no answer, or the worker died."""
+
+
+@dataclass
+class Part:
+    """What a run has done, or got, as the result of a part."""
+
+    name: str
+    time: float
+    key: str = ""
+    """The idempotency key, if it was done."""
+    result: int = 0
+    """The fence of the run that has done it, if it was got."""
+    stored: bool = False
+    """Whether it is known that the row has it."""
 
 
 @dataclass
@@ -57,6 +72,14 @@ class Run:
     outcome: str = "unknown"
     """Of the claim: ok, refused, lost (taken, but over before the block began), unknown."""
     why: str = ""
+    controlled: bool = False
+    """Whether the library has started it, because it was due."""
+    begun: float = math.inf
+    """When it was about to claim the task."""
+    calls: list[Part] = field(default_factory=list)
+    """The parts whose functions were called."""
+    got: list[Part] = field(default_factory=list)
+    """The parts whose results it has got."""
     announced: bool = True
     """Whether the task may be locked with no worker on it: the error said so, or the worker died before it was told."""
     fence: int = 0
@@ -128,6 +151,8 @@ class History:
     """By worker, from when until when it was frozen."""
     torn: list[str] = field(default_factory=list)
     """Rows of a query whose parts were of two versions."""
+    pauses: list[Event] = field(default_factory=list)
+    """What people have paused and resumed, and which workers could not read that."""
     queues: list[Event] = field(default_factory=list)
     """All that is about queues."""
 
@@ -136,8 +161,9 @@ class History:
         """Fold what was told, each worker's part in its order."""
         history, runs, told = cls(), dict[tuple[str, int], Run](), list(events)
         history.queues = [event for event in told if event.kind in OF_QUEUES]
+        history.pauses = [event for event in told if event.kind in OF_PAUSES]
         history._add_freezes(event for event in told if event.kind in OF_WORKERS)
-        for event in (event for event in told if event.kind not in OF_QUEUES | OF_WORKERS):
+        for event in (event for event in told if event.kind not in OF_QUEUES | OF_WORKERS | OF_PAUSES):
             match event.kind:
                 case "create":
                     history.asked.add(event.task)
@@ -154,7 +180,8 @@ class History:
                 case "torn":
                     history.torn.append(f"{event}")
                 case "claim":
-                    run = Run(event.worker, event.run, event.task, event.facts["step"])
+                    run = Run(event.worker, event.run, event.task, event.facts["step"], begun=event.time)
+                    run.controlled = event.facts.get("controlled", False)
                     runs[event.worker, event.run] = run
                     history.runs.append(run)
                 case _:
@@ -209,6 +236,10 @@ def _fold(run: Run, event: Event) -> None:
             run.seen, run.whole, run.looked = [(f, n) for f, n in facts["seen"]], facts["whole"], True
         case "effect":
             run.effects.append((event.time, facts["held"]))
+        case "call":
+            run.calls.append(Part(facts["name"], event.time, key=facts["key"]))
+        case "got":
+            run.got.append(Part(facts["name"], event.time, result=facts["result"], stored=facts["stored"]))
         case "write":
             run.writes.append(Write(facts["what"], facts["records"], event.time))
         case "written":

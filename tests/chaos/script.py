@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.chaos import forks
 from tests.chaos.interrupts import Interrupt
+from tests.chaos.pipeline import is_fatal
 from tests.chaos.settings import Settings
 
-__all__ = ["Deed", "Script", "healthy", "script"]
+__all__ = ["PARTS", "Deed", "Script", "fated", "healthy", "script"]
 
-_ENDINGS = {"succeed": 75, "boom": 12, "later": 6, "give_up": 2, "interrupt": 3, "exit": 2}
+_ENDINGS = {"succeed": 71, "boom": 12, "later": 4, "postpone": 6, "give_up": 2, "interrupt": 3, "exit": 2}
 _SIZES = {(10, 200): 845, (2_000, 60_000): 150, (550_000, 700_000): 5}
 """Bytes of text: in the row, in one overflow chunk, and in several."""
 _LARGE = 2_000
+PARTS = ("charge", "mail", "log")
+PARTED = 0.3
 INTERRUPTED, FORKED = 0.25, 0.08
 """How many runs in one are interrupted by an exception out of nowhere, unless they have ended before; how many fork."""
 
@@ -24,9 +27,10 @@ class Deed:
     """One thing that a block does."""
 
     kind: str
-    """record, save, extend, commit, fork, or rest."""
+    """record, save, extend, commit, part, fork, or rest."""
     amount: float = 0
-    """Bytes of a record's text; seconds of a rest, or of a lock's extension; what the child of a fork does."""
+    """Bytes of a record's text; seconds of a rest, or of a lock's extension; what the child of a fork does; which
+    part."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Script:
 
     deeds: tuple[Deed, ...]
     ending: str
-    """succeed, boom, later, give_up, interrupt, exit."""
+    """succeed, boom, later, postpone, give_up, interrupt, exit; or die: the run has no end."""
     detailed: bool = True
     skip_error: bool = False
     heartbeat: bool = False
@@ -55,6 +59,7 @@ def script(settings: Settings, draw: random.Random) -> Script:
         deeds += [Deed("rest", draw.uniform(0, 0.2)), _record(draw)]
         deeds += [Deed("save")] if draw.random() < 0.4 else []
         deeds += [Deed("commit")] if draw.random() < 0.25 else []
+        deeds += [Deed("part", draw.randrange(len(PARTS)))] if draw.random() < PARTED else []
         deeds += [Deed("extend", settings.lock_seconds * draw.uniform(0.2, 2))] if draw.random() < 0.15 else []
     if draw.random() < settings.long_runs / 100:
         longer = settings.lock_seconds + settings.margin_seconds + draw.uniform(0.3, 3)
@@ -73,7 +78,14 @@ def script(settings: Settings, draw: random.Random) -> Script:
 
 def healthy(draw: random.Random) -> Script:
     """Draw one that only works, and succeeds."""
-    return Script((_record(draw), Deed("save"), Deed("commit"), _record(draw)), "succeed")
+    return Script((Deed("part"), _record(draw), Deed("save"), Deed("commit"), _record(draw)), "succeed")
+
+
+def fated(plan: Script, task_id: str, *, dies: bool) -> Script:
+    """Return what becomes of a plan: the worker of a fatal task dies, for all that the table knows, or postpones it."""
+    if not is_fatal(task_id):
+        return plan
+    return replace(plan, deeds=(), ending="die" if dies else "postpone", heartbeat=False, interrupt=None)
 
 
 def _record(draw: random.Random) -> Deed:

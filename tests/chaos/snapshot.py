@@ -18,6 +18,7 @@ from tests.chaos.settings import Settings
 __all__ = ["left", "snapshot"]
 
 INDEX = "status-index"
+CONTROL = "#control"
 GROUP = "#group#member"
 """The range key of the groups' own rows; a place in a queue that is left behind is an unexpected item."""
 PROJECTED = ("status", "attempt", "create_time", "update_time", "last_error")
@@ -43,7 +44,7 @@ def snapshot(endpoint: str, settings: Settings) -> Final:
             ledger[task_id][account] = marks(item)
         elif key in NAMES:
             of_queues[f"{key}/{task_id}"] = item
-        elif key != GROUP and key.partition("#")[0] not in NAMES:
+        elif key not in {GROUP, CONTROL} and key.partition("#")[0] not in NAMES:
             chunks[task_id].append(key)
     states = {state.code: state for state in order.counts()}
     queue_rows = {named: queue_row(queues, item, _entry(item)) for named, item in of_queues.items()}
@@ -77,6 +78,8 @@ def _row(order: Any, item: dict[str, Any]) -> Row:
         status_key=order.tracker.use_case.status_key(int(item["status"]["N"]), task_id),
         records=found,
         whole=whole,
+        passed_over=[int(number["N"]) for number in item.get("passed_over", {"L": ()})["L"]],
+        of_round=[name for name in ("first_failure", "once", "postponed") if name in item],
     )
 
 

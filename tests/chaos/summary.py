@@ -19,7 +19,7 @@ MOST_TOLD = 20
 """Violations that are told in full."""
 MOST_TRACES = 3
 _TASK = re.compile(rf"parcel-\d+|(?:{'|'.join(NAMES)})/[\w/-]+")
-ORDERS = {"reopen", "ignore", "release", "released"}
+ORDERS = {"reopen", "ignore", "release", "released", "paused", "resume", "unread"}
 
 
 def lines(outcome: Outcome) -> Iterator[str]:

@@ -9,12 +9,12 @@ import pytest
 
 from tests.chaos import (
     breaks,
+    breaks_of_branches,
     breaks_of_ledger,
     breaks_of_people,
     breaks_of_queues,
-    checks_of_runs,
 )
-from tests.chaos.checker import OF_ROWS, violations
+from tests.chaos.checker import OF_ROWS, OF_RUNS, violations
 from tests.chaos.events import Event, Log, read
 from tests.chaos.faults import drawn
 from tests.chaos.nemesis import blows
@@ -22,9 +22,9 @@ from tests.chaos.script import script
 from tests.chaos.settings import Settings
 from tests.chaos.story import Story, sound
 
-PARTS = (breaks.BREAKS, breaks_of_ledger.BREAKS, breaks_of_people.BREAKS, breaks_of_queues.BREAKS)
-BREAKS = [(promise, each) for part in PARTS for promise, many in part.items() for each in many]
-CHECKS = (*checks_of_runs.CHECKS, *OF_ROWS)
+PARTS = (breaks, breaks_of_branches, breaks_of_ledger, breaks_of_people, breaks_of_queues)
+BREAKS = [(promise, each) for part in PARTS for promise, many in part.BREAKS.items() for each in many]
+CHECKS = (*OF_RUNS, *OF_ROWS)
 
 
 def test_a_history_without_a_fault_breaks_no_promise() -> None:
@@ -96,6 +96,31 @@ def test_a_claim_whose_error_says_so_may_have_left_a_lock() -> None:
     story.tell(9, "refused", outcome="unknown", announced=True)
     story.retell()
     story.change(fence=6, unfinished=[1, 6])
+
+    assert violations(story.history, story.final) == []
+
+
+@pytest.mark.parametrize("excuse", ["too soon", "too late", "frozen", "unread", "resumed", "by name"])
+def test_a_step_may_start_while_nobody_can_know_that_it_is_paused(excuse: str) -> None:
+    story = sound()
+    run = breaks_of_branches.paused(story, {"too soon": 11.5, "too late": 18.0}.get(excuse, 13.0))
+    run.controlled = excuse != "by name"
+    if excuse == "frozen":
+        story.history.frozen[run.worker].append((5.0, 9.0))
+    elif excuse != "by name":
+        worker = run.worker if excuse == "unread" else "worker-2-1"
+        story.history.pauses.append(Event(10.0, worker, 7, "unread", "", {}))
+    if excuse == "resumed":
+        story.history.pauses.append(Event(10.0, "worker-2-1", 8, "resume", "", {"step": "weigh"}))
+
+    assert violations(story.history, story.final) == []
+
+
+def test_a_part_whose_result_is_not_known_to_be_stored_may_be_done_again() -> None:
+    story = sound()
+    for fence in (1, 2):
+        breaks_of_branches.do(story, fence, stored=fence == 2)
+    story.run(3).got.append(breaks_of_branches.part(2))
 
     assert violations(story.history, story.final) == []
 

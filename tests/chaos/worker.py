@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,8 @@ from unittest import mock
 from pynamodb.exceptions import PynamoDBConnectionError
 
 from pynamodb_tracker import TaskNotStartableError, clock
+from pynamodb_tracker.control import watch
+from pynamodb_tracker.control.item import read
 from pynamodb_tracker.transitions import lock as lock_module
 from tests.chaos.batch import Batch
 from tests.chaos.block import Block
@@ -24,11 +27,11 @@ from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
-from tests.chaos.people import cancel, release
+from tests.chaos.people import cancel, pause, release
 from tests.chaos.pipeline import STEPS, parcels
 from tests.chaos.queue_moves import QueueMoves
 from tests.chaos.records import is_whole
-from tests.chaos.script import healthy, script
+from tests.chaos.script import fated, healthy, script
 from tests.chaos.settings import Settings
 
 __all__ = ["Worker"]
@@ -45,8 +48,10 @@ BATCHES = 0.25
 """How many actions in one are a batch."""
 ORDERS = 0.03
 """How many actions in one are a person's order."""
+PAUSES = 0.04
+"""How many actions in one pause a step, or resume it."""
 RELEASES = 0.3
-"""How many of these free a task although its worker may be at it."""
+"""How many orders in one free a task although its worker may be at it."""
 CANCELS = 0.5
 """How many tasks of those that a person ignores are ignored even if they run."""
 
@@ -102,6 +107,9 @@ class Worker:
             return
         rule = draw.choice(STEPS)
         step = getattr(self.order, rule.name)
+        if not self.calm and draw.random() < PAUSES:
+            pause(self.log, number, step, draw)
+            return
         if not self.calm and draw.random() < ORDERS:
             self._order(number, step, draw)
             return
@@ -112,7 +120,7 @@ class Worker:
         if task_id is None:
             self.ending.wait(draw.uniform(0.02, 0.1) * (3 if self.calm else 1))
             return
-        plan = healthy(draw) if self.calm else script(self.settings, draw)
+        plan = fated(healthy(draw) if self.calm else script(self.settings, draw), task_id, dies=True)
         Block(self.log, number, step, task_id, plan, self.ledger).run(self.interrupts)
 
     def _pick(self, step: Any, draw: random.Random) -> str | None:
@@ -166,6 +174,19 @@ class Worker:
         self.ending.set()
 
 
+def telling(log: Log, read: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a read of the control item that tells if it fails: what was known before holds then."""
+
+    def told(model: Any, **options: Any) -> Any:
+        try:
+            return read(model, **options)
+        except Exception:
+            log.tell("unread", "")
+            raise
+
+    return told
+
+
 def kind_of(kind: str) -> type[Worker]:
     """Return the class of workers of that kind: calm, wild, or one of LOOPS."""
     if kind in {"calm", "wild"}:
@@ -187,7 +208,7 @@ def start(settings: Settings, endpoint: str, folder: str, name: str, kind: str) 
     # Tokens are made of the machine's clock, too, which no setting of the library reaches.
     skewed = SimpleNamespace(time_ns=lambda: time.time_ns() + skew // timedelta(microseconds=1) * 1000)
     log = Log(Path(folder), name)
-    with mock.patch.object(lock_module, "time", skewed):
+    with mock.patch.object(lock_module, "time", skewed), mock.patch.object(watch, "read", telling(log, read)):
         kind_of(kind)(settings, log, endpoint, calm=kind == "calm").work()
     log.close()
 

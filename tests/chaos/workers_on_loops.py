@@ -19,7 +19,7 @@ from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from tests.chaos.async_block import AsyncBlock
 from tests.chaos.outcomes import is_of_the_network
 from tests.chaos.pipeline import STEPS
-from tests.chaos.script import script
+from tests.chaos.script import fated, script
 from tests.chaos.worker import Worker
 
 __all__ = ["BY_KIND"]
@@ -81,7 +81,7 @@ class ByStart(OnLoop):
             if task_id is None:
                 await asyncio.sleep(draw.uniform(0.02, 0.1))
                 continue
-            plan = script(self.settings, draw)
+            plan = fated(script(self.settings, draw), task_id, dies=False)
             await asyncio.create_task(AsyncBlock(self.log, number, step, task_id, plan, self.ledger).perform())
 
 
@@ -96,9 +96,10 @@ class ByLibrary(OnLoop):
         def told(step: Any, task_id: str, **options: Any) -> Any:
             number = next(numbers)
             plan = script(self.settings, self.settings.drawn("script", self.log.worker, number))
+            plan = fated(plan, task_id, dies=False)
             block = AsyncBlock(self.log, number, step, task_id, plan, self.ledger)
             BLOCK.set(block)
-            block.announce()
+            block.announce(controlled=True)
             return start(step, task_id, **options)
 
         with mock.patch.object(BoundStep, "astart", told):

@@ -5,17 +5,30 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pynamodb_tracker import AsyncContext, ExecutionContext, GiveUp, LockLostError, Repeat, Step, UseCase
+from pynamodb_tracker import (
+    AsyncContext,
+    ExecutionContext,
+    GiveUp,
+    LockLostError,
+    Repeat,
+    Step,
+    TaskAlreadySucceededError,
+    UseCase,
+)
+from tests.support.network import Network, passing
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pynamodb_tracker.clock import StoppedClock
 
 # Atomicity and late requests are the business of tests/race.
@@ -71,6 +84,46 @@ def test_a_part_is_not_repeated_after_its_worker_has_died(stopped_clock: Stopped
     assert calls == ["charge"]
     with pytest.raises(LockLostError):
         run.__exit__(None, None, None)
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.parametrize("last", [1, 2, 3, 4, 5])
+def test_of_three_parts_only_one_that_was_interrupted_is_done_twice_with_one_key(
+    network: Network, stopped_clock: StoppedClock, last: int, *, applied: bool
+) -> None:
+    Bill.create("b")
+    keys, sent = list[str](), list[str]()
+
+    def kill(operation: str, _request: Any, send: Callable[[], Any]) -> Any:
+        sent.append(operation)
+        if len(sent) < last:
+            return send()
+        if len(sent) == last and applied:
+            send()
+        raise Killed
+
+    def work(ctx: ExecutionContext[Bill]) -> None:
+        for name in ("charge", "mail", "log"):
+            ctx.once(name, partial(keys.append, ctx.key(name)))
+
+    network.rule = kill
+    with suppress(Killed):
+        run = Bill.charge.start("b")
+        work(run.__enter__())
+        run.__exit__(None, None, None)
+    network.rule = passing
+    stopped_clock.advance(timedelta(minutes=2))
+    with suppress(TaskAlreadySucceededError):
+        Bill.charge.run("b", work)
+
+    interrupted = 2 <= last <= 4 and not applied
+    assert [keys.count(key) for key in dict.fromkeys(keys)] == [
+        2 if interrupted and number == last - 2 else 1 for number in range(3)
+    ]
 
 
 def test_the_first_attempt_gets_what_reading_back_gives_and_none_is_a_result() -> None:

@@ -17,6 +17,7 @@ from pynamodb_tracker import (
     TaskNotReadyError,
     UseCase,
 )
+from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.transitions import postponing
 from tests.support.rows import change
 from tests.support.shop import AppTask
@@ -110,13 +111,16 @@ def test_the_first_failure_later_than_give_up_after_is_the_last(stopped_clock: S
     assert Payout.get_task("p-1").state == Payout.check.failed
     stopped_clock.advance(MINUTE)
     postpone()
-    assert Payout.get_task("p-1").state == Payout.check.ignored
+    task = Payout.get_task("p-1")
+    assert (task.state, task.attempt) == (Payout.check.ignored, 1)
 
 
 def test_a_success_forgets_it() -> None:
     Payout.create("p-1")
     postpone()
     assert kept() == (1, True)
+    task = Payout.get_task("p-1")
+    assert task.first_failure == f"{stamp(task.create_time)} 100 {task.creation}"
     succeed(Payout.check, "p-1")
     assert kept() == (None, False)
 
@@ -131,11 +135,23 @@ def test_a_reopened_task_has_its_whole_time_again(stopped_clock: StoppedClock) -
     assert Payout.get_task("p-1").state == Payout.check.failed
 
 
-def test_a_failure_of_another_round_is_not_the_first_one() -> None:
-    Payout.create("p-1")
-    change(Payout, "p-1", first_failure={"S": "2020-01-01T00:00:00.000000+0000 100 another"})
+@pytest.mark.parametrize("first", ["2020-01-01T00:00:00.000000+0000 100 another", "2020 100 {}"])
+def test_a_failure_of_another_round_or_at_no_time_is_not_the_first_one(first: str) -> None:
+    task = Payout.create("p-1")
+    change(Payout, "p-1", first_failure={"S": first.format(task.creation)})
     postpone()
     assert Payout.get_task("p-1").state == Payout.check.failed
+
+
+def test_a_postponement_that_a_step_gives_up_on_counts() -> None:
+    class Hasty(AppTask):
+        use_case_id = UseCase("hasty payout")
+        pay = Step(100, give_up_on=(RetryLater,))
+
+    Hasty.create("h")
+    fail(Hasty.pay, "h", LATER)
+    task = Hasty.get_task("h")
+    assert (task.state, task.attempt, task.postponed) == (Hasty.pay.ignored, 1, None)
 
 
 def test_another_step_that_starts_from_it_begins_with_none_of_it() -> None:
@@ -145,7 +161,7 @@ def test_another_step_that_starts_from_it_begins_with_none_of_it() -> None:
     assert kept() == (1, False)
 
 
-@pytest.mark.parametrize("end", ["success", "last failure", "spent"])
+@pytest.mark.parametrize("end", ["success", "last failure", "only failure", "spent"])
 def test_the_next_occurrence_begins_without_it(stopped_clock: StoppedClock, end: str) -> None:
     class Nightly(AppTask):
         use_case_id = UseCase("nightly")
@@ -153,11 +169,12 @@ def test_the_next_occurrence_begins_without_it(stopped_clock: StoppedClock, end:
         load = Step(100, max_attempts=1, give_up_after=timedelta(days=9))
 
     Nightly.create("n", repeat=Repeat.every(timedelta(hours=1)))
-    fail(Nightly.load, "n", RetryLater(timedelta(0), counted=False))
-    assert Nightly.get_task("n").first_failure is not None
+    if end != "only failure":
+        fail(Nightly.load, "n", RetryLater(timedelta(0), counted=False))
+        assert Nightly.get_task("n").first_failure is not None
     if end == "success":
         succeed(Nightly.load, "n")
-    elif end == "last failure":
+    elif end.endswith("failure"):
         fail(Nightly.load, "n", Broken())
     else:
         die(Nightly.load, "n")

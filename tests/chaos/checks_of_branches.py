@@ -1,0 +1,39 @@
+"""What must hold of branches, and of what failures and parts leave in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.final import Final
+from tests.chaos.pipeline import END, STEPS, is_fatal, passed_over, path_of
+from tests.chaos.runs import History
+
+__all__ = ["CHECKS"]
+
+
+def branches_are_chosen(history: History, final: Final) -> Iterator[str]:
+    """Expect that no step begins to which no run of the task leads, and that the row says which were passed over."""
+    for run in history.runs:
+        if run.outcome == "ok" and run.step not in {step.name for step in path_of(run.task)}:
+            yield f"{run} began, and no run leads there"
+    for task, row in final.rows.items():
+        expected = passed_over(task, row.code)
+        if list(row.passed_over) != expected:
+            yield f"{task} is at {row.code}, and says that it has passed over {row.passed_over}, not {expected}"
+
+
+def ends_leave_nothing_of_attempts(_: History, final: Final) -> Iterator[str]:
+    """Expect that a task that has succeeded has neither parts nor postponements of its runs."""
+    for task, row in final.rows.items():
+        if row.code == END and row.of_round:
+            yield f"{task} has succeeded, and still has {row.of_round}"
+
+
+def fatal_tasks_are_ignored(_: History, final: Final) -> Iterator[str]:
+    """Expect that a task that each worker dies of is ignored at its first step, however often it was postponed."""
+    for task, row in final.rows.items():
+        if is_fatal(task) and row.code != STEPS[0].ignored:
+            yield f"{task} is the end of each worker, and is at {row.code}"
+
+
+CHECKS = (branches_are_chosen, ends_leave_nothing_of_attempts, fatal_tasks_are_ignored)
