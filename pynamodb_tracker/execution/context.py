@@ -281,7 +281,7 @@ class ExecutionContext(BlockContext[T_co]):
 
         if not 0 < len(check_text("name", name) or "") <= _LONGEST_PART:
             raise ValueError(f"once takes a name of 1 to {_LONGEST_PART} characters for the part, such as 'charge'")
-        with self._writing("run a part of"):
+        with self._asking("run a part of"):
             return parts_of(self._journal).begin(name)
 
     def _store_part(self, name: str, result: object) -> str:
@@ -443,7 +443,7 @@ class ExecutionContext(BlockContext[T_co]):
 
     @contextmanager
     def _asking(self, operation: str) -> Iterator[None]:
-        """Refuse to ask for something to be written with the success, if that is on record.
+        """Refuse to ask for what comes with the success, or before it, if that is on record.
 
         Nothing is sent, unless a transaction that records it got no answer: that has to be known before.
         """

@@ -193,10 +193,23 @@ def test_a_second_transaction_after_one_that_was_applied_after_all_is_refused(
     assert (amount(rival), rival.get_task("o").state) == (1, rival.ship.pending)
 
 
+def end_task(ctx: Any) -> None:
+    ctx.end_task()
+
+
+def charge(ctx: Any) -> None:
+    ctx.once("charge", lambda: CHARGED.append(ctx.task.task_id))
+
+
+CHARGED: list[str] = []
+
+
 @pytest.mark.parametrize("applied", [False, True])
-def test_nothing_is_chosen_after_a_transaction_that_may_have_recorded_the_success(
-    order: Any, rival: Any, ledger: Any, proxy: Proxy, *, applied: bool
+@pytest.mark.parametrize("act", [end_task, charge])
+def test_nothing_is_chosen_or_begun_after_a_transaction_that_may_have_recorded_the_success(
+    order: Any, rival: Any, ledger: Any, proxy: Proxy, act: Callable[[Any], None], *, applied: bool
 ) -> None:
+    CHARGED.clear()
     with order.confirm.start("o", lock_for=LOCK) as ctx:
         lost = every(DropAnswer if applied else DropRequest, TRANSACT)
         proxy.rule = lambda target, *rest: lost(target, *rest) if target == TRANSACT else DropRequest()
@@ -205,13 +218,14 @@ def test_nothing_is_chosen_after_a_transaction_that_may_have_recorded_the_succes
         proxy.rule = pass_everything
         if applied:
             with pytest.raises(LockLostError, match="has recorded the success"):
-                ctx.end_task()
+                act(ctx)
         else:
-            ctx.end_task()
+            act(ctx)
             commit(order, ctx, ledger)
 
-    ended = rival.ship.pending if applied else rival.ship.succeeded
+    ended = rival.ship.succeeded if act is end_task and not applied else rival.ship.pending
     assert (amount(rival), rival.get_task("o").state) == (1, ended)
+    assert bool(CHARGED) == (act is charge and not applied)
 
 
 @pytest.mark.parametrize("succeed", [False, True])
