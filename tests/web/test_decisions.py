@@ -404,7 +404,7 @@ def test_a_step_is_paused_and_resumed(
     assert (pause.step, pause.by, pause.reason) == ("ship", "ada", "the bank is down")
     page = client.get("/Order/")
     assert "by ada: the bank is down Resume" in text_of(page)
-    form = fields_of(page, '/Order/pause" class="note')
+    form = fields_of(page, '/Order/pause" class="note pause')
     assert client.post("/Order/pause", data={**form, "verb": "resume"}).status_code == 303
     assert Order.pauses() == []
     logged = [json.loads(record.message) for record in caplog.records if record.name == decisions.log.name]

@@ -111,7 +111,7 @@ def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.M
     Order.ship.pause(until=None, reason="<b>bank</b>", by="ada")
     answer = open_page().get("/Order/")
     assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
-    assert '<b class="late">ship is paused' in answer.text
+    assert '<span class="late">ship is paused' in answer.text
 
 
 @pytest.mark.usefixtures("shop")
