@@ -36,6 +36,7 @@ VIEWS = [
     "/Order/task?id=o-done",
     "/Order/group?name=nobody",
     "/Nightly/task?id=nightly",
+    "/Nightly/schedules",
     "/Order/bulk?verb=ignore&step=ship&state=failed",
     "/find?id=o-failed%0Anone",
     "/workers",
@@ -46,6 +47,7 @@ LISTS = [f"/Order/tasks?step=ship&state={each}" for each in ("failed", "ignored"
 WIDTHS = (320, 390, 768, 1024, 1920)
 
 _CUT_TABLES = "[...document.querySelectorAll('.scroll')].some((each) => each.scrollWidth > each.clientWidth)"
+_CUT_SHEETS = "[...document.querySelectorAll('.sheet')].some((each) => each.getBoundingClientRect().left < 0)"
 
 Visit = Callable[..., AbstractContextManager[Visitor]]
 
@@ -70,16 +72,26 @@ def visit(browser: Browser, shop: StoppedClock) -> Visit:  # noqa: ARG001 - the 
     return visiting
 
 
+@pytest.fixture
+def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) -> None:  # noqa: ARG001 - empty tables
+    """Let a task repeat whose last round was ignored, another one that has not run, and a step be paused."""
+    Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
+    Nightly.create("weekly", repeat=Repeat.cron("0 2 * * MON"))
+    Nightly.collect.ignore("weekly", reason="not this week", by="ada")
+    monkeypatch.setattr(Order.use_case_id, "control", True)
+    Order.ship.pause(until=None, reason="w" * 300, by="ada")
+
+
 def failed(*task_ids: str) -> None:
     for task_id in task_ids:
         Order.create(task_id, state=Order.ship.failed)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 390)])
+@pytest.mark.usefixtures("schedules_and_pauses")
 def test_no_view_has_a_violation_of_accessibility(visit: Visit, shop: StoppedClock, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     every_state(shop)
-    Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
     found = {}
     with visit(color_scheme=scheme, viewport={"width": width, "height": 900}) as visitor:
         for path in VIEWS:
@@ -90,12 +102,12 @@ def test_no_view_has_a_violation_of_accessibility(visit: Visit, shop: StoppedClo
     assert found == {}
 
 
+@pytest.mark.usefixtures("schedules_and_pauses")
 def test_no_view_and_no_table_scrolls_sideways_at_any_width(visit: Visit, shop: StoppedClock) -> None:
     every_state(shop)
     Order.create("x" * 300, state=Order.ship.pending, customer="y" * 300)
     with pytest.raises(CarrierError):
         Order.ship.run("x" * 300, fail)
-    Nightly.create("nightly", repeat=Repeat.cron("0 2 * * *"))
     wide = set()
     with visit() as visitor:
         for path in [*VIEWS, f"/Order/task?id={'x' * 300}", f"/find?id=o-failed%0A{'x' * 300}"]:
@@ -104,7 +116,7 @@ def test_no_view_and_no_table_scrolls_sideways_at_any_width(visit: Visit, shop: 
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
                 needed = page.evaluate("document.documentElement.scrollWidth")
-                if needed > width or page.evaluate(_CUT_TABLES):
+                if needed > width or page.evaluate(_CUT_TABLES) or page.evaluate(_CUT_SHEETS):
                     wide.add((path, width, needed))
     assert wide == set()
 
