@@ -140,6 +140,8 @@ class TaskRow(Model):
     """The last failures, oldest first; if the row has no room for them, they are read from the log item."""
     last_error = UnicodeAttribute(null=True)
     """The last failure on one line, for the index."""
+    cancel_time = TimeAttribute(null=True)
+    """When a person cancelled the task; from then on, only a reopen lets it start again."""
     format_version = IntegerAttribute(null=True, attr_name="v")
     """The format in which the row is stored; rows from before it was stored have none."""
     round = TokenAttribute(null=True)

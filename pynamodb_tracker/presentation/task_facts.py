@@ -143,6 +143,7 @@ def relations_as_json(task: Task) -> dict[str, Any]:
         "occurrence_count",
         "extra_time",
         "asked",
+        "cancel_time",
         "trace",
         "postponed",
     )
@@ -192,7 +193,9 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _of_round_in_words(task: Task) -> Iterator[tuple[str, str]]:
-    """Yield what the runs of this round of a task have left behind."""
+    """Yield what runs, and people, have left of this round of a task."""
+    if (cancelled := readable_value(task, "cancel_time")) is not None:
+        yield "cancelled", f"{cancelled}; only reopen lets it start again"
     if (postponed := readable_value(task, "postponed")) is not None:
         yield "postponed", f"{postponed:,} times, without using up an attempt"
     if done := parts_done(task):

@@ -276,6 +276,8 @@ def _next(statements: StepStatements[T], row: T, operation: str, also_from: Coll
             raise error
         return None  # the token was lower than the row's, or the row has changed since
     if row.status in also_from:
+        if readable_value(row, "cancel_time") is not None:
+            raise refusals.cancelled(row, operation)
         if readable_value(row, "group") is not None and row.tracker.ends_at(row.status):
             raise refusals.in_group(row, operation, "its turn has passed: reopen lets an ignored one enter at the end")
         if refusals.is_due(row, now):

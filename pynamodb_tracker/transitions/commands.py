@@ -16,6 +16,7 @@ from pynamodb_tracker.model.failure import Failure, scrubbed
 from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
+from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.model.worker_name import this_worker
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import features
@@ -90,8 +91,12 @@ def _ignore(
     *,
     even_running: bool,
     if_held: str,
+    is_cancel: bool = False,
 ) -> tuple[Failure, T | None]:
-    """Ignore a task at this step as it was read; return the entry of `errors`, and the task, None if it has changed."""
+    """Ignore a task at this step as it was read; return the entry of `errors`, and the task, None if it has changed.
+
+    If it `is_cancel`, no start takes the task from then on, whatever states that lists.
+    """
     codes, now = statements.codes, clock.now()
     if row.status in (codes.pending, codes.failed) or is_abandoned(row, codes, now):
         transition = statements.ignore(row)
@@ -99,22 +104,34 @@ def _ignore(
         transition = statements.cancel(row)
     else:
         raise refusal(statements, row, operation, if_held)
+    if is_cancel:
+        transition.add(cancel_time=now)
     entry = _entry("ignored", row, codes.step, now, reason=reason, by=by)
     return entry, _move(statements, transition, row, entry)
 
 
 def cancel(
-    steps: Sequence[StepStatements[T]], task_id: str, reason: str, by: str | None, *, even_in_group: bool
-) -> tuple[T, bool, bool]:
+    steps: Sequence[StepStatements[T]],
+    task_id: str,
+    reason: str,
+    by: str | None,
+    *,
+    even_in_group: bool,
+    parent: str | None = None,
+) -> tuple[T, bool, bool] | None:
     """Ignore a task at the step where it is; return it, whether this call did that, and whether a worker held it.
 
     If it goes on meanwhile, it is ignored at the step where it is then. One that has ended is a
-    TaskAlreadySucceededError.
+    TaskAlreadySucceededError. With a `parent`, the stored reference to a task, only a child of that one is meant, and
+    None is returned if there is none of that id any more.
     """
     sent: Failure | None = None
     meant, was_running, tries = None, False, 2 * len(steps) + 4
     for _ in range(tries):
-        row = read(steps[0], task_id, "cancel")
+        found = get(steps[0].model, task_id)
+        if parent is not None and (found is None or readable_value(found, "parent") != parent):
+            return None
+        row = _checked(steps[0], found, task_id, "cancel")
         check_life(row, meant, "cancel")
         meant = row
         if sent is not None and _has(row, sent):  # a repeated request met its own success
@@ -123,14 +140,27 @@ def cancel(
         if here is None:
             raise _nothing_to_cancel(row)
         if row.status == here.codes.ignored:
-            return row, False, False
+            if marked := _mark_cancelled(here, row):
+                return marked, False, False
+            continue
         was_running = row.status == here.codes.in_progress and not is_abandoned(row, here.codes, clock.now())
         may, advice = even_in_group or row.group is None, "; cancel takes even_in_group=True to do so all the same"
         if_held = f"; the next task of group {row.group!r} would start while its block may still run{advice}"
-        sent, ignored = _ignore(here, row, reason, by, "cancel", even_running=may, if_held=if_held)
+        sent, ignored = _ignore(here, row, reason, by, "cancel", even_running=may, if_held=if_held, is_cancel=True)
         if ignored:
             return ignored, True, was_running
     raise kept_changing(steps[0], task_id, "cancel", tries)
+
+
+def _mark_cancelled(statements: StepStatements[T], row: T) -> T | None:
+    """Note that a task was cancelled that is ignored already, and return it; None if it has changed."""
+    if readable_value(row, "cancel_time") is not None:
+        return row
+    mark = statements.mark_cancelled(row, clock.now(), new_token(above=row.lock))
+    try:
+        return load(statements.model, statements.send(mark, row.task_id)["Attributes"])
+    except Refused:
+        return None
 
 
 def _nothing_to_cancel(row: TaskRow) -> TaskNotStartableError:
@@ -173,6 +203,11 @@ def revoke(
 def read(statements: StepStatements[T], task_id: str, operation: str, found: T | None = None) -> T:
     """Read a task that a command is about, unless it was `found`; raise if there is none, or its format is unknown."""
     row = get(statements.model, task_id) if found is None else check_tracker_attributes(found)
+    return _checked(statements, row, task_id, operation)
+
+
+def _checked(statements: StepStatements[T], row: T | None, task_id: str, operation: str) -> T:
+    """Return a row that was read; raise if there is none, or its format is unknown."""
     if row is None:
         raise not_found(statements, task_id, operation)
     check_format(row, operation)
@@ -181,7 +216,8 @@ def read(statements: StepStatements[T], task_id: str, operation: str, found: T |
 
 def _has(row: TaskRow, entry: Failure) -> bool:
     """Return whether the errors of the row have this entry of a command."""
-    return any((each.time, each.type) == (entry.time, entry.type) for each in failures_in_row(row))
+    sent = (entry.time, entry.type, entry.step, entry.worker)
+    return any((each.time, each.type, each.step, each.worker) == sent for each in failures_in_row(row))
 
 
 def spend(statements: StepStatements[T], row: T, now: datetime) -> T | None:

@@ -130,6 +130,12 @@ def same_payload(name: str) -> Condition:
 
 
 @guard
+def not_cancelled() -> Condition:
+    """Require that no person has cancelled the task: only a reopen lets it start again."""
+    return TaskRow.cancel_time.does_not_exist()
+
+
+@guard
 def nothing_asked() -> Condition:
     """Require that nobody has asked for another run of the task since this one began."""
     return TaskRow.again.does_not_exist()

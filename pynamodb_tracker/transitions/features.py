@@ -26,6 +26,7 @@ _FEATURES = (
     (frozenset({"postponed", "first_failure"}), "Postponing"),
     (frozenset({"group"}), "Groups"),
     (frozenset({"follow_ups"}), "FollowUps"),
+    (frozenset({"follow_ups"}), "ChildList"),
     (frozenset({"awaits"}), "Awaits"),
     (frozenset({"parent"}), "Parent"),
     (frozenset({"once"}), "Parts"),  # these two are last, because another round begins without them

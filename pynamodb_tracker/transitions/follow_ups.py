@@ -27,6 +27,7 @@ from pynamodb_tracker.model.row import FORMAT, TaskRow, format_of, load
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.status import END
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.child_lists import ChildList
 from pynamodb_tracker.transitions.creations import ONE_OF_BOTH, NewTask, new_task, tracked
 from pynamodb_tracker.transitions.group_members import NewMember
 from pynamodb_tracker.transitions.groups import Entry
@@ -98,8 +99,8 @@ class FollowUps(Participant, Generic[T]):
         self._named = f"{step} of {type(task).__name__} {task.task_id!r}"
         self._creator = reference_to(task)
         self._by = f"{task.use_case_id}/{task.task_id}/{step}/{readable_value(task, 'fence')}"
-        self.waits = False
-        """Whether the next step was to wait for one of them."""
+        self.child_list: ChildList | None = None
+        """The list of those that the next step was to wait for, if there is any."""
         self.wait_until: datetime | None = None
         """When it starts although one of them has not succeeded."""
         self._ids: set[tuple[str, str]] = set()
@@ -152,8 +153,10 @@ class FollowUps(Participant, Generic[T]):
             self._check_waiting(follow_up)
         if follow_up.is_last:
             self._check_last(follow_up)
-        self.waits = self.waits or wait
         self._check_room(follow_up)
+        if wait:
+            self.child_list = self.child_list or ChildList(self._task)
+            self.child_list.add(follow_up.task.row)
         self._ids.add((follow_up.task.row.use_case_id, task_id))
         self._left.append(follow_up)
 
@@ -210,8 +213,13 @@ class FollowUps(Participant, Generic[T]):
         return _MOST_WITH_SUCCESS - (0 if readable_value(self._task, "group") is None else _FOR_OWN_GROUP)
 
     @classmethod
-    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any]:
-        """Return what the run creates; the next step waits as the row says that was found."""
+    def of_success(cls, run: Journal[Any], row: TaskRow) -> FollowUps[Any] | None:
+        """Return what the run creates; the next step waits as the row says that was found.
+
+        None if it creates nothing: a user's attribute may have that name.
+        """
+        if "follow_ups" not in run.additions:
+            return None
         follow_ups: FollowUps[Any] = run.additions["follow_ups"]
         follow_ups._row = row
         return follow_ups
@@ -229,7 +237,7 @@ class FollowUps(Participant, Generic[T]):
         row waits.
         """
         children, waits = sum(each.waits for each in self._left), readable_value(self._row, "waits")
-        if not (self.waits or self.wait_until) or not (children or waits):
+        if not (self.child_list or self.wait_until) or not (children or waits):
             return
         success.due = self.wait_until or clock.NEVER
         if children:
@@ -250,7 +258,8 @@ class FollowUps(Participant, Generic[T]):
 
     def prepare(self, commit: Callable[[Sequence[Action]], None]) -> None:
         """Create the first ones, if they do not fit into the transaction of the success, while the lock is held."""
-        first, last = _split(sorted(self._left, key=attrgetter("is_last")), self._most_with_success)
+        most = self._most_with_success - (self.child_list is not None)
+        first, last = _split(sorted(self._left, key=attrgetter("is_last")), most)
         for batch in first:
             while batch:
                 try:

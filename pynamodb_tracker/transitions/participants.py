@@ -58,6 +58,8 @@ class Participant:
 
     writes = True
     """Whether it may add writes of its own."""
+    is_needed = True
+    """Whether its writes have to be made with the end; those of others are left out if a transaction has no room."""
 
     @classmethod
     def of_success(cls, run: Any, row: TaskRow) -> Participant | None:  # noqa: ARG003 - for those that override it
@@ -178,6 +180,8 @@ def send_together(
     unheard, retries = False, 0
     while True:
         built = [(participant, participant.actions()) for participant in participants]
+        if 1 + len(more) + sum(len(actions) for _, actions in built) > _MOST_ACTIONS:
+            built = [(participant, actions if participant.is_needed else ()) for participant, actions in built]
         if len(built) > 1 and retries < _TRIES and _meet(built):
             retries += 1
             continue

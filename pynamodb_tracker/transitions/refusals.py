@@ -161,6 +161,16 @@ def refusal(statements: StepStatements[T], row: T, operation: str, if_held: str 
     return kind(message, task_id=row.task_id, task=row)
 
 
+def cancelled(row: TaskRow, operation: str) -> TaskIgnoredError:
+    """Return the error for a task that was cancelled, although the state would allow to start it."""
+    return TaskIgnoredError(
+        f"cannot {operation} {type(row).__name__} {row.task_id!r}: it is {row.tracker.name_of(row.status)}, and was "
+        f"cancelled at {row.cancel_time}; only reopen lets it start again",
+        task_id=row.task_id,
+        task=row,
+    )
+
+
 def not_due(statements: StepStatements[T], row: T, operation: str) -> TaskNotReadyError:
     """Return the error for a task that may start later."""
     what_then = f"due at {row.due_time}; try again then"

@@ -143,7 +143,7 @@ class StepStatements(StepWrites[T]):
         if code is None:
             claim.guards = self._startable
         else:
-            claim.guards = when.at(code), when.due(), when.later_token(), when.known_format()
+            claim.guards = when.at(code), when.not_cancelled(), when.due(), when.later_token(), when.known_format()
             attempt = Constant(1)
         claim.seen = {**times_seen(now, self.model.tracker.margin), "max_attempts": str(self.max_attempts)}
         claim.returns_row = True
@@ -305,7 +305,7 @@ class StepStatements(StepWrites[T]):
         reopen.add(when.known_format(), lock=token, attempt=ZERO)
         if entry is not None:
             reopen.add(errors=entry)
-        reopen.add(release_count=None, postponed=None, first_failure=None, expire_time=None)
+        reopen.add(release_count=None, postponed=None, first_failure=None, cancel_time=None, expire_time=None)
         reopen.changes = {self.payload.attr_name: (self.payload, None)}
         reopen.returns_row = True
         return reopen
@@ -335,6 +335,14 @@ class StepStatements(StepWrites[T]):
         cancel = Transition("ignore running", self.codes.ignored, when.held_as_seen(self.codes))
         cancel.seen = {"seen_lock": row.lock}
         return cancel
+
+    def mark_cancelled(self, row: T, now: datetime, token: str) -> Transition:
+        """Note that a task was cancelled that was ignored already; its errors and times stay."""
+        mark = Transition("mark cancelled", None, when.as_read())
+        mark.add(when.lock_seen(is_there=readable_value(row, "lock") is not None), when.known_format())
+        mark.add(seen={**seen_values(row), "seen_lock": row.lock}, cancel_time=now, lock=token)
+        mark.returns_row = True
+        return mark
 
     def by_command(self, transition: Transition, row: T, now: datetime, token: str, **entries: Any) -> Transition:
         """Complete a transition that a command makes: with its `errors` and `last_error`, and a later token.

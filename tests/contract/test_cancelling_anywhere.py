@@ -12,10 +12,12 @@ from pynamodb_tracker import (
     LockLostError,
     Step,
     TaskAlreadySucceededError,
+    TaskIgnoredError,
     TaskLockedError,
     TaskNotFoundError,
     UseCase,
 )
+from pynamodb_tracker.testing import stopped_clock
 from tests.support.network import Network, before, error, passing
 from tests.support.recorder import recorded
 from tests.support.shop import AppTask, Order
@@ -154,8 +156,9 @@ def test_the_children_of_this_round_are_cancelled_too_also_after_an_interruption
     Crate.ship.ignore("c", reason="before")
     done = Crate.cancel("c", reason="by phone", children=True)
     assert done.how == "was ignored"
-    assert sorted(done.children.ignored) == ["c/a", "c/a/a", "c/a/b", "c/b", "s"]
-    assert not done.children.refused
+    crates = [("crate to cancel", f"c/{name}") for name in ("a", "a/a", "a/b", "b")]
+    assert sorted(done.children.ignored) == [*crates, ("slip to cancel", "s")]
+    assert (done.children.refused, done.children.unlisted) == ({}, 0)
     assert Slip.get_task("s").state == Slip.print.ignored
     assert Crate.get_task("c-other/a").state == Crate.split.pending
 
@@ -191,3 +194,69 @@ def test_a_damaged_reference_to_a_parent_keeps_no_task_from_being_cancelled() ->
 
     assert cancel().waits_in_vain is None
     assert Order.get_task("o-1").state == Order.confirm_payment.ignored
+
+
+def test_a_cancelled_task_starts_from_no_state_until_it_is_reopened() -> None:
+    ignored = Order.confirm_payment.ignored
+    Order.create("o-1")
+    Order.confirm_payment.ignore("o-1", reason="no paper")
+    Order.create("o-2")
+    assert (cancel("o-1").how, cancel("o-2").how) == ("was ignored", "cancelled")
+    for task_id in ("o-1", "o-2"):
+        assert Order.get_task(task_id).cancel_time is not None
+        with pytest.raises(TaskIgnoredError, match=r"and was cancelled at .*; only reopen lets it start again"):
+            Order.confirm_payment.run(task_id, print, also_from=[ignored])
+        Order.confirm_payment.reopen(task_id)
+        Order.confirm_payment.ignore(task_id, reason="again")
+        Order.confirm_payment.run(task_id, print, also_from=[ignored])
+        assert Order.get_task(task_id).state == Order.ship.pending
+
+
+def test_a_cancelled_task_of_a_group_is_marked_until_it_enters_again() -> None:
+    Order.create("o-1", group="g")
+    cancel()
+    assert Order.get_task("o-1").cancel_time is not None
+    Order.confirm_payment.reopen("o-1")
+    assert Order.get_task("o-1").cancel_time is None
+
+
+def test_two_who_cancel_at_the_same_moment_do_not_take_the_other_one_for_themselves(network: Network) -> None:
+    Order.create("o-1")
+    with stopped_clock():
+        before(network, "UpdateItem", lambda: Order.cancel("o-1", reason="by mail", by="bob"))
+        assert cancel().how == "was ignored"
+
+
+def test_only_what_still_waits_for_it_is_cancelled_with_a_task() -> None:
+    Crate.create("c")
+    Crate.split.run("c", split)
+    for step in (Crate.split, Crate.ship):
+        step.run("c/a", print)
+    Crate.delete_task("c/b")
+    Crate.create("c/b")
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (done.children.ignored, done.children.refused) == ([], {})
+    assert Crate.get_task("c/b").state == Crate.split.pending
+
+
+def test_a_child_that_is_exchanged_after_it_was_read_stays_as_it_is(network: Network) -> None:
+    def exchange() -> None:
+        Crate.delete_task("c/a")
+        Crate.create("c/a")
+
+    Crate.create("c")
+    Crate.split.run("c", lambda ctx: ctx.create(Crate, "c/a", wait=True))
+    Crate.cancel("c", reason="by phone")
+    before(network, "UpdateItem", exchange)
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert (done.children.ignored, done.children.refused) == ([], {})
+    assert Crate.get_task("c/a").state == Crate.split.pending
+
+
+def test_children_of_two_use_cases_with_one_id_are_told_apart() -> None:
+    Crate.create("c", group="g")
+    Crate.split.run("c", lambda ctx: [ctx.create(each, "x", wait=True) for each in (Crate, Slip)])
+    Crate.cancel("x", reason="by phone")
+    Slip.print.start("x").__enter__()
+    done = Crate.cancel("c", reason="by phone", children=True)
+    assert done.children.ignored == [("crate to cancel", "x"), ("slip to cancel", "x")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from pynamodb.attributes import NumberAttribute
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import CancellationReason, TransactWriteError
 
 from pynamodb_tracker import (
@@ -45,6 +45,17 @@ class Bill(AppTask):
     send = Step(10)
 
     amount = NumberAttribute(null=True)
+
+
+class Odd(AppTask):
+    """Has attributes that are called what the tracker calls something in memory."""
+
+    use_case_id = UseCase("odd names")
+
+    ship = Step(100)
+
+    follow_ups = UnicodeAttribute(null=True)
+    target = UnicodeAttribute(null=True)
 
 
 def bills() -> list[str]:
@@ -439,3 +450,9 @@ def test_what_dynamodb_refuses_fails_the_attempt(network: Network) -> None:
             ctx.create(Bill, "o-1/bill")
             network.rule = rule
     assert Order.get_task("o-1").state == PAY.failed
+
+
+def test_attributes_of_a_user_may_be_called_what_a_run_calls_its_additions() -> None:
+    Odd.create("o-1", follow_ups="by phone", target="Berlin")
+    succeed(Odd.ship, "o-1")
+    assert Odd.get_task("o-1").target == "Berlin"

@@ -14,10 +14,12 @@ from pynamodb_tracker import GiveUp, Repeat
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.proxy import Proxy
 from tests.support.proxy_rules import targets, writes
+from tests.support.rows import item_bytes
 
 pytestmark = pytest.mark.usefixtures("stopped_clock")
 
 ID = "0e8fdfe2-5d54-4b4d-9d7e-5b8c7a1f0a11"
+TOGETHER = "TransactWriteItems"
 MINUTE = timedelta(minutes=1)
 
 
@@ -26,7 +28,7 @@ def nothing(_: Any) -> None: ...
 
 def actions(proxy: Proxy) -> list[list[str]]:
     """Return of what each transaction consists that the proxy has seen."""
-    bodies = [exchange.body for exchange in proxy.log if exchange.target == "TransactWriteItems"]
+    bodies = [exchange.body for exchange in proxy.log if exchange.target == TOGETHER]
     return [[kind for item in body["TransactItems"] for kind in item] for body in bodies]
 
 
@@ -83,7 +85,22 @@ def test_a_join_is_1_request_for_its_begin_and_a_read_more_for_each_child(order:
     run = ["UpdateItem", "UpdateItem"]
     assert targets(proxy)[begun:ended] == [*run, "UpdateItem", "GetItem", "TransactWriteItems"] * 2
     assert targets(proxy)[ended:] == run
-    assert actions(proxy) == [["Update", "Put", "Put"], ["Update", "Update"], ["Update", "Update"]]
+    assert actions(proxy) == [["Update", "Put", "Put", "Put"], ["Update", "Update"], ["Update", "Update"]]
+
+
+def test_the_list_of_children_costs_2_units_for_each_kb_and_is_read_only_where_a_task_waits(
+    order: Any, proxy: Proxy
+) -> None:
+    for number in (1, 97):
+        order.create(f"{ID}/{number}")
+        with order.confirm.start(f"{ID}/{number}") as ctx:
+            for child in range(number):
+                ctx.create(order, f"{ID}/{number}/{child}", wait=True)
+    puts = [exchange.body["TransactItems"][-1]["Put"]["Item"] for exchange in proxy.log if exchange.target == TOGETHER]
+    assert [-(-item_bytes(item) // 1024) * 2 for item in puts] == [2, 2]
+    proxy.log.clear()
+    order.cancel(f"{ID}/1", reason="by phone", children=True)
+    assert targets(proxy) == ["GetItem", "UpdateItem", "BatchGetItem", "BatchGetItem", "GetItem", "UpdateItem"]
 
 
 def test_cancelling_a_run_is_2_requests_and_3_units(order: Any, rival: Any, proxy: Proxy) -> None:

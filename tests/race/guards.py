@@ -335,6 +335,11 @@ GUARDS = [
     Guard("MINE after a release", commands.released_worker, without("mine")),
     Guard("CANCEL as seen", commands.late_cancel, without("held_as_seen")),
     Guard("MINE after a cancel", commands.cancelled_worker, without("mine")),
+    Guard(
+        "ALSO what is not cancelled", commands.started_although_it_was_cancelled, without("not_cancelled", "claim from")
+    ),
+    Guard("MARK as seen", commands.late_mark_of_a_cancelled_task, without("lock_seen", "mark cancelled")),
+    Guard("MARK of the same life", commands.marked_in_its_next_life, without("same_life", "mark cancelled")),
     Guard("RELEASE of my own", commands.unheard_release, look_for_no_entry),
     Guard("format on CLAIM", commands.claimed_by_an_earlier_version, without("known_format", "claim")),
     Guard("format on ALSO", commands.claimed_from_by_an_earlier_version, without("known_format", "claim from")),

@@ -15,6 +15,7 @@ from pynamodb_tracker.model.row import FORMAT, Membership, load
 from pynamodb_tracker.testing import stopped_clock
 from pynamodb_tracker.transitions import Claim, Journal, StepStatements, features, groups
 from pynamodb_tracker.transitions import conditions as when
+from pynamodb_tracker.transitions.child_lists import ChildList
 from pynamodb_tracker.transitions.created_claims import as_pending, claimed_task
 from pynamodb_tracker.transitions.creations import NewTask
 from pynamodb_tracker.transitions.deletions import deletion, deletion_as_seen
@@ -37,6 +38,7 @@ RULE = Repeat.every(timedelta(hours=1))
 
 TOLD = {
     "added waits": "children",
+    "cancel_time": "now",
     "due_time": "due",
     "expire_time": "expiry",
     "group_number": "number",
@@ -98,7 +100,7 @@ def success_of(
         waiting_for.names, waiting_for.until = frozenset(awaits), until
     if children is not None:
         waiting = follow_ups_of(journal)
-        waiting.waits, waiting.wait_until = True, until
+        waiting.child_list, waiting.wait_until = ChildList(claim.task), until
         waiting._left = [SimpleNamespace(waits=True, member=None)] * children  # type: ignore[list-item]  # all it reads
     return transition_of_success(journal, {}, features.at_success(journal, claim.task))
 
@@ -204,6 +206,7 @@ def writes_of_ship() -> dict[str, PreparedWrite]:
         "ignore with turn": commanded(step.ignore(in_group()), **as_set_aside),
         "ignore in queue": commanded(step.ignore(queue), **as_set_aside),
         "ignore running": commanded(step.cancel(held), **as_set_aside),
+        "mark cancelled": step.mark_cancelled(held, NOW, "t"),
         "merge": merged("merged", asked),
         "merge and move": merged("merged", asked, due_time=NOW),
         "ask again": merged("again", asked, **kept_again),

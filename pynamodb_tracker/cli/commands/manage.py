@@ -201,9 +201,7 @@ def ignore(
 def cancel(
     tasks: opt.Tasks,
     *,
-    children: Annotated[
-        bool, opt.flag("--children", "Also the tasks that it waits for: reads the whole table if there are any.")
-    ] = False,
+    children: Annotated[bool, opt.flag("--children", "Also the tasks that it waits for.")] = False,
     even_in_group: Annotated[
         bool, opt.flag("--even-in-group", "Also if it runs, and the next task of its group starts meanwhile.")
     ] = False,
@@ -232,6 +230,8 @@ def cancel(
             said += "; its block may still run" if done.running else ""
             said += f"; {' '.join(map(escaped, done.waits_in_vain))} waits in vain for it" if done.waits_in_vain else ""
             said += f"; and {count(len(done.children.ignored))} that it waited for" if done.children.ignored else ""
+            if done.children.unlisted:
+                said += f"; {count(done.children.unlisted)} more that no list names, left as they are"
             if done.children.refused:
                 refused = "; ".join(for_people(error) for error in done.children.refused.values())
                 raise TrackerError(f"{escaped(task_id)}: {said}; refused: {refused}")

@@ -1,0 +1,113 @@
+"""The list of a task's children: an item beside its row, which names the tasks that it waits for.
+
+The row only has their number, which decides when it is due. The list decides nothing: it shows people the children, and
+`cancel` finds them by it. It is that of one round of the task, and a child is one as long as its `parent` names that.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pynamodb.constants import BINARY, STRING
+
+from pynamodb_tracker.dynamodb.connection import Item, get_items
+from pynamodb_tracker.model.overflow import CHUNK, VERSION, RowKey
+from pynamodb_tracker.model.references import reference_to, round_of
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
+
+_MOST_BYTES = 4096
+"""Bytes of the names, compressed."""
+
+_LONGEST_TEXT = 5_000_000
+"""Characters that this many bytes can be decompressed to; a longer text is no list."""
+
+Keys = Sequence[RowKey]
+
+
+class Children(NamedTuple):
+    """The tasks that a task waits for, as far as its list names them."""
+
+    tasks: Sequence[TaskRow]
+    """Those that it still waits for, in the order of the list."""
+    unlisted: int
+    """For how many more it waits: created by an earlier version, or too many for the list."""
+
+
+def list_key(row: RowKey) -> Item:
+    """Return the stored key of the list of a task."""
+    task_id, use_case = row
+    return {"task_id": {STRING: task_id}, "use_case_id": {STRING: f"{use_case}#children"}}
+
+
+def as_item(row: RowKey, of_round: str, token: str, children: Keys) -> Item:
+    """Return the stored list; the last children are left out if there is no room for all."""
+    names = _packed(children)
+    while len(names) > _MOST_BYTES:
+        children = children[: min(len(children) - 1, len(children) * _MOST_BYTES // len(names))]
+        names = _packed(children)
+    return {
+        **list_key(row),
+        VERSION: {STRING: of_round},
+        "lock": {STRING: token},
+        CHUNK: {BINARY: names},
+    }
+
+
+def keys_in(item: Item | None, of_round: str) -> list[RowKey]:
+    """Return the keys that a stored list of this round has; none if it is of another one, or cannot be read."""
+    try:
+        if item is None or item[VERSION][STRING] != of_round:
+            return []
+        names = zlib.decompressobj().decompress(item[CHUNK][BINARY], _LONGEST_TEXT)
+        return [(str(task_id), str(use_case)) for task_id, use_case in json.loads(names)]
+    except (LookupError, RecursionError, TypeError, ValueError, zlib.error):
+        return []
+
+
+def awaited_tasks(row: TaskRow) -> int:
+    """Return for how many children a task waits; its turn in a group is none of them."""
+    waits = readable_value(row, "waits") or 0
+    return max(waits - (readable_value(row, "starts") is not None), 0)
+
+
+def children_of(parents: Sequence[TaskRow], *, most: int | None = None) -> dict[RowKey, Children]:
+    """Return the children that tasks of one table wait for, by key of the task; strongly consistent.
+
+    It reads the lists, and then the rows of at most as many children. Nothing is read for a task that waits for none.
+    """
+    waiting = {(row.task_id, row.use_case_id): row for row in parents if awaited_tasks(row)}
+    if not waiting:
+        return {}
+    table = next(iter(waiting.values())).tracker.connection()
+    lists = {_owner(item): item for item in get_items(table, [list_key(key) for key in waiting])}
+    named = {key: keys_in(lists.get(key), round_of(row)) for key, row in waiting.items()}
+    wanted = list(dict.fromkeys(child for keys in named.values() for child in keys))[:most]
+    found = _read(next(iter(waiting.values())), wanted)
+    children = {}
+    for key, row in waiting.items():
+        reference = reference_to(row)
+        tasks = [found[child] for child in named[key] if child in found]
+        tasks = [task for task in tasks if readable_value(task, "parent") == reference]
+        children[key] = Children(tasks, max(awaited_tasks(row) - len(tasks), 0))
+    return children
+
+
+def _read(parent: TaskRow, keys: Iterable[RowKey]) -> dict[RowKey, TaskRow]:
+    """Read rows of the parent's table; each is one of the class of its use case, if this program declares that."""
+    owner: Any = parent.tracker.table.owner
+    stored = [{"task_id": {STRING: task_id}, "use_case_id": {STRING: use_case}} for task_id, use_case in keys]
+    rows = (owner.from_raw_data(item) for item in get_items(parent.tracker.connection(), stored))
+    return {(row.task_id, row.use_case_id): row for row in rows}
+
+
+def _owner(item: Item) -> RowKey:
+    """Return the key of the task whose list this is."""
+    return item["task_id"][STRING], item["use_case_id"][STRING].partition("#")[0]
+
+
+def _packed(children: Keys) -> bytes:
+    return zlib.compress(json.dumps(children, separators=(",", ":"), ensure_ascii=False).encode())
