@@ -316,8 +316,8 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         Nothing of a run that it cancels is recorded from then on, and no next step begins, not even by `also_from`,
         until a `reopen`; a block that runs is not stopped. `by` is as in `ignore`. A task of a group hands on its turn;
-        while it runs, that needs `even_in_group`. If it goes on meanwhile, it is ignored at its next step; one that has ended raises
-        TaskAlreadySucceededError, a missing one TaskNotFoundError. Two requests if nothing comes between.
+        while it runs, that needs `even_in_group`. If it goes on meanwhile, it is ignored at its next step; one that has
+        ended raises TaskAlreadySucceededError, a missing one TaskNotFoundError. Two requests if nothing comes between.
 
         With `children`, also if the task was ignored already, the tasks that it waits for are cancelled next, and those
         that they wait for: two more requests for each level of children, and two for each child.
