@@ -62,7 +62,8 @@ def load(
     """Create a task for each line of a file.
 
     A line has a task_id and optionally a state as in ship.pending, a due_time, data and the attributes of the class;
-    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no value.
+    repeat, a rule as in "cron 0 2 * * * in Europe/Berlin" or "every 1h"; group; and trace. Empty CSV fields are no
+    value.
 
     A task that waits for answers has awaits, their names, and a due_time if that is limited; signals are those it has.
 
