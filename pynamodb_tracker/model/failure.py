@@ -9,7 +9,7 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -57,28 +57,14 @@ class Failure:
     count: int = 1
     """How often the task was postponed for this reason, one after the other; the time is that of the last one."""
 
-    @classmethod
-    def of(
-        cls,
-        error: BaseException,
-        *,
-        step: str,
-        attempt: int,
-        time: datetime,
-        worker: str,
-        redact: Callable[[str], str] = str,
-    ) -> Failure:
-        """Return the record of any exception, even if its `str()` raises or returns 400 KB.
+    def with_texts_of(self, error: BaseException, redact: Callable[[str], str] = str) -> Failure:
+        """Return it with the message and the traceback of any exception, even if its `str()` raises or returns 400 KB.
 
         `redact` gets the texts before they are truncated to what is stored, so that no part of a secret is left; of one
         with more than 100,000 characters, only the beginning and the end.
         """
-        return cls(
-            step=step,
-            attempt=attempt,
-            time=time,
-            worker=worker,
-            type=type_of(error),
+        return replace(
+            self,
             message=cut(scrubbed(message_of(error), redact), _MESSAGE),
             traceback=cut(scrubbed(_traceback_of(error), redact), _TRACEBACK),
         )
@@ -88,6 +74,9 @@ class Failure:
         """The type and the message on one line, short enough for the index."""
         text = " ".join(self.message.split())
         return cut(f"{self.type}: {text}" if text else self.type, _ONE_LINE)
+
+
+_FIELDS = tuple(field.name for field in fields(Failure))
 
 
 def add_note(error: BaseException, text: str) -> None:
@@ -230,7 +219,7 @@ def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACE
         "time": {STRING: clock.stamp(failure.time)},
         "worker": {STRING: cut(clean(failure.worker), _WORKER)},
         "type": {STRING: failure.type},
-        "message": {STRING: cut(clean(failure.message), message)},
+        "message": {STRING: cut(failure.message, message)},
     }
     if failure.traceback and traceback:
         entry["traceback"] = {STRING: cut(failure.traceback, traceback)}
@@ -241,9 +230,11 @@ def to_map(failure: Failure, *, message: int = _MESSAGE, traceback: int = _TRACE
 
 def from_map(entry: Mapping[str, Any]) -> Failure:
     """Return the failure in a stored map; a field that an older version did not store reads as empty."""
-    stored = ((name, next(iter(value.values()))) for name, value in entry[MAP].items())
-    texts: dict[str, Any] = {name: text for name, text in stored if isinstance(text, str)}
-    known = {field.name: texts.get(field.name, "") for field in fields(Failure)}
+    known: dict[str, Any] = dict.fromkeys(_FIELDS, "")
+    for name, value in entry[MAP].items():
+        text = next(iter(value.values()))
+        if name in known and isinstance(text, str):
+            known[name] = text
     known["attempt"] = int(known["attempt"] or 0)
     known["count"] = int(known["count"] or 1)
     known["time"] = datetime.fromisoformat(known["time"]) if known["time"] else datetime.min.replace(tzinfo=UTC)

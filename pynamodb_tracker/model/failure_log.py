@@ -57,7 +57,7 @@ class ErrorsAttribute(Attribute[list[Failure]]):
 
     def serialize(self, value: Sequence[Failure]) -> list[dict[str, Any]]:
         """Return the stored list of a row that has no log item."""
-        return for_row(value, logged=False)
+        return _entries(value, MAX_BYTES) if value else []
 
     def deserialize(self, value: Sequence[Mapping[str, Any]]) -> list[Failure]:
         """Return the failures; a field that an entry from an older version lacks is empty."""
@@ -111,29 +111,36 @@ def fill(instance: Any, item: Item | None) -> None:
     instance._row_state.failures_whole = True
 
 
-def for_row(failures: Sequence[Failure], *, logged: bool) -> list[dict[str, Any]]:
-    """Return what a row stores: the newest failure with its traceback, and older ones without while there is room."""
-    newest = [to_map(failure, message=_MESSAGE, traceback=0) for failure in failures[-1:]]
-    older = [to_map(failure, message=_OLDER_MESSAGE, traceback=0) for failure in failures[-MAX_FAILURES:-1]]
-    most = MAX_BYTES_IF_LOGGED if logged else MAX_BYTES
-    room = most - sum(map(_size, newest)) - _LEAST_TRACEBACK
-    kept: list[dict[str, Any]] = []
-    for entry in reversed(older):
-        room -= _size(entry)
-        if room < 0:
+def for_row(failures: Sequence[Failure], *, has_log: bool = False) -> tuple[list[dict[str, Any]], bool]:
+    """Return what a row stores, and whether the complete failures have to be in the log item: some do not fit.
+
+    If the row `has_log` already, they have to be there in any case.
+    """
+    if not has_log:
+        entries = _entries(failures, MAX_BYTES)
+        if list(failures) == [from_map(entry) for entry in entries]:
+            return entries, False
+    entries = _entries(failures, MAX_BYTES_IF_LOGGED)
+    entries[-1][MAP][_LOGGED] = {BOOLEAN: True}
+    return entries, True
+
+
+def _entries(failures: Sequence[Failure], most: int) -> list[dict[str, Any]]:
+    """Return the newest failure with its traceback, and older ones without while there is room in so many bytes."""
+    *older, newest = failures[-MAX_FAILURES:]
+    entry = to_map(newest, message=_MESSAGE, traceback=0)
+    entries, room = [entry], most - _size(entry)
+    for each in reversed(older):
+        shorter = to_map(each, message=_OLDER_MESSAGE, traceback=0)
+        size = _size(shorter)
+        if room - size < _LEAST_TRACEBACK:
             break
-        kept.insert(0, entry)
-    if newest and failures[-1].traceback:
-        used = sum(map(_size, kept + newest)) + len("traceback")
-        newest = [to_map(failures[-1], message=_MESSAGE, traceback=max(most - used, _LEAST_TRACEBACK))]
-    if newest and logged:
-        newest[0][MAP][_LOGGED] = {BOOLEAN: True}
-    return kept + newest
-
-
-def fits_row(failures: Sequence[Failure]) -> bool:
-    """Return whether all of these failures fit into a row without being truncated."""
-    return list(failures) == [from_map(entry) for entry in for_row(failures, logged=False)]
+        entries.insert(0, shorter)
+        room -= size
+    if newest.traceback:
+        left = max(room - len("traceback"), _LEAST_TRACEBACK)
+        entry[MAP]["traceback"] = {STRING: cut(newest.traceback, left)}
+    return entries
 
 
 def packed(failures: Sequence[Failure]) -> bytes:
@@ -168,4 +175,4 @@ def _key(failure: Failure) -> tuple[object, ...]:
 
 
 def _size(entry: Mapping[str, Any]) -> int:
-    return sum(len(name) + 2 + len(next(iter(value.values())).encode()) for name, value in entry[MAP].items())
+    return sum([len(name) + 2 + len(next(iter(value.values())).encode()) for name, value in entry[MAP].items()])

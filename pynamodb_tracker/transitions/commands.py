@@ -13,7 +13,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.exceptions import TaskAlreadySucceededError, TaskNotStartableError
 from pynamodb_tracker.model.failure import Failure, scrubbed
-from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log
+from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log
 from pynamodb_tracker.model.overflow import version_outside_run
 from pynamodb_tracker.model.row import TaskRow, check_tracker_attributes, load, may_expire
 from pynamodb_tracker.model.row_state import readable_value
@@ -247,13 +247,13 @@ def _move(
     """Move a task to another state and append the entry to its errors; return it, or None if it has changed."""
     now, token = entry.time, new_token(above=row.lock)
     failures, had_log = [*failures_in_row(row), entry], has_log(row)
-    logged = had_log or not fits_row(failures)
+    entries, logged = for_row(failures, has_log=had_log)
     is_ignored = transition.code == statements.codes.ignored
     transition.expires = may_expire(row)
     last_error = {} if keeps_last_error else {"last_error": entry.one_line}
     if entry.type != "released":
         transition.add(**features.last_run(row, entry.type, entry.attempt, now))
-    statements.by_command(transition, row, now, token, errors=Stored(for_row(failures, logged=logged)), **last_error)
+    statements.by_command(transition, row, now, token, errors=Stored(entries), **last_error)
     try:
         moved = None
         try:

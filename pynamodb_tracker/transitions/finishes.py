@@ -14,7 +14,7 @@ from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.model.changes import as_stored
 from pynamodb_tracker.model.failure import Failure, add_note, type_of
-from pynamodb_tracker.model.failure_log import failures_in_row, fits_row, for_row, has_log, without_repeated
+from pynamodb_tracker.model.failure_log import failures_in_row, for_row, has_log, without_repeated
 from pynamodb_tracker.model.row import TaskRow, may_expire
 from pynamodb_tracker.transitions import features
 from pynamodb_tracker.transitions.lock import Claim, Journal
@@ -64,7 +64,7 @@ def fail(
         values, counted, final = features.of_failure(claim, failure, give_up_after, counted=counted)
     final = final or (counted and claim.attempt >= statements.max_attempts)
     failures, failure = _failures_after(journal, failure, counted=counted)
-    logged, last_error = has_log(task) or not fits_row(failures), failure.one_line
+    (entries, logged), last_error = for_row(failures, has_log=has_log(task)), failure.one_line
     failed = _after_failure(claim, failure, delay, final=final, counted=counted)
     failed.add(**({} if final else values))
     participants: Sequence[Participant] = ()
@@ -72,7 +72,7 @@ def fail(
     if failed.code == statements.codes.ignored:
         participants = features.at_ignored(task, lambda: claim.expire_time)
         optional = _created_when_ignored(claim, failure, failures)
-    failed.add(errors=Stored(for_row(failures, logged=logged)), last_error=last_error)
+    failed.add(errors=Stored(entries), last_error=last_error)
     features.change_other_end(journal, failed)
     try:
         send_until_landed(journal, failed, participants, optional)
@@ -147,14 +147,10 @@ def _created_when_ignored(claim: Claim[T], failure: Failure, failures: list[Fail
 def _failure_of(journal: Journal[T], error: BaseException) -> Failure:
     """Return the record of the user's exception; only its type if reading its texts was interrupted."""
     claim = journal.claim
-    about: dict[str, Any] = {
-        "step": claim.step,
-        "attempt": claim.attempt,
-        "time": clock.now(),
-        "worker": claim.task.worker,
-    }
-    journal.failure = Failure(**about, type=type_of(error), message="<reading its message was interrupted>")
-    journal.failure = Failure.of(error, **about, redact=claim.task.redact)
+    message = "<reading its message was interrupted>"
+    failure = Failure(claim.step, claim.attempt, clock.now(), claim.task.worker, type_of(error), message)
+    journal.failure = failure
+    journal.failure = failure.with_texts_of(error, claim.task.redact)
     return journal.failure
 
 

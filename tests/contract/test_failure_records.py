@@ -46,6 +46,10 @@ class OddNotes(Exception):  # noqa: N818 - users name theirs as they like
     __notes__: Any = 5
 
 
+def unread() -> Failure:
+    return Failure("s", 1, datetime.now(UTC), "w", "Broken", "")
+
+
 def chained(depth: int) -> Exception:
     error = Broken("the first of all")
     for number in range(depth):
@@ -142,7 +146,7 @@ def test_of_an_immense_text_only_the_beginning_and_the_end_are_looked_at() -> No
 
     immense = Broken("begins" + "x" * 1_000_000 + "ends")
     immense.__cause__ = Broken("x" * 1_000_000)
-    failure = Failure.of(immense, step="s", attempt=1, time=datetime.now(UTC), worker="w", redact=redact)
+    failure = unread().with_texts_of(immense, redact)
     assert [size < 100_010 for size in sizes] == [True, True]
     assert (failure.message[:6], failure.message[-4:]) == ("begins", "ends")
 
@@ -154,7 +158,7 @@ def test_more_causes_than_anybody_reads_are_not_formatted(make: Callable[[], Bas
     error = make()
     with pytest.raises(type(error)):
         raise error
-    failure = Failure.of(error, step="s", attempt=1, time=datetime.now(UTC), worker="w")
+    failure = unread().with_texts_of(error)
     assert failure.traceback.startswith("More than 200 causes are left out.")
     assert "raise error" in failure.traceback
 
