@@ -5,93 +5,106 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pynamodb.attributes import ListAttribute, NumberAttribute, NumberSetAttribute, UnicodeAttribute
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
+from pynamodb.expressions.update import Action
 
 from pynamodb_tracker.dynamodb import partiql
+from pynamodb_tracker.transitions.prepared import PreparedWrite, fill, slot
+from tests.support.shop import Order
 
 KEY = {"task_id": {"S": "o-1"}, "use_case_id": {"S": "order"}}
 
+status, errors = NumberAttribute(attr_name="status"), ListAttribute[Any](attr_name="errors")
+numbers, x = NumberSetAttribute(attr_name="numbers"), UnicodeAttribute(attr_name="x")
+IS_X = x == slot(x, "x")
 
-def update(actions: str, condition: str, names: dict[str, str], **also: Any) -> dict[str, Any]:
-    return {
-        "TableName": "tasks",
-        "Key": KEY,
-        "UpdateExpression": actions,
-        "ConditionExpression": condition,
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": {":0": {"N": "10"}, ":1": {"S": "x"}},
-        **also,
-    }
+
+def request(*actions: Action, condition: Condition = IS_X, returned: str | None = None, number: str = "10") -> Any:
+    write = PreparedWrite(
+        Order.tracker.connection(), condition=condition, actions=list(actions) or None, return_values=returned
+    )
+    return {"TableName": "tasks", **write.request(KEY, {"number": number, "x": "x"})}
+
+
+def named(name: str) -> UnicodeAttribute:
+    return UnicodeAttribute(attr_name=name)
 
 
 def test_an_update_has_the_values_of_its_changes_its_key_and_its_condition_in_that_order() -> None:
-    request = update(
-        "SET #0 = :0, #1[9999] = #0 + :0 REMOVE #2, #3",
-        "((#0 IN (:0, :1) AND attribute_exists (#1)) OR (NOT #2 <= :1 AND attribute_not_exists (#3)))",
-        {"#0": "status", "#1": "unfinished", "#2": "a.b", "#3": 'say "x"'},
-        ReturnValues="ALL_NEW",
+    unfinished, dotted, quoted = Path("unfinished"), Path(named("a.b")), Path(named('say "x"'))
+    number: Any = slot(status, "number")
+    actions = named("a.b").remove(), fill(status, "number"), unfinished[9999].set(Path(status) + number)
+    condition = (status.is_in(number, 7) & unfinished.exists()) | (~(dotted <= slot(x, "x")) & quoted.does_not_exist())
+    found = partiql.statement(
+        "UpdateItem", request(*actions, named('say "x"').remove(), condition=condition, returned="ALL_NEW")
     )
-    found = partiql.statement("UpdateItem", request)
     assert found is not None
     assert found.text == (
         'UPDATE "tasks" SET "status" = ? SET "unfinished"[9999] = "status" + ? REMOVE "a.b" REMOVE "say ""x""" '
-        'WHERE "task_id" = ? AND "use_case_id" = ? AND ((("status" IN [?, ?] AND "unfinished" IS NOT MISSING) '
-        'OR (NOT "a.b" <= ? AND "say ""x""" IS MISSING))) RETURNING ALL NEW *'
+        'WHERE "task_id" = ? AND "use_case_id" = ? AND (("status" IN [?, ?] AND "unfinished" IS NOT MISSING) '
+        'OR ((NOT "a.b" <= ?) AND "say ""x""" IS MISSING)) RETURNING ALL NEW *'
     )
-    assert [*found.parameters] == [
-        {"N": "10"},
-        {"N": "10"},
-        *KEY.values(),
-        {"N": "10"},
-        {"S": "x"},
-        {"S": "x"},
-    ]
+    assert [*found.parameters] == [{"N": "10"}, {"N": "10"}, *KEY.values(), {"N": "10"}, {"N": "7"}, {"S": "x"}]
+
+
+def test_a_value_that_equals_the_name_of_a_slot_is_not_taken_for_it() -> None:
+    found = partiql.statement("UpdateItem", request(x.set("number"), fill(status, "number"), named("y").set("x")))
+    assert found is not None
+    assert found.parameters == [{"S": "number"}, {"N": "10"}, {"S": "x"}, *KEY.values(), {"S": "x"}]
 
 
 def test_one_text_is_filled_with_the_values_of_each_request() -> None:
-    names = {"#0": "status"}
-    first = partiql.statement("UpdateItem", update("SET #0 = :0", "#0 = :1", names))
-    values = {":0": {"N": "11"}, ":1": {"S": "y"}}
-    second = partiql.statement("UpdateItem", update("SET #0 = :0", "#0 = :1", names, ExpressionAttributeValues=values))
+    first = partiql.statement("UpdateItem", request(fill(status, "number")))
+    second = partiql.statement("UpdateItem", request(fill(status, "number"), number="11"))
     assert first is not None
     assert second is not None
-    assert (second.text, second.parameters) == (first.text, [{"N": "11"}, *KEY.values(), {"S": "y"}])
+    assert (second.text, second.parameters) == (first.text, [{"N": "11"}, *KEY.values(), {"S": "x"}])
 
 
 @pytest.mark.parametrize(
-    "actions", ["SET #0 = list_append (if_not_exists (#0, :0), :1)", "ADD #0 :0", "SET #0 = :0 DELETE #0 :1"]
+    "action", [errors.set((errors | []).append(["x"])), numbers.add({1}), numbers.delete({1}), named("#x").set("x")]
 )
-def test_what_partiql_cannot_express_is_no_statement(actions: str) -> None:
-    assert partiql.statement("UpdateItem", update(actions, "#0 = :1", {"#0": "errors"})) is None
+def test_what_partiql_cannot_express_is_no_statement(action: Action) -> None:
+    assert partiql.statement("UpdateItem", request(action)) is None
+
+
+def test_a_condition_that_partiql_cannot_express_is_no_statement() -> None:
+    assert partiql.statement("UpdateItem", request(x.set("x"), condition=x.startswith("x"))) is None
+
+
+def test_an_expression_that_was_not_rendered_from_objects_is_no_statement() -> None:
+    written = {**request(x.set("x")), "ConditionExpression": "#0 = :0"}
+    assert partiql.statement("UpdateItem", written) is None
 
 
 def test_a_statement_that_is_too_long_is_none() -> None:
-    assert partiql.statement("UpdateItem", update("SET #0 = :0", "#0 = :1", {"#0": "x" * 4_000})) is None
+    assert partiql.statement("UpdateItem", request(named("x" * 8_000).set("x"))) is None
 
 
 def test_a_delete_has_its_condition() -> None:
-    request = update("", "#0 = :1", {"#0": "status"})
-    del request["UpdateExpression"]
-    found = partiql.statement("DeleteItem", request)
+    found = partiql.statement("DeleteItem", request())
     assert found is not None
-    assert found.text == 'DELETE FROM "tasks" WHERE "task_id" = ? AND "use_case_id" = ? AND ("status" = ?)'
+    assert found.text == 'DELETE FROM "tasks" WHERE "task_id" = ? AND "use_case_id" = ? AND "x" = ?'
 
 
 def test_a_put_that_replaces_nothing_is_an_insert() -> None:
-    request = {
+    put = {
         "TableName": "tasks",
         "Item": {**KEY, "it's": {"L": []}},
         "ConditionExpression": "attribute_not_exists (#0)",
         "ExpressionAttributeNames": {"#0": "task_id"},
     }
-    found = partiql.statement("PutItem", request)
+    found = partiql.statement("PutItem", put)
     assert found is not None
     assert found.text == """INSERT INTO "tasks" VALUE {'task_id': ?, 'use_case_id': ?, 'it''s': ?}"""
     assert found.parameters == [*KEY.values(), {"L": []}]
-    assert partiql.statement("PutItem", {**request, "ConditionExpression": "attribute_exists (#0)"}) is None
+    assert partiql.statement("PutItem", {**put, "ConditionExpression": "attribute_exists (#0)"}) is None
 
 
 def test_the_impossible_update_changes_nothing_and_keeps_the_condition() -> None:
-    found = partiql.impossible("UpdateItem", update("SET #0 = :0", "#0 = :1", {"#0": "a WHERE b"}))
+    found = partiql.impossible("UpdateItem", request(x.set("y"), condition=named("a WHERE b") == "x"))
     assert found is not None
     assert found.text == (
         'UPDATE "tasks" REMOVE "no such attribute" WHERE "task_id" = ? AND "use_case_id" = ? '

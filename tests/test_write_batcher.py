@@ -14,10 +14,12 @@ from unittest.mock import ANY
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
+from pynamodb.attributes import UnicodeAttribute
 from pynamodb.connection.table import TableConnection
 
 from pynamodb_tracker.dynamodb import batch_execute
 from pynamodb_tracker.dynamodb.error_codes import is_server_error, was_repeated
+from pynamodb_tracker.dynamodb.partiql import Rendered
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
 
 Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -70,13 +72,14 @@ def ignoring(operation: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(task_id: str, value: str = "new") -> dict[str, Any]:
+    x, values = UnicodeAttribute(attr_name="x"), {":0": {"S": value}}
     return {
         "TableName": "tasks",
         "Key": {"task_id": {"S": task_id}, "use_case_id": {"S": "order"}},
-        "UpdateExpression": "SET #0 = :0",
-        "ConditionExpression": "#0 = :0",
+        "UpdateExpression": Rendered.of("SET #0 = :0", [x.set(value)], values),
+        "ConditionExpression": Rendered.of("#0 = :0", x == value, values),
         "ExpressionAttributeNames": {"#0": "x"},
-        "ExpressionAttributeValues": {":0": {"S": value}},
+        "ExpressionAttributeValues": values,
         "ReturnValues": "ALL_NEW",
     }
 

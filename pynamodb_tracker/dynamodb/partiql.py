@@ -6,9 +6,8 @@ A `BatchExecuteStatement` has up to 25 of them, each with its own condition and 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from pynamodb.constants import (
     CONDITION_EXPRESSION,
@@ -20,6 +19,9 @@ from pynamodb.constants import (
     TABLE_NAME,
     UPDATE_EXPRESSION,
 )
+from pynamodb.expressions.condition import And, Comparison, Condition
+from pynamodb.expressions.operand import Path, Value
+from pynamodb.expressions.update import Action, RemoveAction, SetAction
 
 _KEY = ("task_id", "use_case_id")
 """The attributes of the table's key."""
@@ -30,22 +32,32 @@ _LONGEST = 8_000
 _MOST_TEXTS = 512
 """How many translated expressions are kept; a step has about twenty, and one more for each set of changes."""
 
-_PLACE = re.compile(r"[#:]\d+")
-"""The placeholder of a name or a value in an expression of PynamoDB."""
+_TESTS = {"attribute_exists": "IS NOT MISSING", "attribute_not_exists": "IS MISSING"}
+"""What PynamoDB calls a test of an attribute, and what it is in PartiQL."""
 
-_PATH = r"#\d+(?:\[\d+\]|\.#\d+)*"
-_CLAUSES = re.compile(r"(?:^| )(SET|REMOVE|ADD|DELETE) ")
-_ASSIGNMENT = re.compile(rf", (?={_PATH} = )")
-_LACKS = re.compile(rf"attribute_not_exists \(({_PATH})\)")
-_HAS = re.compile(rf"attribute_exists \(({_PATH})\)")
-_LIST = re.compile(r"IN \(([^()]*)\)")
-_UNKNOWN = re.compile(r"[a-z_]+ \(|\b(?:ADD|DELETE) ")
-"""What has no counterpart in PartiQL, or none that this module knows, such as if_not_exists."""
+_SUMS = ("{0} + {1}", "{0} - {1}")
 
 _QUOTE = "'"
 
 Typed = Mapping[str, Any]
 """A value in the form of DynamoDB's API, `{"S": "text"}`."""
+
+
+class Rendered(str):
+    """An expression as PynamoDB has rendered it, with the objects that it says, from which a statement is rendered."""
+
+    __slots__ = ("source", "values")
+
+    source: Condition | Sequence[Action]
+    values: Mapping[str, Typed]
+    """The values in these objects, each by the placeholder that it has in the expression."""
+
+    @classmethod
+    def of(cls, text: str, source: Condition | Sequence[Action], values: Mapping[str, Typed]) -> Rendered:
+        """Return the text with what it says."""
+        rendered = cls(text)
+        rendered.source, rendered.values = source, values
+        return rendered
 
 
 class Statement(NamedTuple):
@@ -78,11 +90,13 @@ def statement(operation: str, request: Mapping[str, Any]) -> Statement | None:
     if operation == "PutItem":
         return _insert(request)
     key: Mapping[str, Typed] = request[KEY]
-    expressions = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION), request.get(RETURN_VALUES)
+    update, condition = request.get(UPDATE_EXPRESSION), request.get(CONDITION_EXPRESSION)
+    if not (isinstance(condition, Rendered) and (update is None or isinstance(update, Rendered))):
+        return None
     names = request.get(EXPRESSION_ATTRIBUTE_NAMES, {})
-    shape = (operation, request[TABLE_NAME], *expressions, *key, *names.values())
+    shape = (operation, request[TABLE_NAME], update, condition, request.get(RETURN_VALUES), *key, *names.values())
     if shape not in _texts:
-        _keep(shape, _translated(operation, request))
+        _keep(shape, _translated(operation, request, update, condition))
     text = _texts.get(shape)
     if text is None:
         return None
@@ -105,15 +119,13 @@ def impossible(operation: str, request: Mapping[str, Any]) -> Statement | None:
 
     An update changes nothing even if it is applied; a delete returns the item then.
     """
-    names = {"#9998": next(iter(request[KEY])), "#9999": "no such attribute"}
-    harmless = {UPDATE_EXPRESSION: "REMOVE #9999"} if operation == "UpdateItem" else {RETURN_VALUES: "ALL_OLD"}
-    probe = {
-        **request,
-        **harmless,
-        CONDITION_EXPRESSION: f"{request[CONDITION_EXPRESSION]} AND attribute_not_exists (#9998)",
-        EXPRESSION_ATTRIBUTE_NAMES: {**request.get(EXPRESSION_ATTRIBUTE_NAMES, {}), **names},
-    }
-    return statement(operation, probe)
+    condition = request[CONDITION_EXPRESSION]
+    never = And(condition.source, Path([next(iter(request[KEY]))]).does_not_exist())
+    probe = {**request, CONDITION_EXPRESSION: Rendered.of(f"{condition} AND never", never, condition.values)}
+    if operation == "UpdateItem":
+        harmless = [RemoveAction(Path(["no such attribute"]))]
+        return statement(operation, {**probe, UPDATE_EXPRESSION: Rendered.of("REMOVE nothing", harmless, {})})
+    return statement(operation, {**probe, RETURN_VALUES: "ALL_OLD"})
 
 
 def _keep(shape: tuple[object, ...], text: _Text | None) -> None:
@@ -123,47 +135,88 @@ def _keep(shape: tuple[object, ...], text: _Text | None) -> None:
     _texts[shape] = text
 
 
-def _translated(operation: str, request: Mapping[str, Any]) -> _Text | None:
-    table, names = _quoted(request[TABLE_NAME]), request.get(EXPRESSION_ATTRIBUTE_NAMES, {})
-    clauses = " ".join(_clauses(request.get(UPDATE_EXPRESSION, "")))
-    condition = _translated_condition(request.get(CONDITION_EXPRESSION, ""))
-    if _UNKNOWN.search(clauses) or _UNKNOWN.search(condition) or not all(map(_can_be_named, names.values())):
+class _Inexpressible(Exception):  # noqa: N818 - no error: the write is sent alone
+    """Raised for what has no counterpart in PartiQL, or none that this module knows, such as if_not_exists."""
+
+
+class _Writer:
+    """Writes what the objects of one expression say, and collects the placeholders of its parameters."""
+
+    def __init__(self, expression: Rendered | None) -> None:
+        self.places: list[str] = []
+        self._values = {} if expression is None else expression.values
+
+    def changes(self, actions: Sequence[Action]) -> str:
+        """Return a clause for each action: assignments come first, as in an update expression."""
+        clauses = []
+        for action in sorted(actions, key=lambda each: isinstance(each, RemoveAction)):
+            if isinstance(action, RemoveAction):
+                clauses.append(f"REMOVE {self._operand(action.values[0])}")
+            elif isinstance(action, SetAction):
+                clauses.append(f"SET {' = '.join(map(self._operand, action.values))}")
+            else:
+                raise _Inexpressible
+        return " ".join(clauses)
+
+    def condition(self, condition: Condition) -> str:
+        """Return a condition, and those that it consists of."""
+        operator, values = condition.operator, condition.values
+        if operator in ("AND", "OR"):
+            return f"({f' {operator} '.join(map(self.condition, values))})"
+        if operator == "NOT":
+            return f"(NOT {self.condition(values[0])})"
+        first, *others = map(self._operand, values)
+        if operator in _TESTS:
+            return f"{first} {_TESTS[operator]}"
+        if operator == "IN":
+            return f"{first} IN [{', '.join(others)}]"
+        if isinstance(condition, Comparison):
+            return f"{first} {operator} {others[0]}"
+        raise _Inexpressible
+
+    def _operand(self, operand: Any) -> str:
+        if isinstance(operand, Path):
+            return ".".join(map(_segment, operand.path))
+        if isinstance(operand, Value):
+            self.places.append(self._place_of(operand.value))
+            return "?"
+        if operand.format_string in _SUMS:
+            return str(operand.format_string.format(*map(self._operand, operand.values)))
+        raise _Inexpressible
+
+    def _place_of(self, value: Typed) -> str:
+        """Return the placeholder of a value; a text may equal the name of a slot, which is of another type."""
+        ((kind, content),) = value.items()
+        for place, other in self._values.items():
+            ((other_kind, other_content),) = other.items()
+            if (kind, type(content), content) == (other_kind, type(other_content), other_content):
+                return place
+        raise _Inexpressible
+
+
+def _segment(segment: str) -> str:
+    """Return a part of a path: a name, perhaps with the numbers of elements."""
+    name, bracket, elements = segment.partition("[")
+    if not _can_be_named(name):
+        raise _Inexpressible
+    return f"{_quoted(name)}{bracket}{elements}"
+
+
+def _translated(
+    operation: str, request: Mapping[str, Any], update: Rendered | None, condition: Rendered
+) -> _Text | None:
+    table, changed, guarded = _quoted(request[TABLE_NAME]), _Writer(update), _Writer(condition)
+    try:
+        changes = "" if update is None else changed.changes(cast("Sequence[Action]", update.source))
+        guard = guarded.condition(cast("Condition", condition.source))
+    except _Inexpressible:
         return None
-    changes, places = _filled(clauses, names)
-    guard, places_of_guard = _filled(f" AND ({condition})" if condition else "", names)
     verb = f"UPDATE {table} {changes}" if operation == "UpdateItem" else f"DELETE FROM {table}"  # noqa: S608 - names are quoted, and values are parameters
     key = " AND ".join(f"{_quoted(name)} = ?" for name in request[KEY])
     returned = request.get(RETURN_VALUES)
     returning = f" RETURNING {returned.replace('_', ' ')} *" if returned else ""
-    text = f"{verb} WHERE {key}{guard}{returning}"
-    return None if len(text) > _LONGEST else _Text(text, [*places, *request[KEY], *places_of_guard])
-
-
-def _clauses(update: str) -> Iterator[str]:
-    """Yield a clause for each action of an update expression."""
-    _, *parts = _CLAUSES.split(update)
-    for verb, actions in zip(parts[::2], parts[1::2], strict=True):
-        for action in _ASSIGNMENT.split(actions) if verb == "SET" else actions.split(", "):
-            yield f"{verb} {action}"
-
-
-def _translated_condition(condition: str) -> str:
-    condition = _LACKS.sub(r"\1 IS MISSING", condition)
-    condition = _HAS.sub(r"\1 IS NOT MISSING", condition)
-    return _LIST.sub(r"IN [\1]", condition)
-
-
-def _filled(text: str, names: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the text with names and question marks in place of the placeholders, and those of its parameters."""
-    places = []
-
-    def fill(match: re.Match[str]) -> str:
-        if match[0][0] == "#":
-            return _quoted(names[match[0]])
-        places.append(match[0])
-        return "?"
-
-    return _PLACE.sub(fill, text), places
+    text = f"{verb} WHERE {key} AND {guard}{returning}"
+    return None if len(text) > _LONGEST else _Text(text, [*changed.places, *request[KEY], *guarded.places])
 
 
 def _insert(request: Mapping[str, Any]) -> Statement | None:

@@ -18,6 +18,8 @@ from pynamodb.constants import (
 from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.update import Action
 
+from pynamodb_tracker.dynamodb.partiql import Rendered
+
 _PLACE = re.compile(r":\d+")
 """The placeholder of a value in an expression of PynamoDB."""
 
@@ -59,6 +61,9 @@ class PreparedWrite:
         values: dict[str, dict[str, Any]] = rendered.pop(EXPRESSION_ATTRIBUTE_VALUES)
         del rendered[KEY], rendered[TABLE_NAME]
         values = _each_once(rendered, values)
+        for expression, source in ((CONDITION_EXPRESSION, condition), (UPDATE_EXPRESSION, actions)):
+            if source is not None and expression in rendered:
+                rendered[expression] = Rendered.of(rendered[expression], source, values)
         self._rendered = rendered
         self._fixed = {place: value for place, value in values.items() if not isinstance(_of(value), Slot)}
         self._open = [
