@@ -58,6 +58,9 @@ class BlockContext(Generic[T_co]):
     invocation: Any = None
     """Lambda's context object, if a handler of `aws_lambda` runs the function; otherwise None."""
 
+    _given_limit: tuple[timedelta, datetime] | None = None
+    """The duration that the block has given as a limit of waiting, and the time that was."""
+
     def __init__(self, journal: transitions.Journal[T_co], lock_for: timedelta) -> None:
         self._journal = journal
         self._claim = journal.claim
@@ -356,7 +359,7 @@ class ExecutionContext(BlockContext[T_co]):
         with self._asking("let the next step wait for what was created in"):
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait")
-            until = _limit(time, "time")
+            until = self._limit(time, "time")
             _check_limit(until, journal.additions.get("awaits"), "until")
             follow_ups_of(journal).wait_until = until
 
@@ -373,7 +376,7 @@ class ExecutionContext(BlockContext[T_co]):
             name = check_awaited(type(self.task), answer)
             if journal.next_code == END:
                 raise ValueError(f"{claim} leads to the end, and no step after it can wait for {name}")
-            limit = None if until is None else _limit(until, "until")
+            limit = None if until is None else self._limit(until, "until")
             awaits: Awaits = journal.additions.get("awaits") or Awaits()
             if limit is not None:
                 _check_limit(limit, journal.additions.get("follow_ups"), "wait_until")
@@ -453,19 +456,24 @@ class ExecutionContext(BlockContext[T_co]):
                 transitions.settle_unknown_writes(self._journal)
             yield
 
+    def _limit(self, given: datetime | timedelta, name: str) -> datetime:
+        """Return until when the next step waits; the same duration, given again, is the same time."""
+        if self._given_limit is not None and self._given_limit[0] == given:
+            return self._given_limit[1]
+        until = check_due_time(given, name)
+        if until is None:
+            raise TypeError(f"{name} takes an aware datetime, not None: without a limit, leave it out")
+        if isinstance(until, timedelta):
+            self._given_limit = until, clock.now() + until
+            return self._given_limit[1]
+        return until
+
     @contextmanager
     def _writing(self, operation: str) -> Iterator[None]:
         """Refuse an operation as `_holding` does, one after the other."""
         self._check_process(operation)  # first: a thread of the parent may have held `writing` when it forked
         with self._journal.writing, self._holding(operation):
             yield
-
-
-def _limit(given: datetime | timedelta, name: str) -> datetime:
-    until = check_due_time(given, name)
-    if until is None:
-        raise TypeError(f"{name} takes an aware datetime, not None: without a limit, leave it out")
-    return until if isinstance(until, datetime) else clock.now() + until
 
 
 def _check_limit(limit: datetime, asked: object, name: str) -> None:

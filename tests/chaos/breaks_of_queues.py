@@ -143,6 +143,31 @@ def parent_left(story: Story) -> None:
     change_queue(story.final, "part/r/1", parent="report#0#r")
 
 
+def another_answer(story: Story) -> None:
+    told(story.history, "counted", "bill/b", name="paid", value="y")
+
+
+def answer_of_nobody(story: Story) -> None:
+    told(story.history, "send", "bill/b", name="approved", value="x")
+    change_queue(story.final, "bill/b", answers={"paid": "x", "approved": "y"})
+
+
+def answer_lost(story: Story) -> None:
+    change_queue(story.final, "bill/b", answers={})
+
+
+def cancelled_though_paid(story: Story) -> None:
+    change_queue(story.final, "bill/b", decided={"paid": None, "approved": None})
+
+
+def settled_too_early(story: Story) -> None:
+    told(story.history, "settle", "bill/b", found={"paid": "x"}, missing=["approved"], is_late=False)
+
+
+def still_awaited(story: Story) -> None:
+    change_queue(story.final, "bill/b", awaits=["approved"])
+
+
 def turn_left(story: Story) -> None:
     _regroup(story, turn="m")
 
@@ -191,6 +216,9 @@ BREAKS = {
     "alerts are for what is ignored": (ignored_without_an_alert, alert_for_nothing),
     "joins are not early": (collected_before_its_parts, collected_while_it_waited),
     "parts come with their report": (part_missing, part_without_a_split),
+    "first answers count": (another_answer, answer_of_nobody, answer_lost),
+    "decisions know all answers": (cancelled_though_paid,),
+    "bills wait for their answers": (settled_too_early, still_awaited),
     "counters are exact": (counter_left, parent_left),
 }
 """By promise, the ways to break it."""

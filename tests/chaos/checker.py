@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tests.chaos import (
+    checks_of_answers,
     checks_of_branches,
     checks_of_data,
     checks_of_follow_ups,
@@ -32,6 +33,7 @@ OF_QUEUES = (
     checks_of_follow_ups,
     checks_of_joins,
     checks_of_groups,
+    checks_of_answers,
 )
 OF_ROWS = tuple(
     check

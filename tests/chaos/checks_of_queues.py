@@ -30,14 +30,14 @@ def tasks_of_queues_are_there(history: History, final: Final) -> Iterator[str]:
         if event.task not in final.queues:
             yield f"{event.task} was created, and is not there"
     for named in final.queues:
-        if named.startswith(("sale/", "report/", "member/")) and named not in asked:
+        if named.startswith(("sale/", "report/", "member/", "bill/")) and named not in asked:
             yield f"{named} is there, and nobody created it"
 
 
 def queues_are_worked_off(_: History, final: Final) -> Iterator[str]:
     """Expect that no task is left that a worker could go on with, or that waits for others that have ended."""
     for named, row in final.queues.items():
-        if named.startswith(("index/", "sale/", "report/", "member/")) and not is_at_rest(row.code):
+        if named.startswith(("index/", "sale/", "report/", "member/", "bill/")) and not is_at_rest(row.code):
             yield f"{named} is left at {row.code}: {row.facts}"
         if named.startswith("part/") and row.code != END:
             yield f"{named} is left at {row.code}: {row.facts}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pynamodb_tracker import TaskNotStartableError
-from tests.chaos import follow_ups, groups, joins, merges, schedule
+from tests.chaos import answers, follow_ups, groups, joins, merges, schedule
 from tests.chaos.attempts import Attempt, report_crash
 from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
@@ -56,6 +56,8 @@ class QueueMoves:
             self._sell: 7,
             self._report: 5,
             self._enter: 8,
+            self._bill: 6,
+            self._answer: 14,
             self._command: 6,
         }
 
@@ -65,11 +67,16 @@ class QueueMoves:
         if self.log.worker in FIRST:
             self._create(self.queues.sale, 1)
             self._create(self.queues.report, 1)
+            self._create(self.queues.bill, 10)
 
     def one(self, number: int, draw: random.Random) -> bool:
         """Do one thing; return whether there was anything to do."""
         if self.calm:
-            return (draw.random() < REOPENS and self._reopen_parts(number)) or self._run(number, draw)
+            if draw.random() < REOPENS and (
+                self._reopen_parts(number) or answers.send_missing(self.log, number, self.queues.bill)
+            ):
+                return True
+            return self._run(number, draw)
         (move,) = draw.choices(list(self.moves), list(self.moves.values()))
         return move(number, draw)
 
@@ -85,6 +92,13 @@ class QueueMoves:
 
     def _enter(self, number: int, draw: random.Random) -> bool:
         return self._create(self.queues.member, number, group=groups.group_now(draw))
+
+    def _bill(self, number: int, _: random.Random) -> bool:
+        task_id = f"{self.log.worker}-{number // 10}"
+        return self._create(self.queues.bill, number, **answers.create_options(self.queues.bill, task_id))
+
+    def _answer(self, number: int, draw: random.Random) -> bool:
+        return answers.send_any(self.log, number, self.queues.bill, draw)
 
     def _create(self, use_case: Any, number: int, **options: Any) -> bool:
         task_id = f"{self.log.worker}-{number // 10}"
@@ -128,6 +142,8 @@ class QueueMoves:
                 follow_ups.run(attempt, task_id, queues.notice, self.interrupts)
             case queues.report:
                 joins.run(attempt, task_id, queues, self.interrupts)
+            case queues.bill:
+                answers.run(attempt, task_id, self.interrupts)
             case queues.member:
                 groups.run(attempt, task_id, self.interrupts)
             case _:

@@ -25,6 +25,9 @@ _FACTS: dict[str, Any] = {
     "asks": [],
     "again": [],
     "made_by": None,
+    "answers": {},
+    "awaits": [],
+    "decided": None,
 }
 _ROWS: dict[str, dict[str, Any]] = {
     "index/key-0": {"marks": [(10, 1), (20, 2), (10, 3), (20, 4)], "done": ["a", "b", "c"]},
@@ -38,6 +41,11 @@ _ROWS: dict[str, dict[str, Any]] = {
     "part/r/0": {"marks": [(10, 1)]},
     "part/r/1": {"marks": [(10, 1)]},
     "part/r/2": {"marks": [(10, 2)]},
+    "bill/b": {
+        "marks": [(10, 1), (20, 2)],
+        "answers": {"paid": "x"},
+        "decided": {"paid": "x", "approved": None},
+    },
     "member/m": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 1},
     "member/n": {"marks": [(10, 1), (20, 2)], "group": "van", "group_number": 2},
 }
@@ -65,7 +73,7 @@ def add_queues(history: History, final: Final) -> None:
     for ask, key in _ASKS.items():
         told(history, "ask", f"index/{key}", ask=ask)
         told(history, "asked", f"index/{key}", ask=ask, how="merged")
-    for named in ("sale/s", "report/r", "member/m", "member/n"):
+    for named in ("sale/s", "report/r", "bill/b", "member/m", "member/n"):
         told(history, "make", named)
         told(history, "made", named)
     for named, given in _ROWS.items():
@@ -77,6 +85,11 @@ def add_queues(history: History, final: Final) -> None:
             _succeed(history, named, step, fence)
     log = [("m", 10, 1), ("m", 20, 2), ("n", 10, 1), ("n", 20, 2)]
     final.groups["van"] = GroupLeft(None, (), log)
+    for value in ("x", "y"):
+        told(history, "send", "bill/b", name="paid", value=value)
+        told(history, "counted", "bill/b", name="paid", value="x")
+    found = {"paid": "x", "approved": None}
+    told(history, "settle", "bill/b", found=found, missing=["approved"], is_late=True)
     told(history, "collect", "report/r", found=dict.fromkeys(("r/0", "r/1", "r/2"), 1000), is_late=False, waits=None)
     for attempt, fence in enumerate(range(3, 7), 1):  # the occurrence at 102.0 has used its attempts
         _run(history, "poll/bank", 10, fence, "boom")

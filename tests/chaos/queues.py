@@ -8,7 +8,7 @@ from typing import Any
 
 from pynamodb.attributes import ListAttribute, NumberAttribute, UnicodeAttribute
 
-from pynamodb_tracker import Step, UseCase
+from pynamodb_tracker import Awaited, Step, UseCase
 from tests.chaos.settings import Settings
 
 __all__ = ["CHILDREN", "FOLLOW_UPS", "MOST_ATTEMPTS", "NAMES", "PERIOD", "Queues", "queues_beside"]
@@ -40,13 +40,15 @@ class Queues:
     part: Any
     member: Any
     """Belongs to a group."""
+    bill: Any
+    """Waits for answers."""
 
     @property
     def steps(self) -> list[Any]:
         """The steps that workers run; of a task that repeats there is always one more."""
         index, sale, report, member = self.index, self.sale, self.report, self.member
         steps = [index.gather, index.write, sale.sell, sale.ship, report.split, report.collect]
-        return [*steps, self.part.do, member.load, member.drive]
+        return [*steps, self.part.do, member.load, member.drive, self.bill.issue, self.bill.settle]
 
 
 NAMES = tuple(Queues.__dataclass_fields__)
@@ -106,4 +108,11 @@ def queues_beside(parcel: Any, settings: Settings) -> Queues:
         load = Step(10, **common)
         drive = Step(20, **common)
 
-    return Queues(Index, Poll, Sale, Notice, Alert, Report, Part, Member)
+    class Bill(table):  # type: ignore[misc]  # as above
+        use_case_id = UseCase("bill")
+        issue = Step(10, **common)
+        settle = Step(20, **common)
+
+        paid, approved = Awaited(), Awaited()
+
+    return Queues(Index, Poll, Sale, Notice, Alert, Report, Part, Member, Bill)

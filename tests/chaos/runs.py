@@ -23,6 +23,9 @@ OF_QUEUES = {
     "done",
     "occurrence",
     "collect",
+    "send",
+    "counted",
+    "settle",
     "command",
     "cancelled",
 }

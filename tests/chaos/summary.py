@@ -90,7 +90,7 @@ def _booked(outcome: Outcome) -> Counter[str]:
 def _of_queues(outcome: Outcome) -> Counter[str]:
     """Count what was done with queues: requests by what came of them, successes, commands, and what is left."""
     told = Counter[str]()
-    for event in outcome.history.of_queues("asked", "done", "command", "cancelled", "occurrence", "collect"):
+    for event in outcome.history.of_queues("asked", "done", "command", "cancelled", "occurrence", "collect", "counted"):
         told[f"{event.kind} {event.facts.get('how', event.facts.get('what', ''))}".strip()] += 1
     for named, row in outcome.final.queues.items():
         told[f"{named.partition('/')[0]} at {row.code}"] += 1

@@ -223,3 +223,16 @@ def test_a_request_that_is_merged_into_a_task_that_waits_does_not_start_it(
         assert order.create_or_merge("o", amount=2, **options).how == "merged"
         assert order.get_task("o").due_time == NEVER
     assert order.paid.send("o", 1).how == "woke"
+
+
+def test_a_duration_that_is_given_for_each_answer_is_one_limit(order: Any, stopped_clock: StoppedClock) -> None:
+    order.create("o")
+    limit = stopped_clock.now() + LIMIT
+    with order.confirm.start("o") as ctx:
+        for name in ("paid", "approved"):
+            ctx.wait_for(getattr(order, name), until=LIMIT)
+            stopped_clock.advance(timedelta(milliseconds=1))
+        ctx.wait_until(LIMIT)
+        with pytest.raises(ValueError, match="at the latest, and cannot have"):
+            ctx.wait_for(order.paid, until=2 * LIMIT)
+    assert order.get_task("o").wait_until == limit

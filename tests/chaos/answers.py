@@ -1,0 +1,93 @@
+"""Answers from outside: a bill is issued, and settled once its two answers have come, or its time has."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from typing import Any
+
+from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotStartableError, clock
+from tests.chaos.attempts import Attempt, report_crash
+from tests.chaos.events import Log
+from tests.chaos.interrupts import Interrupts
+
+__all__ = ["ANSWERS", "create_options", "run", "send", "send_any", "send_missing"]
+
+ANSWERS = ("paid", "approved")
+PATIENCE = timedelta(seconds=1.5)
+"""How long some of the bills wait for an answer."""
+MOST = 5
+"""Bills that a sender looks at."""
+
+
+def limit_of(task_id: str) -> timedelta | None:
+    """Return how long a bill waits, each time; None for one that waits for ever."""
+    return PATIENCE if int(task_id.rpartition("-")[2]) % 3 else None
+
+
+def create_options(bill: Any, task_id: str) -> dict[str, Any]:
+    """Return how a bill is created: some wait for their payment from the beginning."""
+    if int(task_id.rpartition("-")[2]) % 2:
+        return {}
+    return {"wait_for": bill.paid, "until": limit_of(task_id)}
+
+
+def run(attempt: Attempt, task_id: str, interrupts: Interrupts) -> None:
+    """Issue a bill, or settle it with the answers that have come."""
+    bill, step = attempt.step.model, attempt.step.name
+
+    def work(ctx: Any) -> None:
+        found = {name: answer and answer.value for name in ANSWERS for answer in [getattr(ctx.task, name)]}
+        waited = ANSWERS if step == "settle" else ANSWERS[:1] if create_options(bill, task_id) else ()
+        until = ctx.task.wait_until
+        is_late = until is not None and until - ctx.task.tracker.margin <= clock.now()
+        missing = [name for name in waited if found[name] is None]
+        attempt.log.tell("settle", f"bill/{task_id}", attempt.number, found=found, missing=missing, is_late=is_late)
+        if step == "settle":
+            ctx.task.data["decided"] = found
+            return
+        for name in ANSWERS:
+            ctx.wait_for(getattr(bill, name), until=limit_of(task_id))
+
+    attempt.run(task_id, work, interrupts)
+
+
+def send(log: Log, number: int, answer: Any, task_id: str) -> None:
+    """Send an answer that nobody else sends, and tell what became of it."""
+    named, value = f"bill/{task_id}", f"{log.worker}/{number}"
+    facts: dict[str, Any] = {"name": answer.name, "value": value}
+    log.tell("send", named, number, **facts)
+    try:
+        sent = answer.send(task_id, value, by=log.worker)
+    except TaskAlreadyAnsweredError as error:
+        log.tell("counted", named, number, **facts | {"value": error.answer.value})
+    except TaskNotStartableError:
+        pass  # it is not there, or has ended
+    except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+        report_crash(log, error, named, number)
+    else:
+        log.tell("counted", named, number, **facts, how=sent.how)
+
+
+def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
+    """Answer a bill in any state; some senders send twice."""
+    steps = (bill.issue, bill.settle)
+    states = [state for step in steps for state in (step.pending, step.in_progress, step.failed, step.ignored)]
+    state = draw.choice([*states, *(step.pending for step in steps * 3), bill.settle.succeeded])
+    found = [task.task_id for task in state.query(limit=MOST, latest_first=draw.random() < 0.7, with_data=False)]
+    if not found:
+        return False
+    task_id, name = draw.choice(found), draw.choice(ANSWERS)
+    for _ in range(draw.choice((1, 1, 2))):
+        send(log, number, getattr(bill, name), task_id)
+    return True
+
+
+def send_missing(log: Log, number: int, bill: Any) -> bool:
+    """Answer what a bill waits for, so that none waits for ever."""
+    for step in (bill.issue, bill.settle):
+        for task in step.pending.query(limit=MOST, with_data=False):
+            for name in sorted(task.awaits or ()):
+                send(log, number, getattr(bill, name), task.task_id)
+                return True
+    return False
