@@ -97,6 +97,7 @@ def handles_signal(
     given: object = answer
     if not isinstance(given, BoundAwaited):
         raise TypeError(f"this takes an answer that a use case declares, such as Order.paid, not {shown(given)}")
+    answer.model.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no tasks
     for name, where in {"task_id": task_id, "value": value, "key": key, "round": round}.items():
         if where is not None or name == "task_id":
             triggers.check_place(name, where)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from pynamodb_tracker import TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
+from pynamodb_tracker import BoundAwaited, TaskAlreadyAnsweredError, TaskNotFoundError, TaskNotReadyError
 from pynamodb_tracker.aws_lambda import handles_signal
 from pynamodb_tracker.testing import StoppedClock
 from tests.aws_lambda.events import eventbridge, fifo, http_api, names, sqs
-from tests.aws_lambda.shop import Context, Order, no_access
+from tests.aws_lambda.shop import Context, Order, ShopTask, no_access
 from tests.aws_lambda.test_queue import bodies, client, received, sqs_client, url
 
 __all__ = ["client", "sqs_client", "url"]  # fixtures
@@ -180,6 +180,7 @@ def test_a_fifo_queue_drops_the_message_of_a_repetition(context: Context, client
     ("wrong", "message"),
     [
         ({"answer": Order.ship}, "an answer that a use case declares"),
+        ({"answer": BoundAwaited(ShopTask, "paid")}, "ShopTask"),
         ({"task_id": "body..order"}, "task_id is keys with dots"),
         ({"value": 7}, "value is keys with dots"),
         ({"by": 7}, "by is who sends"),

@@ -14,8 +14,11 @@ from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from pynamodb_tracker import (
+    Answer,
     AsyncContext,
     AsyncWorker,
+    Awaited,
+    BoundAwaited,
     BoundStep,
     DecimalAttribute,
     ExecutionContext,
@@ -26,6 +29,7 @@ from pynamodb_tracker import (
     Page,
     Repeat,
     Report,
+    Sent,
     State,
     Status,
     Step,
@@ -44,6 +48,7 @@ from pynamodb_tracker.aws_lambda import (
     RetrySummary,
     StepHandler,
     handles,
+    handles_signal,
     retry_handler,
 )
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
@@ -75,6 +80,8 @@ class Order(AppTask):
     confirm_payment = Step(10, when_ignored=lambda task, create: create(Refund, task.task_id))
     ship = Step(20, max_attempts=5, lock_for=timedelta(minutes=15), retry_delay=lambda n: timedelta(minutes=n))
     deliver = Step(30, give_up_on=(AddressUnknownError,), also_from=(confirm_payment.failed, ship.ignored))
+
+    paid = Awaited()
 
     amount = NumberAttribute()
     fee = DecimalAttribute(default=Decimal("0.5"))
@@ -115,6 +122,16 @@ def print_label(ctx: ExecutionContext[Order]) -> int:
     ctx.extend_lock()
     ctx.save()
     assert_type(ctx.once("charge", lambda: "c-1"), str)
+    ctx.wait_for(Order.paid, until=timedelta(days=2))
+    ctx.wait_for(Order.deliver)  # type: ignore[arg-type]
+    assert_type(ctx.task.paid, Answer | None)
+    assert_type(ctx.round, str)
+    assert_type(Order.paid, BoundAwaited[Order])
+    assert_type(Order.paid.send("o-1", {"amount": "42.50"}, by="stripe"), Sent[Order])
+    Order.create("o-1", wait_for=Order.paid, until=timedelta(days=2))
+    handles_signal(Order.paid, task_id="body.order", value=lambda payload: payload["amount"])
+    handles_signal(Order.deliver, task_id="body.order")  # type: ignore[arg-type]
+    handles_signal(Order.paid, task_id="body.order", other="error")  # type: ignore[arg-type]
     ctx.skip_to(Order.deliver)
     ctx.skip_to("deliver")  # type: ignore[arg-type]
     ctx.end_task()
