@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from pynamodb_tracker.testing import LocalTable
 
     T = TypeVar("T", bound=Task)
+
+
+def pytest_collection_finish() -> None:
+    """Close what modules have opened with `open_local_table`: tests begin with empty tables."""
+    if tables := sys.modules.get("pynamodb_tracker.testing.tables"):
+        tables.close_local_tables()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pynamodb_tracker.testing.events import (
     sns_event,
     sqs_event,
 )
-from pynamodb_tracker.testing.tables import LocalTable, local_table, stopped_clock
+from pynamodb_tracker.testing.tables import LocalTable, local_table, open_local_table, stopped_clock
 
 __all__ = [
     "LocalTable",
@@ -22,6 +22,7 @@ __all__ = [
     "kafka_event",
     "kinesis_event",
     "local_table",
+    "open_local_table",
     "s3_event",
     "sns_event",
     "sqs_event",

@@ -21,6 +21,8 @@ T = TypeVar("T", bound=Task)
 _SET_ASIDE = ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB")
 _SET = {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
 
+_left_open = ExitStack()
+
 
 @contextmanager
 def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
@@ -83,3 +85,16 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
             stack.callback(each.reconnect, each.reconnect(OneAtATime))
             each.owner.create_table(wait=True)
         yield table
+
+
+def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
+    """Open tables as `local_table` does, until the program ends: for a script, a notebook or an example.
+
+    pytest closes them when it has imported all modules, so that tests begin with empty tables.
+    """
+    return _left_open.enter_context(local_table(table, *further))
+
+
+def close_local_tables() -> None:
+    """Close what `open_local_table` has opened."""
+    _left_open.close()

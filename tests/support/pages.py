@@ -1,18 +1,12 @@
 """A page of the documentation: its fenced blocks, its links, and the module that its examples make."""
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
 
-from pynamodb_tracker import Task
-from pynamodb_tracker.testing import local_table
-
-__all__ = ["ROOT", "Block", "Page", "Tables"]
+__all__ = ["ROOT", "Block", "Page"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,45 +92,9 @@ class Page:
         return anchors
 
     def module(self) -> str:
-        """Return the examples as a module, each at the lines where the page has it.
-
-        After a block, the tables that it declared are in memory until the end of the page.
-        """
+        """Return the examples as a module, as if they were pasted, each at the lines where the page has it."""
         lines = [""] * len(self.lines)
-        lines[0] = "from tests.support.pages import Tables; _tables = Tables()"
         for block in self.blocks():
             if block.language == "python":
-                after = block.line - 1 + len(block.lines)
-                lines[block.line - 1 : after] = block.lines
-                lines[after] = "_tables.open(globals())"
-        lines += ["_tables.close()", "def test_the_page_was_run(): pass"]
+                lines[block.line - 1 : block.line - 1 + len(block.lines)] = block.lines
         return "\n".join(lines) + "\n"
-
-
-class Tables:
-    """The tables that a page has declared so far, each in memory."""
-
-    _of_page: ClassVar["Tables | None"] = None
-
-    def __init__(self) -> None:
-        if Tables._of_page is not None:  # its page broke
-            Tables._of_page.close()
-        Tables._of_page = self
-        self._stack = ExitStack()
-        self._open: set[str] = set()
-        # For libraries that expect a current event loop, such as Mangum, and never close the one that they make.
-        loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        self._stack.callback(loop.close)
-
-    def open(self, namespace: dict[str, Any]) -> None:
-        """Open the tables among these names that are not open yet."""
-        for name, value in list(namespace.items()):
-            if isinstance(value, type) and issubclass(value, Task) and "Meta" in vars(value) and name not in self._open:
-                self._open.add(name)
-                self._stack.enter_context(local_table(value))
-
-    def close(self) -> None:
-        """Drop them all."""
-        Tables._of_page = None
-        self._stack.close()

@@ -109,7 +109,7 @@ def test_queries_ask_for_fields_that_are_logged(account: Account, caplog: pytest
     formatter = pytest.importorskip("awslambdaric.lambda_runtime_log_utils").JsonFormatter()  # Lambda's own, on Linux
     logged = {name for record in caplog.records for name in json.loads(formatter.format(record))}
     of_attempts = [query for query in queries() if "platform.report" not in query]
-    assert len(of_attempts) == len(queries()) - 1 == 6
+    assert len(of_attempts) == len(queries()) - 1 == 3
     for query in of_attempts:
         assert fields(query), query
         assert fields(query) <= logged, query
