@@ -11,6 +11,7 @@ from typing import Any
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
+from pynamodb_tracker.presentation.children import Blocked, blocked_among
 from pynamodb_tracker.presentation.task_facts import is_abandoned, is_aside
 from pynamodb_tracker.presentation.text import span
 from pynamodb_tracker.presentation.why_failed import Errors
@@ -172,6 +173,8 @@ class Overview:
     """None if the use case keeps finished tasks out of the index, where nobody can count them."""
     flow: Flow | None
     """None as well then."""
+    blocked: Sequence[Blocked]
+    """Tasks that wait for one that needs a person, among the first that wait."""
 
     def total(self, status: str) -> Number:
         """Return how many tasks have a status, at any step."""
@@ -228,7 +231,7 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
         StepView(
             step,
             {state: known[state] for state in _states(step)},
-            waiting[at],
+            waiting[at][0],
             _by_status(firsts[at]),
             left[at],
         )
@@ -236,7 +239,9 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
     ]
     model = steps[0].model
     pauses = in_force(model) if model.tracker.use_case.control else None
-    return Overview(views, pauses, *_done(steps[-1]))
+    blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
+    done, flow = _done(steps[-1])
+    return Overview(views, pauses, done, flow, blocked)
 
 
 def behind(steps: Sequence[BoundStep[Any]]) -> list[StepView]:
@@ -267,13 +272,13 @@ def _left_behind(step: BoundStep[Any], first: dict[State[Any], datetime]) -> lis
     return [task for task in step.in_progress.query(limit=_MOST_ROWS, with_data=False) if is_abandoned(task)]
 
 
-def _waiting(step: BoundStep[Any], pending: Number) -> Number:
-    """Return how many tasks wait for others; they are the last ones in the order of their due times."""
+def _waiting(step: BoundStep[Any], pending: Number) -> tuple[Number, list[str]]:
+    """Return how many tasks wait for others, and which; they are the last ones in the order of their due times."""
     if not pending.tasks:
-        return Number(0)
+        return Number(0), []
     found = step.pending.glance(limit=min(pending.tasks, _MOST_WAITING), latest_first=True)
-    waiting = sum(each.due_time == clock.NEVER for each in found.tasks)
-    return Number(waiting, more=waiting == _MOST_WAITING and found.cursor is not None)
+    waiting = [each.task_id for each in found.tasks if each.due_time == clock.NEVER]
+    return Number(len(waiting), more=len(waiting) == _MOST_WAITING and found.cursor is not None), waiting
 
 
 def _done(last: BoundStep[Any]) -> tuple[Number, Flow] | tuple[None, None]:

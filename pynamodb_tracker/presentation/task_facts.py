@@ -87,8 +87,8 @@ def is_abandoned(task: Task) -> bool:
     return in_progress and expires is not None and expires < clock.now() - task.tracker.margin
 
 
-def what_comes_next(task: Task, step: BoundStep[Any] | None) -> str:
-    """Return what happens to the task next."""
+def what_comes_next(task: Task, step: BoundStep[Any] | None, blocked_by: str | None = None) -> str:
+    """Return what happens to the task next; `blocked_by` is what keeps it from that, as its `Family` says."""
     if step is None:
         return "nothing: no step declares its state"
     match task.state.status:
@@ -102,7 +102,7 @@ def what_comes_next(task: Task, step: BoundStep[Any] | None) -> str:
         case Status.IN_PROGRESS:
             return "its worker is running it"
         case _:
-            return _start(task)
+            return f"blocked by {blocked_by}; {_start(task)}" if blocked_by and task.waits_for else _start(task)
 
 
 def _start(task: Task) -> str:

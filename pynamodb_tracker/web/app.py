@@ -67,8 +67,9 @@ def dashboard(
     page is served; None leaves that check to your app.
 
     The page is read-only unless `actions` is true: people can then change tasks. `may`, a function of
-    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel`, `release` and `answer`, and `pause`
-    and `resume` of a step. `hide` names attributes, answers, and parts of them and of `data`, whose values nobody sees.
+    (name, verb, use_case), allows each of the verbs `reopen`, `ignore`, `cancel` (a run), `cancel_task`, `release` and
+    `answer`, and `pause` and `resume` of a step. `hide` names attributes, answers, and parts of them and of `data`,
+    whose values nobody sees.
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.

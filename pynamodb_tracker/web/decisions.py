@@ -84,6 +84,8 @@ class Decision:
     worker: str | None = None
     """Whose run is released; another worker's is left alone."""
     even_in_group: bool = False
+    children: bool = False
+    """Whether what the task waits for is cancelled with it."""
     rate: int | None = None
     """Tasks that become due in a minute, at most."""
 
@@ -108,16 +110,26 @@ class Decision:
         return refused
 
     def _end_run(self, task_id: str) -> Exception | None:
-        """Cancel or release a run, and return why that was refused."""
+        """Cancel a task, or cancel or release its run, and return why that was refused."""
         about: dict[str, Any] = {"reason": self.reason, "by": self.by}
         try:
             if self.verb == "release":
                 self.step.release(task_id, worker=self.worker, **about)
+            elif self.verb == "cancel_task":
+                return self._cancel_task(task_id, about)
             else:
                 self.step.ignore(task_id, even_running=True, even_in_group=self.even_in_group, **about)
         except (TrackerError, ValueError, *_OF_DYNAMODB) as error:
             return error
         return None
+
+    def _cancel_task(self, task_id: str, about: dict[str, Any]) -> Exception | None:
+        model = self.step.model
+        done = model.cancel(task_id, children=self.children, even_in_group=self.even_in_group, **about).children
+        why = [for_people(error) for error in done.refused.values()]
+        if done.unlisted:
+            why.append(f"{done.unlisted} more that it waits for are not listed, and left as they are")
+        return TrackerError(f"{task_id} is cancelled, but not all that it waits for: {'; '.join(why)}") if why else None
 
     def _log(self, task_id: str, refused: str | None) -> None:
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}
@@ -246,7 +258,8 @@ class Decisions:
             raise FieldError("reason", "Write a reason, for people who look at the task later.")
         worker, even_in_group = form.get("worker") or None, bool(form.get("even_in_group"))
         rate = whole_number(form, "rate", 0, _MOST_DONE) or None
-        return Decision(verb, step, reason, who(request), worker, even_in_group, rate)
+        children = bool(form.get("children"))
+        return Decision(verb, step, reason, who(request), worker, even_in_group, children, rate)
 
     def _check(self, request: Request, verb: str, model: type[Task]) -> None:
         if verb not in VERBS:

@@ -37,7 +37,13 @@ V = TypeVar("V")
 
 HERE = Path(__file__).parent
 
-VERBS = {"reopen": "reopened", "ignore": "ignored", "cancel": "cancelled", "release": "released"}
+VERBS = {
+    "reopen": "reopened",
+    "ignore": "ignored",
+    "cancel": "cancelled",
+    "cancel_task": "cancelled as a whole",
+    "release": "released",
+}
 """What people can do with tasks, and what is said of it afterwards."""
 
 OF_STEPS = ("pause", "resume")

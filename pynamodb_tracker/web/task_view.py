@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from pynamodb_tracker.model.references import round_of
-from pynamodb_tracker.model.row_state import unreadable_in
+from pynamodb_tracker.model.row_state import readable_value, unreadable_in
+from pynamodb_tracker.presentation.children import Family, family_of
 from pynamodb_tracker.presentation.task_facts import (
     is_abandoned,
     is_aside,
@@ -83,11 +84,20 @@ class TaskView:
     """What it waits for of that, as far as somebody can send it."""
     round: str
     """To which an answer belongs that is sent from here."""
+    family: Family | None
+    """Its children; None if it waits for none."""
+    family_links: Mapping[str, type[Task]]
+    """The use cases of these that the page can show, by their stored names."""
 
     @property
     def may_end_run(self) -> bool:
         """Whether a worker has it, so that its run can be cancelled or released."""
         return self.step is not None and self.task.state.status is Status.IN_PROGRESS and not self.is_abandoned
+
+    @property
+    def may_cancel(self) -> bool:
+        """Whether it has not ended, so that it can be cancelled at whichever step it is."""
+        return self.step is not None and readable_value(self.task, "cancel_time") is None
 
     @property
     def may_reopen(self) -> bool:
@@ -109,11 +119,12 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         del task.attribute_values[missing]
     state, others = task.state, {"created by": facts.get("creator"), "child of": facts.get("parent")}
     ended = task.tracker.ends_at(state.code) and state.status is Status.SUCCEEDED
+    family = family_of(task)
     step: BoundStep[Any] | None = None if ended or not state.step else model._bound_steps.get(state.step)
     return TaskView(
         task,
         step,
-        "nothing: it is done" if ended else what_comes_next(task, step),
+        "nothing: it is done" if ended else what_comes_next(task, step, family.blocked_by if family else None),
         is_abandoned(task),
         _events(task),
         _path(task, step),
@@ -130,6 +141,8 @@ def view(model: type[Task], task_id: str, *, hide: frozenset[str], known: Mappin
         {name: HIDDEN if name in hide else without(answer, hide) for name, answer in facts.get("signals", {}).items()},
         sorted({*facts.get("awaits", ())} & {each.stored_name for each in awaited_in(model)}),
         round_of(task),
+        family,
+        {each.use_case: known[each.use_case] for each in family.children if each.use_case in known} if family else {},
     )
 
 

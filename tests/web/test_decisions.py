@@ -197,7 +197,7 @@ def test_people_can_do_what_the_app_allows_them(open_page: Open) -> None:
     assert (refused.status_code, "You may not ignore tasks of Order." in text_of(refused)) == (403, True)
     assert client.get("/Order/bulk?verb=ignore&step=ship&state=failed").status_code == 403
     assert client.post("/Order/decide", data={"verb": "reopen", "step": "ship", "task": "o-1"}).status_code == 303
-    verbs = ("reopen", "ignore", "cancel", "release", "answer", "pause", "resume")
+    verbs = ("reopen", "ignore", "cancel", "cancel_task", "release", "answer", "pause", "resume")
     assert set(asked) == {("ada", verb, "order") for verb in verbs}
 
 

@@ -15,6 +15,7 @@ from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import styled
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation import exact_json
+from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
 from pynamodb_tracker.presentation.errors import ErrorGroup, ErrorGroups
 from pynamodb_tracker.presentation.listing import NO_ERROR
 from pynamodb_tracker.presentation.task_facts import (
@@ -254,7 +255,10 @@ def stuck(
     No action is needed: the next run of the step takes them over, or ignores them if they have no attempts left. With
     --all, tasks with a valid lock are listed, too: release frees the task of a worker that is known to be dead.
 
-    Exits with 1 if a lock has expired.
+    Of the first 20 tasks that wait for others, it also lists those that are blocked: one of the others is ignored, and
+    somebody has to reopen or delete it.
+
+    Exits with 1 if a lock has expired, or a task is blocked.
     """
     damaged = tasks.Damaged(own_too=False)
     with command.use_cases(name, use_case_name) as models:
@@ -263,6 +267,8 @@ def stuck(
         first = next(found, None)
         is_any_stuck = False
 
+        blocked = [each for of in models for each in find_blocked([every for every in steps if every.model is of])]
+
         def all_found() -> Iterator[tuple[BoundStep[Any], Task]]:
             nonlocal is_any_stuck
             for of, task in chain([] if first is None else [first], found):
@@ -270,20 +276,23 @@ def stuck(
                 yield of, task
 
         if as_json:
-            terminal.say_json_array(
+            in_progress = (
                 task_as_json(task) | {"max_attempts": of.max_attempts, "stuck": is_abandoned(task)}
                 for of, task in all_found()
             )
-        elif first is None:
+            terminal.say_json_array(chain(in_progress, (each.as_json() for each in blocked)))
+        elif first is None and not blocked:
             is_what = "in progress" if everything else "stuck"
             terminal.say(f"no task of {_names(models)} is {is_what}{f' in {step}' if step else ''}")
-        else:
+        elif first is not None:
             lock = "lock" if everything else "lock expired"
             titles = ("task", "step", "attempt", lock, "next run", "worker")
             terminal.print_table(
                 titles, (_stuck_row(*each, of_several=len(models) > 1, in_words=everything) for each in all_found())
             )
-    if is_any_stuck:
+        for each in blocked if not as_json else ():
+            terminal.say(f"{each.step.model.__name__} {escaped(str(each))}")
+    if is_any_stuck or blocked:
         raise typer.Exit(command.FOUND)
     damaged.exit()
 
@@ -336,16 +345,16 @@ def show(
     """
     with command.use_case(name, use_case_name) as model:
         task = _read(model, task_id)
-        found = task_as_json(task, with_data=True)
+        found, family = task_as_json(task, with_data=True), family_of(task)
         for missing in unreadable_in(task):  # they are in `found`, and the row is only shown: let them read as None
             del task.attribute_values[missing]
         if as_json:
             failures = [asdict(each) | {"time": stamp(each.time)} for each in task.errors]
-            terminal.say_json({**found, "errors": failures})
+            terminal.say_json({**found, **(family.as_json() if family else {}), "errors": failures})
         else:
             on = terminal.console()
             options = ["--app", name, *(["--use-case", use_case_name] if use_case_name else [])]
-            for line in (*_facts(task, options), *_attributes(found), *_failures(task)):
+            for line in (*_facts(task, family, options), *_attributes(found), *_failures(task)):
                 terminal.say(line, on)
         if "unread" in found:
             raise typer.Exit(command.FOUND)
@@ -358,7 +367,7 @@ def _read(model: type[Task], task_id: str) -> Task:
         raise command.CannotRunError(str(error)) from None
 
 
-def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
+def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterator[Text]:
     """Yield a line for each fact; `options` are those of commands on tasks of this use case."""
     state = task.state
     yield Text.assemble(
@@ -369,7 +378,7 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
     step = getattr(type(task), state.step, None) if state.step else None
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
-    yield _line("next", escaped(what_comes_next(task, step)))
+    yield _line("next", escaped(what_comes_next(task, step, family.blocked_by if family else None)))
     for label, line in _commands(task, step, options):
         yield _line(label, line)
     yield _line("created", _time(task.create_time))
@@ -380,6 +389,10 @@ def _facts(task: Task, options: Sequence[str]) -> Iterator[Text]:
         yield _line("lock expires", _time(task.lock_expire_time))
     for label, text in (*relations_in_words(task), *answers_in_words(task)):
         yield _line(label, escaped(text))
+    for child in family.children if family else ():
+        yield _line("waits for", escaped(str(child)))
+    if family and family.children and family.unlisted:
+        yield _line("waits for", f"{count(family.unlisted)} more")
     if task.worker:
         yield _line("last worker", f"{escaped(task.worker)}, claim {task.fence} of this task")
     if task.expire_time is not None:

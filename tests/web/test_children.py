@@ -1,0 +1,73 @@
+"""A task that waits for others: the page names them, says which of them blocks it, and cancels it with them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pynamodb_tracker import ExecutionContext
+from tests.web.conftest import Open
+from tests.web.shop import Order, Refund
+from tests.web.test_cost import cost_of
+from tests.web.test_views import text_of
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+FORM = {"verb": "cancel_task", "step": "reserve_stock", "task": "o-1", "reason": "by phone"}
+
+
+def split(ctx: ExecutionContext[Order]) -> None:
+    ctx.create(Refund, "r-1", wait=True)
+    ctx.create(Order, "o-1/a", wait=True)
+
+
+@pytest.fixture
+def client(open_page: Open, shop: object) -> TestClient:  # noqa: ARG001 - it is to be there
+    """Open the page of a shop with a task that waits for two others, one of which is ignored."""
+    Order.create("o-1")
+    Order.confirm_payment.run("o-1", split)
+    Refund.pay_back.ignore("r-1", reason="no paper")
+    return open_page()
+
+
+def test_a_blocked_task_looks_nowhere_as_if_nothing_was_needed(client: TestClient) -> None:
+    blocked = "o-1 is blocked by refund r-1, which is ignored"
+    assert blocked in text_of(client.get("/Order/"))
+    assert client.get("/Order.json").json()["view"]["blocked"][0]["task_id"] == "o-1"
+    page = client.get("/Order/task?id=o-1")
+    text = text_of(page)
+    assert "Blocked by refund r-1, which is ignored; waits for 2 tasks" in text
+    assert "Waits for refund r-1 : pay_back.ignored (needs a person) order o-1/a : confirm_payment.pending" in text
+    assert 'href="/Refund/task?id=r-1"' in page.text
+    family = client.get("/Order/task.json?id=o-1").json()["view"]["family"]
+    assert [each["task_id"] for each in family["children"]] == ["r-1", "o-1/a"]
+    assert [each["task_id"] for each in family["blockers"]] == ["r-1"]
+    assert cost_of(page) <= (3, 4)
+    Refund.pay_back.reopen("r-1")
+    assert "blocked" not in text_of(client.get("/Order/task?id=o-1"))
+
+
+def test_a_task_is_cancelled_at_the_step_where_it_is_by_then_also_with_what_it_waits_for(client: TestClient) -> None:
+    page = client.get("/Order/task?id=o-1")
+    assert ("Cancel this Order" in page.text, 'name="children"' in page.text) == (True, True)
+    assert client.post("/Order/decide", data={**FORM, "reason": " "}).status_code == 400
+    done = client.post("/Order/decide", data={**FORM, "step": "confirm_payment"})
+    assert done.headers["location"] == "/Order/task?id=o-1&done=cancel_task"
+    page = client.get(done.headers["location"])
+    assert "Cancelled: no step of it starts until it is reopened" in text_of(page)
+    assert "Cancel this Order" not in page.text
+    assert Order.get_task("o-1/a").state == Order.confirm_payment.pending
+    client.post("/Order/decide", data={**FORM, "children": "1"})
+    assert Order.get_task("o-1/a").last_error == "ignored: by phone"
+
+
+def test_a_child_that_is_refused_is_named(client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    Order.create("o-2", group="g")
+    Order.confirm_payment.run("o-2", lambda ctx: ctx.create(Order, "o-2/a", wait=True, group="h"))
+    Order.confirm_payment.start("o-2/a").__enter__()
+    answer = client.post("/Order/decide", data={**FORM, "task": "o-2", "children": "1"})
+    assert "o-2 is cancelled, but not all that it waits for: cannot cancel Order 'o-2/a'" in text_of(answer)
+    assert json.loads(caplog.records[-1].message)["did"] == "cancel_task"
