@@ -21,7 +21,7 @@ from tests.chaos.faults import Faults, Wire
 from tests.chaos.final import Final
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.outcomes import outcome
-from tests.chaos.people import release_all_of
+from tests.chaos.people import pause, release_all_of
 from tests.chaos.pipeline import close, parcels
 from tests.chaos.queues import queues_beside
 from tests.chaos.runs import History
@@ -33,6 +33,8 @@ __all__ = ["Outcome", "run"]
 CREATORS = 8
 TICK = 0.02
 LOOK_EVERY = 0.5
+PAUSE_EVERY = 10.0
+"""Seconds between two times that a step is paused, or resumed; a short run has none."""
 AT_MOST = 4
 """How many times as long as asked the chaos lasts, where in that time there was not one of each fault and blow."""
 
@@ -104,7 +106,7 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
     for number in range(settings.workers):
         workers.start(number)
     workers.gather()
-    begun, created = time.monotonic(), 0
+    begun, created, pauses = time.monotonic(), 0, 1
     with ThreadPoolExecutor(CREATORS) as pool:
         try:
             while created < settings.tasks or not (faults.all_struck and nemesis.all_struck):
@@ -112,6 +114,9 @@ def _chaos(wire: Wire, faults: Faults, workers: Crew, nemesis: Nemesis) -> None:
                 if passed > AT_MOST * settings.seconds:
                     break
                 nemesis.strike(passed)
+                if passed > PAUSE_EVERY * pauses:
+                    pool.submit(pause, log, pauses, order, settings.drawn("pause", pauses))
+                    pauses += 1
                 while created < settings.tasks * passed / settings.seconds and created < settings.tasks:
                     pool.submit(_create, order, log, f"parcel-{created}")
                     created += 1

@@ -27,7 +27,7 @@ from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
-from tests.chaos.people import cancel, pause, release
+from tests.chaos.people import cancel, release
 from tests.chaos.pipeline import STEPS, parcels
 from tests.chaos.queue_moves import QueueMoves
 from tests.chaos.records import is_whole
@@ -48,10 +48,8 @@ BATCHES = 0.25
 """How many actions in one are a batch."""
 ORDERS = 0.03
 """How many actions in one are a person's order."""
-PAUSES = 0.04
-"""How many actions in one pause a step, or resume it."""
 RELEASES = 0.3
-"""How many orders in one free a task although its worker may be at it."""
+"""How many of these free a task although its worker may be at it."""
 CANCELS = 0.5
 """How many tasks of those that a person ignores are ignored even if they run."""
 
@@ -107,9 +105,6 @@ class Worker:
             return
         rule = draw.choice(STEPS)
         step = getattr(self.order, rule.name)
-        if not self.calm and draw.random() < PAUSES:
-            pause(self.log, number, step, draw)
-            return
         if not self.calm and draw.random() < ORDERS:
             self._order(number, step, draw)
             return

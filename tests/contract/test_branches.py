@@ -104,6 +104,14 @@ def test_a_plain_end_passes_over_the_steps_aside_and_a_chosen_one_is_done() -> N
     assert [handler(request_for(each), None)["statusCode"] for each in ("plain", "chosen")] == [409, 200]
 
 
+def test_a_choice_costs_no_request_of_its_own() -> None:
+    Sale.create_many(["s", "t"])
+    for task_id in ("s", "t"):
+        with recorded() as requests, Sale.check.start(task_id) as ctx:
+            ctx.end_task() if task_id == "s" else ctx.skip_to(Sale.refund)
+        assert requests.operations == ["UpdateItem", "UpdateItem"]
+
+
 def test_the_end_of_a_class_without_steps_aside_stores_nothing_about_them() -> None:
     Parcel.create("p")
     with recorded() as requests, Parcel.send.start("p"):

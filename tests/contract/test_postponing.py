@@ -19,6 +19,7 @@ from pynamodb_tracker import (
 )
 from pynamodb_tracker.clock import stamp
 from pynamodb_tracker.transitions import postponing
+from tests.support.recorder import recorded
 from tests.support.rows import change
 from tests.support.shop import AppTask
 from tests.support.workers import Broken, die, fail, succeed
@@ -84,6 +85,14 @@ def test_a_postponement_repeats_its_entry_with_a_count() -> None:
     found = Payout.get_task("p-1")
     assert [(each.type, each.count) for each in found.errors] == [("Broken", 1), ("RetryLater", 3)]
     assert (found.attempt, found.postponed) == (1, 3)
+
+
+def test_a_postponement_costs_what_a_failure_costs() -> None:
+    Payout.create("p-1")
+    with recorded() as requests:
+        postpone()
+        postpone()
+    assert requests.operations == ["UpdateItem"] * 4
 
 
 def test_a_long_entry_in_the_log_is_repeated_with_a_count_too() -> None:
