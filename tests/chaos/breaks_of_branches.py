@@ -75,7 +75,7 @@ def stored_by_a_loser(story: Story) -> None:
 
 def paused(story: Story, begun: float) -> Run:
     """Pause a step, and start it later."""
-    for at, kind, facts in ((0.0, "pause", {"step": "weigh", "seconds": 20.0}), (1.0, "paused", {})):
+    for at, kind, facts in ((0.0, "pause", {"step": "weigh", "seconds": 25.0}), (1.0, "paused", {})):
         story.history.pauses.append(Event(at, "worker-1-1", 7, kind, "", facts))
     run = story.run(4)
     run.controlled, run.begun = True, begun
@@ -83,7 +83,7 @@ def paused(story: Story, begun: float) -> Run:
 
 
 def started_while_it_was_paused(story: Story) -> None:
-    paused(story, 13.0)
+    paused(story, 17.0)
 
 
 BREAKS = {

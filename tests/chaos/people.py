@@ -13,7 +13,7 @@ from tests.chaos.outcomes import outcome
 from tests.chaos.pipeline import STEPS
 
 RESUMES = 0.2
-PAUSE = 20.0, 25.0
+PAUSE = 25.0, 32.0
 """Seconds."""
 
 __all__ = ["cancel", "pause", "release", "release_all_of"]

@@ -103,7 +103,7 @@ def test_a_claim_whose_error_says_so_may_have_left_a_lock() -> None:
 @pytest.mark.parametrize("excuse", ["too soon", "too late", "frozen", "unread", "resumed", "by name"])
 def test_a_step_may_start_while_nobody_can_know_that_it_is_paused(excuse: str) -> None:
     story = sound()
-    run = breaks_of_branches.paused(story, {"too soon": 11.5, "too late": 18.0}.get(excuse, 13.0))
+    run = breaks_of_branches.paused(story, {"too soon": 15.5, "too late": 23.0}.get(excuse, 17.0))
     run.controlled = excuse != "by name"
     if excuse == "frozen":
         story.history.frozen[run.worker].append((5.0, 9.0))
