@@ -12,7 +12,7 @@ from tests.chaos.runs import History, Run
 __all__ = ["CHECKS"]
 
 SOON = 15.0
-"""Seconds: five between two reads, two for a read, two for a thread that waits for it; loops hang, machines are slow."""
+"""Seconds: five between two reads, two for a read, two for a thread that waits for it; loops hang, and machines."""
 SKEW = 2.5
 """Seconds by which the end of a pause may be another one by another clock."""
 LATE = 8.0
