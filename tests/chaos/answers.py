@@ -73,7 +73,12 @@ def send_any(log: Log, number: int, bill: Any, draw: random.Random) -> bool:
     """Answer a bill in any state; some senders send twice."""
     steps = (bill.issue, bill.settle)
     states = [state for step in steps for state in (step.pending, step.in_progress, step.failed, step.ignored)]
-    state = draw.choice([*states, *(step.pending for step in steps * 3), bill.settle.succeeded])
+    often = [
+        bill.issue.pending,
+        bill.settle.pending,
+        *[bill.settle.in_progress] * 2,
+    ]  # where an answer races a decision
+    state = draw.choice([*states, *often * 3, bill.settle.succeeded])
     found = [task.task_id for task in state.query(limit=MOST, latest_first=draw.random() < 0.7, with_data=False)]
     if not found:
         return False

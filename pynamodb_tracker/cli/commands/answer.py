@@ -54,7 +54,10 @@ def answer(
     with use_case(name, use_case_name) as model:
         try:
             awaited = answer_named(model, answer_name)
-            if of_round is None and readable_value(found := model.get_task(task_id), "round") is not None:
+            if (
+                of_round is None
+                and readable_value(found := model.get_task(task_id, with_data=False), "round") is not None
+            ):
                 raise CannotRunError(
                     f"{escaped(task_id)} has started over: add --round {round_of(found)} if the answer is meant for "
                     "what it does now"
