@@ -1,1 +1,1 @@
-"""The control item of a use case with `control=True`: paused steps, and the names of its numbers."""
+"""The items of a use case beside its tasks: pauses and step numbers (`control=True`), and what passes (`flow=True`)."""

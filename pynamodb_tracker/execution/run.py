@@ -68,6 +68,7 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         "delay",
         "detailed_error",
         "finisher",
+        "has_created",
         "heartbeat",
         "is_cancelled",
         "is_used",
@@ -108,6 +109,8 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         self.create: Callable[[], NewTask[T] | None] | None = None
         """What checks a missing task before it is created claimed, or creates it and returns None; by default, a
         missing task is an error."""
+        self.has_created = False
+        """Whether the claim has created the task."""
         self.concluded = False
         """Whether the end is recorded, or the error that says why it is not has been raised or noted."""
         self.finisher: dict[str, object] = {}
@@ -190,7 +193,9 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
         except TaskNotFoundError:
             if self.create is None:
                 raise
-            self.journal = journal = claim(new=self.create())
+            new = self.create()
+            self.journal = journal = claim(new=new)
+            self.has_created = new is not None
         if self.observation is not None:
             self.observation.note_claim(journal)
         if self.heartbeat:
@@ -227,6 +232,23 @@ class Run(AbstractContextManager[ExecutionContext[T], bool | None], Generic[T]):
             if not self.concluded and self.journal is not None and is_interrupt(raised):
                 self._end_once_more(self.journal, error, call, raised)
             raise
+        finally:
+            if self.statements.model.tracker.use_case.flow:
+                self._count()
+
+    def _count(self) -> None:
+        """Count how the run ended, and what it created, in use cases that count that."""
+        from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
+
+        journal = self.journal
+        if journal is None or journal.outcome in (None, "released") or journal.postponed:
+            return
+        codes, follow_ups = self.statements.codes, journal.additions.get("follow_ups")
+        created = [flow.CREATED] if self.has_created else []
+        flow.count(self.statements.model, f"{journal.outcome}#{codes.pending}", *created)
+        for model in follow_ups.models if follow_ups and journal.outcome == "succeeded" else ():
+            if model.tracker.use_case.flow:
+                flow.count(model, flow.CREATED)
 
     def leave(self, error: BaseException | None) -> None:
         """Call the hooks at the end, in the context of the block; a forked process leaves that to its parent."""

@@ -141,9 +141,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
             for name in [name for name, given in others.items() if given is not None]:
                 raise ValueError(f"a task that waits for an answer takes no {name}: leave it out, or create it later")
             also, due_time = awaiting(check_awaited(cls, wait_for), check_due_time(until, "until"))
-        return transitions.create(
+        task = transitions.create(
             cls, task_id, code, due_time, attributes, group=group, trace=trace, repeat=repeat, also=also
         )
+        if cls.tracker.use_case.flow:
+            _count_created(cls)
+        return task
 
     @classmethod
     def create_or_merge(
@@ -193,9 +196,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
             raise TypeError("create_or_merge takes no group: a task of a group runs once; create one for each request")
         cls.tracker.use_case  # noqa: B018 - a TypeError on the table class, which has no steps
         first = next(iter(cls._bound_steps.values()))._definition.statements
-        return Merge(
+        merged = Merge(
             first, task_id, attributes, merge=merge, due_time=due_time, later=later, trace=trace, repeat=repeat
         ).carry_out()
+        if merged.how == "created" and cls.tracker.use_case.flow:
+            _count_created(cls)
+        return merged
 
     @classmethod
     def _open_group(cls, name: object) -> Group[Self]:
@@ -457,6 +463,12 @@ class Task(GuardedRow, metaclass=TaskMeta):
         If this is cancelled, no further task is deleted, and CancelledError is raised once the requests have ended.
         """
         return await in_thread_until_cancelled(partial(cls.delete_use_case, threads=threads))
+
+
+def _count_created(model: type[Task]) -> None:
+    from pynamodb_tracker.control import flow  # noqa: PLC0415 - few use cases count
+
+    flow.count(model, flow.CREATED)
 
 
 def _arguments(task: object) -> dict[str, Any]:

@@ -208,6 +208,11 @@ class FollowUps(Participant, Generic[T]):
         return len(self._ids)
 
     @property
+    def models(self) -> list[Any]:
+        """The use case of each of them."""
+        return [self._task.tracker.table.use_cases[use_case] for use_case, _ in self._ids]
+
+    @property
     def _most_with_success(self) -> int:
         """How many actions the transaction of the success takes for them."""
         return _MOST_WITH_SUCCESS - (0 if readable_value(self._task, "group") is None else _FOR_OWN_GROUP)

@@ -16,6 +16,7 @@ from pynamodb_tracker.model.hydration import rows
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import listing
 from pynamodb_tracker.presentation.overview import MOST, Overview, look
+from pynamodb_tracker.presentation.passing import find_passing
 from pynamodb_tracker.presentation.running import MOST as MOST_RUNNING
 from pynamodb_tracker.presentation.running import find_running
 from pynamodb_tracker.presentation.schedules import MOST as MOST_ROWS
@@ -126,10 +127,13 @@ class Views:
         """Show the overview; `refused` is about a form that was sent from there."""
         model = self._page.model(request)
         answer, errors = self._overview(request, model)
-        history = self._page.histories[model.__name__]
+        history, passing = self._page.histories[model.__name__], None
+        if model.tracker.use_case.flow:
+            passing = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model))).value
         return self._page.show(
             request,
             "overview.html",
+            passing=passing,
             model=model,
             answer=answer,
             view=answer.value,

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
 from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
+from pynamodb_tracker.control import flow
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
 from tests.support.rows import client as dynamodb
@@ -112,6 +113,22 @@ def test_the_overview_says_what_is_paused(open_page: Open, monkeypatch: pytest.M
     answer = open_page().get("/Order/")
     assert "ship is paused until it is resumed, by ada: <b>bank</b>" in text_of(answer)
     assert '<span class="late">ship is paused' in answer.text
+
+
+def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "In and out" not in open_page().get("/Order/").text
+    monkeypatch.setattr(Order.use_case_id, "flow", True)
+    Order.create_many(f"o-{number}" for number in range(8))
+    Order.confirm_payment.run_all(lambda _: None, limit=5)
+    shop.advance(timedelta(hours=2))
+    Order.create("o-late")
+    page = open_page()
+    assert "confirm_payment 8 0 this hour 5 0 this hour 0 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
+    assert "reserve_stock 5 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
+    assert sum(page.get("/Order.json").json()["passing"][0]["came"]) == 8
+    flow._forget()
 
 
 @pytest.mark.usefixtures("shop")

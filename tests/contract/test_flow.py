@@ -1,0 +1,146 @@
+"""What passes through a use case with `flow=True` is counted, about, and never gets in the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from pynamodb_tracker import GiveUp, RetryLater, Step, UseCase
+from pynamodb_tracker.control import flow
+from pynamodb_tracker.testing import StoppedClock
+from tests.support.recorder import recorded
+from tests.support.rows import client, keys, stored
+from tests.support.shop import AppTask
+from tests.support.workers import fail, succeed
+
+pytestmark = pytest.mark.usefixtures("table")
+
+MINUTE = timedelta(minutes=1)
+
+
+class Letter(AppTask):
+    use_case_id = UseCase("counted letter", flow=True)
+
+    write = Step(10, max_attempts=2)
+    post = Step(20)
+
+
+class Stamp(AppTask):
+    use_case_id = UseCase("counted stamp", flow=True)
+
+    stick = Step(10)
+
+
+class Plain(AppTask):
+    use_case_id = UseCase("letter that nobody counts")
+
+    post = Step(10)
+
+
+@pytest.fixture(autouse=True)
+def _fresh(clock: StoppedClock) -> Iterator[None]:
+    clock.advance(datetime(2026, 11, 24, 9, 30, tzinfo=UTC) - clock.now())
+    flow._forget()
+    yield
+    flow._forget()
+
+
+def counted(model: Any = Letter) -> list[tuple[int, dict[str, int]]]:
+    return [(hour.begin.hour, hour.numbers) for hour in flow.read(model) if hour.numbers]
+
+
+def test_what_has_gathered_for_ten_minutes_is_added_to_the_item_of_its_hour(clock: StoppedClock) -> None:
+    for task_id in ("l-1", "l-2", "l-3"):
+        Letter.create(task_id)
+    Letter.create_or_merge("l-4")
+    Letter.create_or_merge("l-4")
+    with Letter.write.start("l-1") as ctx:
+        ctx.create(Stamp, "s-1")
+        ctx.create(Plain, "p-1")
+    succeed(Letter.post, "l-1")
+    fail(Letter.write, "l-2")
+    fail(Letter.write, "l-3", GiveUp("no paper"))
+    fail(Letter.write, "l-4", RetryLater(MINUTE, "no ink", counted=False))
+    assert counted() == []
+    clock.advance(40 * MINUTE)
+    succeed(Letter.write, "l-2")
+    first = {"created": 4, "succeeded#10": 1, "succeeded#20": 1, "failed#10": 1, "ignored#10": 1}
+    assert counted() == [(9, first), (10, {"succeeded#10": 1})]
+    assert counted(Stamp) == []
+    clock.advance(11 * MINUTE)
+    Stamp.create("s-2")
+    assert counted(Stamp) == [(9, {"created": 1}), (10, {"created": 1})]
+    item = stored_hour("counted letter#flow", "#flow#2026112409")
+    assert (item["group_of"], item["expire_time"]) == (
+        {"S": "counted letter"},
+        {"N": str(int(datetime(2026, 12, 24, 9, tzinfo=UTC).timestamp()))},
+    )
+
+
+def stored_hour(task_id: str, range_key: str) -> dict[str, Any]:
+    key = {"task_id": {"S": task_id}, "use_case_id": {"S": range_key}}
+    found: dict[str, Any] = client(AppTask).get_item(TableName=AppTask.Meta.table_name, Key=key)["Item"]
+    return found
+
+
+def test_sixty_transitions_are_one_request(clock: StoppedClock) -> None:
+    del clock
+    with recorded() as requests:
+        Letter.create_many(f"l-{number}" for number in range(119))
+    assert counted() == [(9, {"created": 60})]
+    assert len(requests.operations) == 119 + 1
+
+
+def test_in_lambda_the_first_transition_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    Letter.create("l-1")
+    Letter.create("l-2")
+    assert counted() == [(9, {"created": 1})]
+
+
+def test_a_process_that_may_not_write_it_warns_once_and_counts_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[str] = []
+
+    class Refusing:
+        def dispatch(self, operation: str, _request: Any) -> Any:
+            tries.append(operation)
+            raise ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+
+    monkeypatch.setattr(flow, "_MOST", 1)
+    monkeypatch.setattr(flow, "connection_until", lambda *_: Refusing())
+    code = "ThrottlingException"
+    Letter.create("l-1")
+    code = "AccessDeniedException"
+    for task_id in ("l-2", "l-3"):
+        Letter.create(task_id)
+    assert tries == ["UpdateItem"] * 2
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "is not counted any more by this process" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")
+def test_a_child_does_not_send_what_its_parent_has_counted() -> None:
+    Letter.create("l-1")
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if not flow._counts else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert flow._counts
+
+
+def test_nothing_is_written_for_other_use_cases_and_what_is_written_is_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "_MOST", 1)
+    Plain.create("p-1")
+    succeed(Plain.post, "p-1")
+    assert len(list(keys(AppTask))) == 1
+    Letter.create("l-1")
+    assert stored(Letter, "l-1")["status"] == {"N": "10"}
+    assert sum(Letter.counts().values()) == 1
+    assert Letter.delete_use_case().succeeded == ["l-1"]
