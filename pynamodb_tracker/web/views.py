@@ -129,7 +129,9 @@ class Views:
         answer, errors = self._overview(request, model)
         history, passing = self._page.histories[model.__name__], None
         if model.tracker.use_case.flow:
-            passing = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model))).value
+            counted = self._page.kept(request, [model], "flow", partial(find_passing, steps_of(model)))
+            passing = counted.value
+            answer.spent.add(counted.spent)  # it is the sum of two others, and of this request only
         return self._page.show(
             request,
             "overview.html",

@@ -79,6 +79,7 @@ def schedules_and_pauses(monkeypatch: pytest.MonkeyPatch, shop: StoppedClock) ->
     Nightly.create("weekly", repeat=Repeat.cron("0 2 * * MON"))
     Nightly.collect.ignore("weekly", reason="not this week", by="ada")
     monkeypatch.setattr(Order.use_case_id, "control", True)
+    monkeypatch.setattr(Order.use_case_id, "flow", True)
     Order.ship.pause(until=None, reason="w" * 300, by="ada")
 
 

@@ -125,9 +125,11 @@ def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(
     shop.advance(timedelta(hours=2))
     Order.create("o-late")
     page = open_page()
-    assert "confirm_payment 8 0 this hour 5 0 this hour 0 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
+    assert "confirm_payment 9 1 this hour 5 0 this hour 0 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
     assert "reserve_stock 5 0 this hour 0 0 this hour" in text_of(page.get("/Order/"))
-    assert sum(page.get("/Order.json").json()["passing"][0]["came"]) == 8
+    found = page.get("/Order.json").json()
+    assert sum(found["passing"][0]["came"]) == 9
+    assert found["cost"]["reads"] == found["cost_of_all_views"]["reads"]
     flow._forget()
 
 
