@@ -13,6 +13,8 @@ __all__ = ["CHECKS"]
 
 SOON = 15.0
 """Seconds: five between two reads, two for a read, two for a thread that waits for it; loops hang, and machines."""
+AFTER_A_LOOK = 4.0
+"""Seconds within which what was looked at before a worker was frozen is started once it is awake."""
 SKEW = 2.5
 """Seconds by which the end of a pause may be another one by another clock."""
 LATE = 8.0
@@ -51,10 +53,9 @@ def _pauses(history: History) -> Iterator[_Pause]:
 
 
 def _is_excused(history: History, run: Run) -> bool:
-    since = run.begun - SOON
-    frozen = any(begin < run.begun and since < end for begin, end in history.frozen[run.worker])
+    frozen = any(begin < run.begun < end + AFTER_A_LOOK for begin, end in history.frozen[run.worker])
     unread = (event.time for event in history.pauses if event.kind == "unread" and event.worker == run.worker)
-    return frozen or any(since < time < run.begun for time in unread)
+    return frozen or any(time < run.begun < time + SOON for time in unread)
 
 
 CHECKS = (paused_steps_stand_still,)

@@ -106,7 +106,7 @@ def test_a_step_may_start_while_nobody_can_know_that_it_is_paused(excuse: str) -
     run = breaks_of_branches.paused(story, {"too soon": 15.5, "too late": 23.0}.get(excuse, 17.0))
     run.controlled = excuse != "by name"
     if excuse == "frozen":
-        story.history.frozen[run.worker].append((5.0, 9.0))
+        story.history.frozen[run.worker].append((5.0, 14.0))
     elif excuse != "by name":
         worker = run.worker if excuse == "unread" else "worker-2-1"
         story.history.pauses.append(Event(10.0, worker, 7, "unread", "", {}))
