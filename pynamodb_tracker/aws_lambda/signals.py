@@ -101,8 +101,8 @@ def handles_signal(
     for name, where in {"task_id": task_id, "value": value, "key": key, "round": round}.items():
         if where is not None or name == "task_id":
             triggers.check_place(name, where)
-    if not (by is None or callable(by) or isinstance(by, str)):
-        raise TypeError(f"by is who sends the answer, or a function of the payload, not {shown(by)}")
+    if not callable(by):
+        check_label("by", by)
     if other not in get_args(Other):
         raise ValueError(f'other is "done" or "conflict", not {shown(other)}')
     fixed = None if trigger is None else triggers.trigger_named(trigger)
