@@ -20,7 +20,7 @@ from pynamodb_tracker import (
     TaskAlreadySucceededError,
     UseCase,
 )
-from tests.support.network import Network, passing
+from tests.support.network import Network, error, passing
 from tests.support.recorder import recorded
 from tests.support.rows import change, stored
 from tests.support.shop import AppTask
@@ -154,6 +154,20 @@ def test_a_result_that_cannot_be_stored_gives_the_task_up(result: object) -> Non
     assert Bill.get_task("b").state == Bill.charge.ignored
 
 
+def test_a_result_that_dynamodb_refuses_gives_the_task_up_too(network: Network) -> None:
+    Bill.create("b")
+
+    def refuse(operation: str, request: Any, send: Callable[[], Any]) -> Any:
+        if "once" in request.get("ExpressionAttributeNames", {}).values():
+            raise error(operation, "ValidationException")
+        return send()
+
+    network.rule = refuse
+    with pytest.raises(GiveUp, match="its result cannot be stored"):
+        Bill.charge.run("b", lambda ctx: ctx.once("charge", lambda: 7))
+    assert Bill.get_task("b").state == Bill.charge.ignored
+
+
 def test_all_results_of_a_task_have_8_kb() -> None:
     Bill.create("b")
     calls = Calls()
@@ -211,6 +225,7 @@ def test_steps_have_parts_of_their_own() -> None:
     with Bill.book.start("b", also_from=(Bill.charge.failed,)) as ctx:
         calls.part(ctx, "post")
     assert calls == ["post", "post"]
+    assert stored(Bill, "b")["once"]["M"].keys() == {"round", "100/post"}
 
 
 def test_a_request_waits_for_the_run_that_has_done_a_part() -> None:
