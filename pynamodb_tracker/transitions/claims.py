@@ -91,7 +91,8 @@ def claim(
 ) -> Journal[T]:
     """Claim the task for `lock_for`, or raise an error with the reason; `also_from` are codes of further states.
 
-    The lock may have expired when the answer arrives. With a `payload`, a fingerprint, the claim is refused if the
+    The lock may have expired when the answer arrives. If one of the tracker's own attributes in the row is damaged, the
+    attempt has failed when this raises. With a `payload`, a fingerprint, the claim is refused if the
     step was started with another one before. If the caller `creates` a task that is missing, the refusal itself says
     so, and no further request is sent; it then calls this with that `new` task, which is created claimed, or claimed if
     it exists by then.
@@ -99,9 +100,15 @@ def claim(
     tries = _Tries(payload, new, creates=creates)
     try:
         claim = _claim(statements, task_id, tries, lock_for, detailed=detailed, also_from=also_from)
+        journal = Journal(claim)
+        try:
+            check_tracker_attributes(claim.task)
+        except TaskError as damaged:
+            fail(journal, error=damaged, delay=timedelta(0), final=False)
+            raise
         if not features.NAMES.isdisjoint(claim.task._row_state.stored):
             features.load(claim.task)
-        return Journal(claim)
+        return journal  # noqa: TRY300 - an exception of a signal handler is like one that a request raises
     except BaseException as error:
         if tries.may_hold(error):
             _give_back(statements, task_id, tries, lock_for, error)
@@ -133,7 +140,6 @@ def _claim(
             raise
         else:
             tries.in_doubt = True
-            _fail_unless_readable(claim)
             return claim
         tries.in_doubt = True
         row = _row_met(statements, task_id, item, is_shown=tries.creates and new is None)
@@ -193,15 +199,6 @@ def _send(
     statements.moved(claim, task_id, now)
     answer = statements.send(claim, task_id, until=now + lock_for, shows_row=shows_row)
     return Claim(statements, load(statements.model, answer["Attributes"]), token)
-
-
-def _fail_unless_readable(claim: Claim[T]) -> None:
-    """Fail the attempt, and raise, if one of the tracker's own attributes in the row is damaged."""
-    try:
-        check_tracker_attributes(claim.task)
-    except TaskError as error:
-        fail(Journal(claim), error=error, delay=timedelta(0), final=False)
-        raise
 
 
 def _give_back(
