@@ -204,14 +204,14 @@ def test_selected_tasks_are_reopened_and_one_is_ignored(visit: Visit) -> None:
         page.go_back()
         page.get_by_label("Select o-1").check()
         page.locator(".under").get_by_text("Ignore…").click()
-        page.get_by_label("Reason").fill("lost")
+        page.locator("details.ask[open]").get_by_label("Reason").fill("lost")
         page.keyboard.press("Enter")  # it is no command, and never the other one
         page.goto("/Order/task?id=o-1")
         assert Order.get_task("o-1").state.status is Status.FAILED
         page.get_by_text("Ignore…").click()
         page.get_by_role("button", name="Ignore", exact=True).click()
         assert page.url.endswith("/Order/task?id=o-1")  # the reason is required
-        page.get_by_label("Reason").fill("<b>lost</b>")
+        page.locator("details.ask[open]").get_by_label("Reason").fill("<b>lost</b>")
         page.get_by_role("button", name="Ignore", exact=True).click()
         page.get_by_role("status").filter(has_text="no worker runs it").wait_for()
     assert Order.get_task("o-1").last_error == "ignored: <b>lost</b>"
@@ -313,7 +313,7 @@ def test_everything_works_without_a_script(visit: Visit, monkeypatch: pytest.Mon
         page.wait_for_url("**done=reopen")
         page.goto("/Order/task?id=o-0")
         page.get_by_text("Ignore…").click()
-        page.get_by_label("Reason").fill("lost")
+        page.locator("details.ask[open]").get_by_label("Reason").fill("lost")
         page.get_by_role("button", name="Ignore", exact=True).click()
         page.wait_for_url("**done=ignore")
         page.goto("/Order/bulk?verb=reopen&step=ship&state=failed")
