@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -54,10 +54,12 @@ class Attempt:
         self.step = step
         self.script = script
 
-    def run(self, task_id: str, work: Callable[[Any], None], interrupts: Interrupts) -> None:
-        """Claim the task and carry out what is drawn for it."""
+    def run(
+        self, task_id: str, work: Callable[[Any], None], interrupts: Interrupts, *, also_from: Sequence[Any] = ()
+    ) -> None:
+        """Claim the task, maybe from further states, and carry out what is drawn for it."""
         script, succeeds = self.script, self.script.ending == "succeed"
-        options = {"detailed_error": script.detailed, "heartbeat": script.heartbeat}
+        options = {"detailed_error": script.detailed, "heartbeat": script.heartbeat, "also_from": also_from}
         named = f"{self.step.model.tracker.use_case.name}/{task_id}"
         facts: dict[str, Any] = {"step": self.step.pending.code}
         self.log.tell("try", named, self.number, **facts)

@@ -127,6 +127,13 @@ def collected_while_it_waited(story: Story) -> None:
     told(story.history, "collect", "report/r", found={"r/0": 1000}, is_late=False, waits=1)
 
 
+def begun_though_cancelled(story: Story) -> None:
+    told(story.history, "stopped", "report/r", children=["part/r/0"])
+    tried = told(story.history, "try", "part/r/0", step=10)
+    told(story.history, "began", "part/r/0", step=10, fence=9, attempt=1, ending="boom")
+    story.history.queues[-1] = replace(story.history.queues[-1], run=tried.run)
+
+
 def part_missing(story: Story) -> None:
     del story.final.queues["part/r/1"]
 
@@ -215,6 +222,7 @@ BREAKS = {
     "follow ups come with their success": (follow_up_missing, follow_up_of_a_loser, follow_up_without_a_success),
     "alerts are for what is ignored": (ignored_without_an_alert, alert_for_nothing),
     "joins are not early": (collected_before_its_parts, collected_while_it_waited),
+    "what is cancelled stays so": (begun_though_cancelled,),
     "parts come with their report": (part_missing, part_without_a_split),
     "first answers count": (another_answer, answer_of_nobody, answer_lost),
     "decisions know all answers": (cancelled_though_paid,),

@@ -48,4 +48,22 @@ def counters_are_exact(_: History, final: Final) -> Iterator[str]:
             yield f"{named} has ended, and still has {row.facts['parent']}"
 
 
-CHECKS = (joins_are_not_early, parts_come_with_their_report, counters_are_exact)
+def what_is_cancelled_stays_so(history: History, _: Final) -> Iterator[str]:
+    """Expect that no run of a cancelled report, and of a part that was cancelled with it, begins until a reopen.
+
+    A run that was tried before the cancel had returned may have been cancelled with it.
+    """
+    tried = {(event.worker, event.run): event.time for event in history.of_queues("try")}
+    reopened: dict[str, float] = {}
+    for event in history.of_queues("command"):
+        if event.facts["what"] == "reopen":
+            reopened[event.task] = min(event.time, reopened.get(event.task, event.time))
+    for stop in history.of_queues("stopped"):
+        stopped = {stop.task, *stop.facts["children"]}
+        for began in history.of_queues("began"):
+            is_later = tried.get((began.worker, began.run), stop.time) > stop.time
+            if began.task in stopped and is_later and reopened.get(began.task, began.time) >= began.time:
+                yield f"{began}, and it was cancelled: {stop}"
+
+
+CHECKS = (joins_are_not_early, parts_come_with_their_report, counters_are_exact, what_is_cancelled_stays_so)

@@ -27,7 +27,7 @@ class Event:
     """claim, claimed, refused, seen, effect, call, got, write, written, crash, torn, create, created, reopen, ignore,
     release, released, kept, fork, child; of pauses: pause, paused, resume, unread; freeze, wake: of a worker in place
     of a task; of queues: ask, asked, make, made, try, began, denied, done, occurrence, collect, send, counted, settle,
-    command, cancelled."""
+    command, cancelled, stopped."""
     task: str
     facts: dict[str, Any]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import clock
+from pynamodb_tracker import Status, clock
 from tests.chaos.attempts import Attempt
+from tests.chaos.events import Log
 from tests.chaos.interrupts import Interrupts
 from tests.chaos.queues import CHILDREN, Queues
 
-__all__ = ["part_ids", "run"]
+__all__ = ["cancel", "part_ids", "run"]
 
 PATIENCE = timedelta(seconds=1.5)
 """How long some of the reports wait for their parts."""
@@ -26,7 +28,9 @@ def is_patient(task_id: str) -> bool:
     return not task_id.endswith("0")
 
 
-def run(attempt: Attempt, task_id: str, queues: Queues, interrupts: Interrupts) -> None:
+def run(
+    attempt: Attempt, task_id: str, queues: Queues, interrupts: Interrupts, *, also_from: Sequence[Any] = ()
+) -> None:
     """Split a report, or collect its parts."""
 
     def split(ctx: Any) -> None:
@@ -44,4 +48,15 @@ def run(attempt: Attempt, task_id: str, queues: Queues, interrupts: Interrupts) 
             "collect", f"report/{task_id}", attempt.number, found=found, is_late=is_late, waits=ctx.task.waits
         )
 
-    attempt.run(task_id, split if attempt.step.name == "split" else collect, interrupts)
+    attempt.run(task_id, split if attempt.step.name == "split" else collect, interrupts, also_from=also_from)
+
+
+def cancel(log: Log, number: int, report: Any, task_id: str) -> None:
+    """Cancel a report with its parts, and tell which claim was cancelled with that, and what is not to begin."""
+    who, named = f"{log.worker}/{number}", f"report/{task_id}"
+    done = report.cancel(task_id, reason="a person said so", by=who, children=True)
+    task = done.task
+    is_mine = bool(task.errors) and task.errors[-1].worker == who
+    if done.running and is_mine and task.state.status is Status.IGNORED and task.fence in (task.unfinished or []):
+        log.tell("cancelled", named, number, fence=task.fence)
+    log.tell("stopped", named, number, children=["/".join(child) for child in done.children.ignored])

@@ -59,6 +59,7 @@ class QueueMoves:
             self._bill: 6,
             self._answer: 14,
             self._command: 6,
+            self._cancel: 3,
         }
 
     def begin(self) -> None:
@@ -177,6 +178,28 @@ class QueueMoves:
             pass  # somebody was faster, or holds it
         except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
             report_crash(self.log, error, named, number)
+        return True
+
+    def _cancel(self, number: int, draw: random.Random) -> bool:
+        """Cancel a report with its parts, or start one that is ignored, and may be cancelled."""
+        report = self.queues.report
+        steps = [each for each in self.queues.steps if each.model is report]
+        state = draw.choice([state for step in steps for state in (step.pending, step.in_progress, step.ignored)])
+        found = [task.task_id for task in state.query(limit=LOOKED_AT, with_data=False)]
+        if not found:
+            return False
+        task_id = draw.choice(found)
+        if state == report.split.ignored:
+            attempt = Attempt(self.log, number, report.split, self._script(draw))
+            joins.run(attempt, task_id, self.queues, self.interrupts, also_from=[state])
+            return True
+        self.log.tell("command", f"report/{task_id}", number, what="cancel all")
+        try:
+            joins.cancel(self.log, number, report, task_id)
+        except TaskNotStartableError:
+            pass  # it has ended
+        except Exception as error:  # noqa: BLE001 - whatever it is: the checker knows what should not have left
+            report_crash(self.log, error, f"report/{task_id}", number)
         return True
 
     def _ignore(self, number: int, step: Any, task_id: str, *, even_running: bool) -> None:

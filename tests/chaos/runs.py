@@ -20,6 +20,7 @@ OF_QUEUES = {
     "try",
     "began",
     "denied",
+    "stopped",
     "done",
     "occurrence",
     "collect",
