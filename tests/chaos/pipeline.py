@@ -14,6 +14,7 @@ from tests.chaos.settings import Settings
 __all__ = [
     "END",
     "IGNORED",
+    "OFTEN",
     "STEPS",
     "USE_CASE",
     "StepRule",
@@ -49,6 +50,8 @@ PLAIN = (StepRule("collect", 10, 20, 4), StepRule("weigh", 20, 30, 4), StepRule(
 ASIDE = StepRule("send_back", 90, END, 4)
 STEPS = (*PLAIN, ASIDE)
 DIVERTED = (replace(PLAIN[0], succeeded=ASIDE.number), ASIDE)
+OFTEN = (*PLAIN, *PLAIN, *PLAIN, ASIDE)
+"""The steps as often as workers look for tasks of them: one task in seven comes to the step aside."""
 IGNORED = {step.ignored: step for step in STEPS}
 
 
@@ -59,7 +62,7 @@ def is_diverted(task_id: str) -> bool:
 
 def is_fatal(task_id: str) -> bool:
     """Return whether a task is the end of each worker that runs it by itself, and is postponed by all others."""
-    return int(task_id.rpartition("-")[2]) % 50 == 13
+    return int(task_id.rpartition("-")[2]) % 100 == 20
 
 
 def path_of(task_id: str) -> tuple[StepRule, ...]:

@@ -28,7 +28,7 @@ from tests.chaos.interrupts import Interrupts
 from tests.chaos.ledger import Ledger
 from tests.chaos.outcomes import is_of_the_network
 from tests.chaos.people import cancel, release
-from tests.chaos.pipeline import STEPS, parcels
+from tests.chaos.pipeline import OFTEN, parcels
 from tests.chaos.queue_moves import QueueMoves
 from tests.chaos.records import is_whole
 from tests.chaos.script import fated, healthy, script
@@ -103,7 +103,7 @@ class Worker:
     def _one(self, number: int, draw: random.Random) -> None:
         if draw.random() < self.settings.queues and self.queues.one(number, draw):
             return
-        rule = draw.choice(STEPS)
+        rule = draw.choice(OFTEN)
         step = getattr(self.order, rule.name)
         if not self.calm and draw.random() < ORDERS:
             self._order(number, step, draw)

@@ -18,7 +18,7 @@ from pynamodb_tracker import AsyncWorker, BoundStep
 from pynamodb_tracker.instrumentation import Hook, RunDetails, add_hook
 from tests.chaos.async_block import AsyncBlock
 from tests.chaos.outcomes import is_of_the_network
-from tests.chaos.pipeline import STEPS
+from tests.chaos.pipeline import OFTEN, STEPS
 from tests.chaos.script import fated, script
 from tests.chaos.worker import Worker
 
@@ -70,7 +70,7 @@ class ByStart(OnLoop):
             if self.ending.is_set():
                 return
             draw = self.settings.drawn("script", self.log.worker, number)
-            step = getattr(self.order, draw.choice(STEPS).name)
+            step = getattr(self.order, draw.choice(OFTEN).name)
             try:
                 async with looking:
                     task_id = await asyncio.to_thread(self._pick, step, draw)
@@ -113,7 +113,7 @@ class ByArunAll(ByLibrary):
         draw = self.settings.drawn("batches", self.log.worker)
         task = asyncio.current_task()
         while not self.ending.is_set():
-            step = getattr(self.order, draw.choice(STEPS).name)
+            step = getattr(self.order, draw.choice(OFTEN).name)
             try:
                 await step.arun_all(one, concurrency=LANES, limit=2 * LANES, heartbeat=draw.random() < HEARTBEATS)
             except PynamoDBConnectionError as error:
