@@ -98,7 +98,8 @@ def count(model: type[TaskRow], *names: str) -> None:
         for hour, numbers in {} if counts.is_off else counts.add(names).items():
             _send(model, counts, hour, numbers)
     except Exception:  # the transition itself is on record
-        log.debug("the flow of %s was not counted", model.__name__, exc_info=True)
+        fields = log_fields(model.tracker.use_case.name)
+        log.debug("the flow of %s was not counted", model.__name__, exc_info=True, extra=fields)
 
 
 def _send(model: type[TaskRow], counts: _Counts, hour: datetime, numbers: Counter[str]) -> None:

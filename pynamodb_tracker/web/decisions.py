@@ -58,6 +58,12 @@ SLICE_SECONDS = 8.0
 
 _OF_DYNAMODB = (PynamoDBException, BotoCoreError, ClientError)
 
+
+def _audit(who: str, did: str, **about: object) -> None:
+    """Log who did what: not at INFO, which nobody sees under plain uvicorn."""
+    log.warning(log_line(who=who, did=did, **about))
+
+
 _CHANGED = {
     "reopen": (Status.FAILED, Status.IGNORED),
     "ignore": (Status.PENDING, Status.IN_PROGRESS, Status.FAILED),
@@ -134,8 +140,7 @@ class Decision:
     def _log(self, task_id: str, refused: str | None) -> None:
         about = {"use_case": self.step.model.tracker.use_case.name, "step": self.step.name, "task_id": task_id}
         more = {"reason": self.reason} if self.reason else {}
-        # Not at INFO, which nobody sees under plain uvicorn: without a configuration, Python drops it.
-        log.warning(log_line(who=self.by, did=self.verb, **about, **more, **({"refused": refused} if refused else {})))
+        _audit(self.by, self.verb, **about, **more, **({"refused": refused} if refused else {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +290,9 @@ class Decisions:
             refused: dict[str, Any] = {"problems": {"value": for_people(error)}, "code": 400, "verb": f"answer {name}"}
             return self._views.show_task(request, task_id, given=form.get("value", ""), **refused)
         except (TrackerError, *_OF_DYNAMODB) as error:
-            log.warning(log_line(who=by, did="answer", **about, refused=for_people(error)))
+            _audit(by, "answer", **about, refused=for_people(error))
             raise
-        log.warning(log_line(who=by, did="answer", **about))
+        _audit(by, "answer", **about)
         return page.redirect(request, model, "task", id=task_id, done="answer")
 
     async def pause(self, request: Request) -> Response:
@@ -315,7 +320,7 @@ class Decisions:
             else:
                 step.pause(until=end, reason=reason, by=who(request))
         about = {"use_case": model.tracker.use_case.name, "step": step.name, **({"reason": reason} if reason else {})}
-        log.warning(log_line(who=who(request), did=verb, **about))
+        _audit(who(request), verb, **about)
         return page.redirect(request, model)
 
     async def count(self, request: Request) -> Response:
