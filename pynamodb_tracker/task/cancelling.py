@@ -46,7 +46,8 @@ class Cancelled(Generic[T_co]):
     waits_in_vain: Child | None
     """The use case and the id of the task that waits for the success of this one; None if none does."""
     children: CancelledChildren = field(default_factory=CancelledChildren)
-    """What became of its children; empty without `children`."""
+    """What became of its children: `ignored`, a list of (use case, id) of those that are ignored now; `refused`, the
+    errors by the same; `unlisted`, at most how many more are left as they are. Empty without `children`."""
 
 
 def cancel(
