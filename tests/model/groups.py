@@ -17,6 +17,8 @@ COMPLETE = [("123", Faults()), ("123", Faults(late=1)), ("12ir", Faults()), ("12
 """Which programs: 1 to 3 create a task in the group, and run it; i ignores the first one, r reopens, d deletes it."""
 GUARDS = {
     ("version", any_version): ("12", Faults(), "two tasks have the turn"),
+    ("membership_seen", "ignore"): ("12iir", Faults(), "no task has the turn"),
+    ("membership_seen", "reopen"): ("12ir", Faults(), "the group says that another one has the turn"),
 }
 
 

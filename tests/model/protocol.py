@@ -37,6 +37,7 @@ __all__ = [
     "Protocol",
     "State",
     "attempt",
+    "here",
     "note",
     "patched",
     "started",
@@ -51,8 +52,13 @@ _notes: list[str] = []
 
 
 def note(text: str) -> None:
-    """Remember something that a program has seen or done, for the promises of the protocol."""
+    """Remember something that a program has seen or done; if it begins with _, until the call ends."""
     _notes.append(text)
+
+
+def here() -> str:
+    """Return what all tokens of the current call have in common, their digits 17 to 20."""
+    return _current[-1].place
 
 
 class Faults(NamedTuple):
@@ -68,6 +74,8 @@ class Faults(NamedTuple):
     """How many programs die with a request on its way."""
     ticks: int = 0
     """How often ten minutes pass."""
+    behind: int = 0
+    """By how many seconds the clock of each second program is behind; nothing breaks within the margin of 2."""
 
 
 class Program(NamedTuple):
@@ -82,7 +90,7 @@ class Actor(NamedTuple):
     """Where a program is."""
 
     call: int = 0
-    history: tuple[tuple[str, int], ...] = ()
+    history: tuple[tuple[str, float], ...] = ()
     """The answers in this call, and the times at which they came; the first one is its beginning."""
     request: tuple[str, str] | None = None
     """What it has sent."""
@@ -178,17 +186,19 @@ class Protocol:
 
     def _continue(self, state: State, number: int, actor: Actor, answer: str) -> State:
         """Return the state after a program has got an answer, and gone on to its next request."""
-        history = (*actor.history, (answer, state.now - self._programs[number].behind))
+        late = self._programs[number].behind + number % 2 * self.faults.behind / TICK.total_seconds()
+        history = (*actor.history, (answer, state.now - late))
         key = number, actor.call, history
         if key not in self._continued:
             self._continued[key] = self._replayed(number, actor.call, history)
         after = self._continued[key]
-        notes = tuple(sorted({*state.notes, *after.notes[len(actor.notes) :]}))
+        new = [each for each in after.notes[len(actor.notes) :] if not each.startswith("_")]
+        notes = tuple(sorted({*state.notes, *new}))
         if after.request is None:
             after = Actor(after.call)
         return state._replace(actors=_with(state.actors, number, after), notes=notes)
 
-    def _replayed(self, number: int, call: int, history: tuple[tuple[str, int], ...]) -> Actor:
+    def _replayed(self, number: int, call: int, history: tuple[tuple[str, float], ...]) -> Actor:
         """Run a call from its beginning, with the answers so far; return where it is then."""
         client = _Client(history, number, call)
         _notes.clear()
@@ -202,8 +212,8 @@ class Protocol:
 class _Client(clock.Clock):
     """The client, the clock and the tokens of a program that is replayed."""
 
-    def __init__(self, history: Sequence[tuple[str, int]], number: int, call: int) -> None:
-        self._history, self._place, self._at = history, f"{number:02x}{call:02x}", 0
+    def __init__(self, history: Sequence[tuple[str, float]], number: int, call: int) -> None:
+        self._history, self.place, self._at = history, f"{number:02x}{call:02x}", 0
         self._drawn = 0
         self.request: tuple[str, str] | None = None
         self.notes: list[str] = []
@@ -233,11 +243,11 @@ class _Client(clock.Clock):
 
     def time_ns(self) -> int:
         """Return the time from which tokens are made; no two calls have the same."""
-        return (16 + self._history[self._at][1]) * 0x10000 + int(self._place, 16) * 16
+        return int((16 + self._history[self._at][1]) * 0x10000) + int(self.place, 16) * 16
 
     def urandom(self, size: int) -> bytes:
         self._drawn += 1
-        return bytes.fromhex(self._place).ljust(size - 1, b"\0") + bytes([self._drawn])
+        return bytes.fromhex(self.place).ljust(size - 1, b"\0") + bytes([self._drawn])
 
     def _make_api_call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         if self.request is not None:  # it was stopped, and cleans up

@@ -1,378 +1,265 @@
-"""The protocol of a run: claims, ends and takeovers of one task by two workers, with faults of the network and deaths.
-
-A worker follows the code: a refused or unanswered write is followed by a read, and the functions of the library decide
-by the row what it means.
-"""
+"""Runs: claims, ends and takeovers; what a block stores while it lasts, its parts, and postponements."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
-from pynamodb_tracker import Step, Task, UseCase
-from pynamodb_tracker.model.row import load
-from pynamodb_tracker.status import Codes
-from pynamodb_tracker.transitions import Claim, StepStatements
-from pynamodb_tracker.transitions.finishes import finished
-from pynamodb_tracker.transitions.refusals import has_landed, is_free, is_held_by, is_startable
-from pynamodb_tracker.transitions.transition import Transition
-from tests.model.writes import Item, Write, plain, typed, written
+from pynamodb.attributes import UnicodeAttribute
+from pynamodb.exceptions import PynamoDBException
 
-__all__ = ["Limits", "Runs", "State"]
+from pynamodb_tracker import LockLostError, RetryLater, Step, TaskNotStartableError, UseCase, clock
+from tests.model.protocol import BASE, TICK, Faults, Program, Protocol, State, here, note, started, table, value
+from tests.model.table import Item, item_at
+from tests.race.guards import by_token_and_status, forget_my_token, leaving_out, shut_nothing_out, take_nothing_along
 
-BASE = datetime(2026, 1, 1, tzinfo=UTC)
-TICK = timedelta(minutes=10)
-LOCK = 2 * TICK - timedelta(minutes=5)
-"""A lock expires between two ticks, and a retry is due at once: no comparison depends on a fraction of a tick."""
-MOST_ATTEMPTS = 2
+__all__ = ["BOUNDED", "COMPLETE", "GUARDS", "protocol"]
 
-
-class Table(Task):
-    """The table of the model; nothing is sent to it."""
-
-    class Meta:
-        """What PynamoDB needs."""
-
-        table_name = "tasks"
-        region = "us-east-1"
-
-
-class Order(Table):
-    """A use case with two steps."""
-
-    use_case_id = UseCase("order")
-    pay = Step(100, max_attempts=MOST_ATTEMPTS)
-    ship = Step(200, max_attempts=MOST_ATTEMPTS)
-
-
-class Limits(NamedTuple):
-    """How far is searched."""
-
-    claims: int = 2
-    """How many claims each worker sends."""
-    ticks: int = 3
-    lost: int = 1
-    """How many requests or answers are lost."""
-    late: int = 1
-    """How many requests arrive a second time, later."""
-    deaths: int = 1
-    behind: int = 0
-    """By how many ticks the clock that makes the tokens of the second worker is behind."""
-
-
-class Worker(NamedTuple):
-    """A worker: `idle`, or in the middle of a claim, a block, an end, or of taking a claim back."""
-
-    doing: str = "idle"
-    tokens: tuple[str, ...] = ()
-    """Of the claims of this call."""
-    sent: Write | None = None
-    """What it has sent, and waits for."""
-    held: Item = ()
-    """The row as it was claimed."""
-    left: int = 0
-    """How many claims it may still send."""
-    end: Write | None = None
-    """How it has tried to end its run."""
-
-
-class State(NamedTuple):
-    """All there is."""
-
-    row: Item
-    workers: tuple[Worker, ...]
-    late: tuple[Write, ...]
-    """What may still arrive once more."""
-    now: int
-    made: int
-    """How many tokens were made."""
-    faults: tuple[int, int, int]
-    """How many losses, late copies and deaths are left."""
-    succeeded: tuple[int, ...]
-    """The fences of the successes that were applied."""
-    ended: tuple[str, ...]
-    """Tokens of claims that must not lock the task any more: their call has ended, and has said so."""
-    lost: tuple[int, ...]
-    """Fences of runs that were told that nothing of them is recorded."""
-    acknowledged: tuple[int, ...]
-    """Fences of runs whose success was acknowledged."""
+LOCK = 1.5 * TICK
+"""A lock expires between two ticks."""
+DELAY = TICK / 2
+PAY, SHIP = 100, 200
+MOST_ATTEMPTS = {PAY: 2, SHIP: 1}
+LATE, LOST, TWICE, PASSES = Faults(late=1), Faults(lost=1), Faults(twice=1), Faults(ticks=2)
+BOUNDED = [
+    ("s S", Faults(ticks=2, behind=1)),
+    ("s f", LATE),
+    ("f r", LOST),
+    ("sp", LATE),
+    ("e s", PASSES),
+    ("v", LATE),
+    ("x y", LOST),
+    ("21", LATE),
+    ("2 1", LOST),
+]
+COMPLETE = [
+    ("sS ff", Faults(late=1, ticks=2)),
+    ("sS fr", Faults(lost=1, ticks=2)),
+    ("sr s", Faults(lost=1, late=1, ticks=2)),
+    ("fs s", Faults(twice=1, deaths=1, ticks=2)),
+    ("s s s", Faults(ticks=3, behind=1)),
+    ("sS s", Faults(ticks=2, late=1, behind=1200)),
+    ("ps sS", Faults(late=1, ticks=1)),
+    ("pp sS", Faults(lost=1, ticks=1)),
+    ("e s", Faults(late=2, ticks=3)),
+    ("v s", Faults(late=1, lost=1, ticks=2)),
+    ("xy y", Faults(late=1, ticks=1)),
+    ("21 1", Faults(late=1, ticks=2)),
+    ("21 1", Faults(lost=1, ticks=2)),
+]
+"""Which programs, with a letter for each run: s succeeds, S at the second step, f fails, r is released, p is postponed,
+e extends its lock twice, v saves twice; 1 and 2 run two parts, then 1 succeeds, and 2 fails; x and y fail, with a
+payload each."""
+TWO = "two blocks run under a valid lock"
+LOST_TASK = "a run has lost the task although its lock is valid"
+LOCKED = "a claim of a run that has ended locks the task"
+NOT_LOST = "a success is recorded after it was reported as lost"
+GUARDS = {
+    ("startable", "claim"): ("s s", Faults(), TWO),
+    ("under_limit", "claim"): ("sS S", Faults(deaths=1, ticks=2), "more attempts than allowed"),
+    ("same_payload", "claim"): ("x y", Faults(), "a run has another payload than the first one"),
+    ("later_token", "claim"): ("f", LATE, LOCKED),
+    ("mine", "succeed"): ("s s", PASSES, LOST_TASK),
+    ("mine", "fail"): ("f s", PASSES, LOST_TASK),
+    ("mine", "release"): ("r s", PASSES, LOST_TASK),
+    ("mine", "extend"): ("e s", PASSES, TWO),
+    ("grows", "extend"): ("e s", Faults(late=1, ticks=2), TWO),
+    ("mine", "save"): ("v v", PASSES, "a save is forgotten"),
+    ("later_save", "save"): ("v", LATE, "a save is forgotten"),
+    ("mine", "save parts"): ("2 2", PASSES, "a part is forgotten"),
+    ("later_save", "save parts"): ("2", LATE, "a part is forgotten"),
+    ("parts with the end", take_nothing_along): ("21", LOST, "a part is repeated"),
+    ("REMOVE postponed", leaving_out("succeed", "postponed")): ("ps", Faults(ticks=1), "an earlier step is counted"),
+    ("unfinished", by_token_and_status): ("s S", LOST, NOT_LOST),
+    ("the own token", forget_my_token): ("s", TWICE, LOCKED),
+    ("shut out", shut_nothing_out): ("s", LOST, LOCKED),
+}
 
 
-class Runs:
-    """What may happen, for guards that are in place, or left out."""
-
-    def __init__(
-        self, limits: Limits, without: dict[str, Collection[str]] | None = None, *, by_token: bool = False
-    ) -> None:
-        """Leave out guards, by the name of the write; `by_token` leaves out `unfinished` where an end was refused."""
-        self.limits = limits
-        self._without = without or {}
-        self._by_token = by_token
-        codes = Order.pay._definition.codes, Order.ship._definition.codes
-        self._steps = [StepStatements(Order, each, MOST_ATTEMPTS) for each in codes]
-
-    def start(self) -> State:
-        """Return a task that is pending at its first step, and two workers."""
-        item = {
-            "task_id": {"S": "o"},
-            "use_case_id": {"S": "order"},
-            "status": {"N": str(self._steps[0].codes.pending)},
-            "due_time": {"S": "2026-01-01T00:00:00.000000+0000"},
-            "create_time": {"S": "2026-01-01T00:00:00.000000+0000"},
-            "update_time": {"S": "2026-01-01T00:00:00.000000+0000"},
-            "creation": {"S": "0" * 24},
-            "attempt": {"N": "0"},
-            "fence": {"N": "0"},
-            "unfinished": {"L": []},
-            "v": {"N": "1"},
-        }
-        limits = self.limits
-        workers = tuple(Worker(left=limits.claims) for _ in range(2))
-        return State(plain(item), workers, (), 0, 0, (limits.lost, limits.late, limits.deaths), (), (), (), ())
-
-    def following(self, state: State) -> Iterator[tuple[str, State, str | None]]:
-        """Yield what may happen."""
-        if state.now < self.limits.ticks:
-            yield "time passes", state._replace(now=state.now + 1), self._broken(state._replace(now=state.now + 1))
-        for at, write in enumerate(state.late):
-            after = self._applied(state._replace(late=state.late[:at] + state.late[at + 1 :]), write)
-            if after is not None:
-                yield f"a late copy of {write.name} is applied", after, self._broken(after)
-        for number in range(2):
-            for name, after in self._of_worker(state, number):
-                yield f"worker {number}: {name}", after, self._broken(after)
-
-    def _of_worker(self, state: State, number: int) -> Iterator[tuple[str, State]]:
-        worker = state.workers[number]
-        if worker.sent is not None:
-            yield from self._sent(state, number, worker, worker.sent)
-            return
-        match worker.doing:
-            case "idle":
-                yield from self._claims(state, number, worker._replace(tokens=()))
-            case "refused":
-                yield from self._claim_again(state, number, worker)
-            case "running":
-                yield from self._ends(state, number, worker)
-            case "unheard":
-                yield from self._gives_back(state, number, worker)
-            case "ending":
-                yield from self._looks(state, number, worker)
-            case "unanswered":
-                yield from self._tries_again(state, number, worker)
-        losses, late, deaths = state.faults
-        if deaths and worker.doing == "running":
-            gone = state._replace(faults=(losses, late, deaths - 1))
-            yield "dies", _with(gone, number, Worker(doing="dead"))
-
-    def _claims(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
-        """Send a claim of the step at which the task is."""
-        if not worker.left:
-            return
-        row = _row(state.row)
-        step = self._step_of(row.status)
-        if step is None:
-            return
-        token = self._token(state, number, row.lock if worker.tokens else None)
-        now = _at(state.now)
-        claim = step.moved(step.claim(token, "w", now, LOCK, code=None, payload=None), "o", now)
-        sent = worker._replace(
-            doing="claiming", tokens=(*worker.tokens, token), sent=self._write(claim), left=worker.left - 1
-        )
-        yield "sends a claim", _with(state._replace(made=state.made + 1), number, sent)
-
-    def _sent(self, state: State, number: int, worker: Worker, write: Write) -> Iterator[tuple[str, State]]:
-        """Let a request arrive or not, and its answer as well; a copy of it may arrive later."""
-        losses, late, deaths = state.faults
-        applied = self._applied(state, write)
-        for copies in range(2 if late else 1):
-            before = state if applied is None else applied
-            rest = before._replace(
-                faults=(losses, late - copies, deaths),
-                late=tuple(sorted((*before.late, *[write] * copies), key=repr_of)),
-            )
-            name = (
-                f"{write.name} is {'refused' if applied is None else 'applied'}{', and a copy is on its way' * copies}"
-            )
-            yield name, _with(rest, number, self._answered(worker, write, rest, refused=applied is None))
-        if losses:
-            unheard = worker._replace(sent=None, doing="unheard" if worker.doing == "claiming" else _after_loss(worker))
-            if applied is not None:
-                rest = applied._replace(faults=(losses - 1, late, deaths))
-                yield f"{write.name} is applied, and its answer lost", _with(rest, number, unheard)
-            rest = state._replace(
-                faults=(losses - 1, late, deaths), late=tuple(sorted((*state.late, write), key=repr_of))
-            )
-            yield f"{write.name} is on its way, and nobody waits for it", _with(rest, number, unheard)
-
-    def _answered(self, worker: Worker, write: Write, state: State, *, refused: bool) -> Worker:
-        match worker.doing:
-            case "claiming" if refused:
-                return worker._replace(sent=None, doing="refused")
-            case "claiming":
-                return worker._replace(sent=None, doing="running", held=state.row)
-            case "undoing":
-                return worker._replace(sent=None, doing="unheard" if refused else "undone")
-            case _:
-                return worker._replace(sent=None, doing="ending" if refused else f"told {write.name}")
-
-    def _claim_again(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
-        """Read the row after a refusal: the own success, another try with a later token, or the reason."""
-        row = _row(state.row)
-        step = self._step_of(row.status)
-        if step is not None and is_held_by(row, step.codes, worker.tokens):
-            yield "finds that it holds the task", _with(state, number, worker._replace(doing="running", held=state.row))
-        elif (
-            step is not None
-            and is_startable(row, step.codes, _at(state.now))
-            and row.attempt < MOST_ATTEMPTS
-            and worker.left
-        ):
-            yield from self._claims(state, number, worker)
-        else:
-            yield "learns why", _with(state, number, Worker(left=worker.left))
-
-    def _ends(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
-        claim, now = _claim(self._step_of(_row(worker.held).status), worker.held), _at(state.now)
-        statements, codes = claim.statements, claim.statements.codes
-        ends = {
-            "succeeds": finished(
-                claim,
-                statements.succeed(claim.token, statements.codes.succeeded),
-                now,
-                0,
-                last_error=None,
-                release_count=None,
-            ),
-            "fails": finished(claim, statements.finish("fail", claim.token, codes.failed), now, claim.attempt),
-            "releases": finished(
-                claim, statements.finish("release", claim.token, codes.pending), now, claim.attempt - 1
-            ),
-        }
-        for name, end in ends.items():
-            write = self._write(end)
-            yield name, _with(state, number, worker._replace(doing="ends", sent=write, end=write))
-
-    def _tries_again(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
-        """Send an end without an answer again, until the lock has expired."""
-        if _row(worker.held).lock_expire_time > _at(state.now):
-            yield "sends its end again", _with(state, number, worker._replace(doing="ends", sent=worker.end))
-        else:
-            yield "does not know how it has ended", _with(state, number, Worker(left=worker.left))
-
-    def _looks(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
-        """Read the row after an end that was refused: it has landed, or the lock is lost."""
-        claim, row = _claim(self._step_of(_row(worker.held).status), worker.held), _row(state.row)
-        landed = row.lock == claim.token and row.status != claim.statements.codes.in_progress
-        if not self._by_token:
-            landed = has_landed(claim, row)
-        if landed:
-            yield "finds its end on record", _with(state, number, worker._replace(doing="told found"))
-        else:
-            after = state._replace(lost=(*state.lost, claim.fence))
-            yield "finds that its lock is lost", _with(after, number, Worker(left=worker.left))
-
-    def _gives_back(self, state: State, number: int, worker: Worker) -> Iterator[tuple[str, State]]:
-        """Make sure that an unanswered claim holds nothing, as far as that is possible."""
-        row = _row(state.row)
-        step = self._step_of(row.status)
-        if step is not None and is_held_by(row, step.codes, worker.tokens):
-            claim = _claim(step, state.row)
-            release = finished(
-                claim, step.finish("release", claim.token, step.codes.pending), _at(state.now), claim.attempt - 1
-            )
-            yield "gives back", _with(state, number, worker._replace(doing="undoing", sent=self._write(release)))
-        elif row.lock is not None and row.lock >= max(worker.tokens):
-            yield "is shut out", _with(_over(state, worker), number, Worker(left=worker.left))
-        elif is_free(row) and step is not None:
-            token = self._token(state, number, max(worker.tokens))
-            shut_out = self._write(step.shut_out(row, token))
-            after = state._replace(made=state.made + 1)
-            yield "shuts itself out", _with(after, number, worker._replace(doing="undoing", sent=shut_out))
-        else:
-            yield "says that it may be locked", _with(state, number, Worker(left=worker.left))
-
-    def _applied(self, state: State, write: Write) -> State | None:
-        """Return the state after a write; None if it is refused."""
-        row = written(write, state.row)
-        if row is None:
-            return None
-        succeeded = (*state.succeeded, dict(state.row)["fence"]) if write.name == "succeed" else state.succeeded
-        return state._replace(row=row, succeeded=succeeded)
-
-    def _broken(self, state: State) -> str | None:  # noqa: PLR0911 - one for each promise
-        """Return which promise a state breaks."""
-        row, now = _row(state.row), _at(state.now)
-        running = [each for each in state.workers if each.doing == "running" and _row(each.held).lock_expire_time > now]
-        if len({dict(each.held)["status"] for each in running}) < len(running):
-            return "two blocks run under a valid lock"
-        if len(state.succeeded) > len({*state.succeeded}) or len(state.succeeded) > 2:
-            return "a success is recorded twice"
-        if {*state.succeeded} & {*state.lost}:
-            return "a run was told that it is lost, and its success is recorded"
-        if {*state.acknowledged} - {*state.succeeded}:
-            return "a success was acknowledged, and is not recorded"
-        if row.attempt > MOST_ATTEMPTS:
-            return "more attempts than allowed"
-        held = row.status in {step.codes.in_progress for step in self._steps}
-        if held and row.lock in state.ended:
-            return "a claim of a call that has ended locks the task"
-        return None
-
-    def _write(self, transition: Transition) -> Write:
-        return Write(transition, self._without.get(transition.name, ()))
-
-    def _token(self, state: State, number: int, above: str | None) -> str:
-        """Return a token of the worker's clock, later than that of the row if that is known."""
-        own = 16 * (state.now + 4 - number * self.limits.behind) + state.made % 16
-        return f"{max(own, int(above or '0', 16) + 1):024x}"
-
-    def _step_of(self, status: int) -> StepStatements[Any] | None:
-        return next((step for step in self._steps if status in _codes_of(step.codes)), None)
+class _BoomError(Exception):
+    """What fails a run."""
 
 
-def repr_of(write: Write) -> str:
-    """Return what orders the writes that are on their way."""
-    return f"{write.name} {write.slots}"
+def protocol(who: str, faults: Faults) -> Protocol:
+    """Return what these programs do with a task of two steps."""
+
+    class Order(table()):  # type: ignore[misc]  # a class of its own for each search
+        use_case_id = UseCase("order")
+        pay, ship = (Step(code, max_attempts=most) for code, most in MOST_ATTEMPTS.items())
+        done = UnicodeAttribute(default="")
+        saved = UnicodeAttribute(default="")
+
+    calls = {
+        letter: partial(_run, Order.ship if letter == "S" else Order.pay, block, letter if letter in "xy" else None)
+        for letter, block in _BLOCKS.items()
+    }
+    programs = [Program(word, tuple(calls[letter] for letter in word)) for word in who.split()]
+    return Protocol(programs, faults, partial(_broken, faults), started(lambda: Order.create("o")))
 
 
-def _codes_of(codes: Codes) -> set[int]:
-    return {codes.pending, codes.in_progress, codes.failed, codes.ignored}
+def _run(step: Any, block: Callable[[Any], None], payload: str | None) -> None:
+    """Run a step, and remember what the program is told about it."""
+    ctx = None
+    try:
+        with step.start("o", lock_for=LOCK, same=payload) as ctx:
+            _hold(ctx)
+            try:
+                if payload:
+                    note(f"given {payload}")
+                block(ctx)
+                type(ctx.task).get_task("o")  # the block lasts
+            finally:
+                note("_leaves")
+            ctx.task.done += f"{ctx.fence} "
+            _end(block)
+    except LockLostError:
+        note(f"lost {ctx.fence if ctx else 0}")
+    except (_BoomError, RetryLater, KeyboardInterrupt):
+        pass
+    except TaskNotStartableError:
+        note(f"refused {here()}")
+    except PynamoDBException as error:
+        if any("was not locked" in each or "was released" in each for each in getattr(error, "__notes__", ())):
+            note(f"over {here()}")
+    if ctx is not None and ctx.outcome is not None:
+        note(f"over {here()}")
+        note(f"{ctx.outcome} {ctx.fence}")
+        if block is _postpone:
+            note(f"postponed {ctx.fence} {ctx.attempt - 1}")
 
 
-def _after_loss(worker: Worker) -> str:
-    return "unheard" if worker.doing == "undoing" else "unanswered"
+def _end(block: Callable[[Any], None]) -> None:
+    if block in (_fail, _fail_after_parts):
+        raise _BoomError
+    if block is _release:
+        raise KeyboardInterrupt
+    if block is _postpone:
+        raise RetryLater(DELAY, counted=False)
 
 
-def _over(state: State, worker: Worker) -> State:
-    return state._replace(ended=(*state.ended, *worker.tokens))
+def _hold(ctx: Any) -> None:
+    note(f"_holds {ctx.fence} {ctx.fencing_token} {clock.stamp(ctx.lock_expire_time)}")
 
 
-def _with(state: State, number: int, worker: Worker) -> State:
-    """Return the state with another worker; one that was told how its run has ended begins anew."""
-    if worker.doing == "undone":
-        state, worker = _over(state, worker), Worker(left=worker.left)
-    if worker.doing.startswith("told"):
-        if worker.doing == "told succeed":
-            state = state._replace(acknowledged=(*state.acknowledged, dict(worker.held)["fence"]))
-        state, worker = _over(state, worker), Worker(left=worker.left)
-    workers = list(state.workers)
-    workers[number] = worker
-    return state._replace(workers=tuple(workers))
+def _succeed(ctx: Any) -> None: ...
 
 
-def _at(tick: int) -> datetime:
-    return BASE + tick * TICK
+def _succeed_at_the_second_step(ctx: Any) -> None: ...
 
 
-@cache
-def _row(item: Item) -> Any:
-    return load(Order, typed(item))
+def _fail(ctx: Any) -> None: ...
 
 
-@cache
-def _claim(step: StepStatements[Any] | None, item: Item) -> Claim[Any]:
-    row = _row(item)
-    return Claim(step, row, row.lock)
+def _release(ctx: Any) -> None: ...
+
+
+def _postpone(ctx: Any) -> None: ...
+
+
+def _extend(ctx: Any) -> None:
+    for times in (1, 3):
+        ctx.extend_lock(times * LOCK)
+        _hold(ctx)
+
+
+def _save(ctx: Any) -> None:
+    for letter in "ab":
+        ctx.task.saved = f"{ctx.fence}{letter}"
+        ctx.save()
+        note(f"saved {ctx.task.saved}")
+
+
+def _run_parts(ctx: Any) -> None:
+    for name in ("charge", "mail"):
+        result = ctx.once(name, partial(_part, name, ctx.fence))
+        if f"{PAY}/{name}" in (ctx.task.once or {}):
+            note(f"stored {name} {result}")
+
+
+def _part(name: str, fence: int) -> int:
+    note(f"did {name} {fence}")
+    return fence
+
+
+def _fail_after_parts(ctx: Any) -> None:
+    _run_parts(ctx)
+
+
+_BLOCKS = {
+    "s": _succeed,
+    "S": _succeed_at_the_second_step,
+    "f": _fail,
+    "r": _release,
+    "p": _postpone,
+    "e": _extend,
+    "v": _save,
+    "x": _fail,
+    "y": _fail,
+    "1": _run_parts,
+    "2": _fail_after_parts,
+}
+
+
+def _broken(faults: Faults, state: State) -> str | None:  # noqa: PLR0911 - one for each promise
+    row = item_at(state.rows, "o order")
+    status, token = value(row, "status"), value(row, "lock")
+    notes = [each.split() for each in state.notes]
+    if faults.behind <= _MARGIN and (broken := _broken_lock(state, status, token)):
+        return broken
+    if value(row, "attempt") > MOST_ATTEMPTS.get(status - status % 100, 2):
+        return "more attempts than allowed"
+    # A copy of a claim that was refused may arrive when the task is free: then it is as if its worker had died.
+    said = ("over",) if faults.late or faults.lost else ("over", "refused")
+    if status % 100 == 1 and [token[16:20]] in [place for what, *place in notes if what in said]:
+        return LOCKED
+    done, told = value(row, "done").split(), {what: [] for what in ("succeeded", "lost", "saved", "given")}
+    for what, *given in notes:
+        if what in told:
+            told[what] += given
+    if not {*told["succeeded"]} <= {*done}:
+        return "a success that was acknowledged is not recorded"
+    if {*told["lost"]} & {*done}:
+        return NOT_LOST
+    if len({*told["given"]}) > 1:
+        return "a run has another payload than the first one"
+    if max(told["saved"], default="") > value(row, "saved"):
+        return "a save is forgotten"
+    return _broken_parts(row, status, notes) or _broken_postponement(row, status, notes)
+
+
+_MARGIN = 2
+"""By how many seconds clocks may differ."""
+
+
+def _broken_lock(state: State, status: int, token: str) -> str | None:
+    now, valid = clock.stamp(BASE + state.now * TICK), []
+    for actor in state.actors:
+        held = [each.split() for each in actor.notes if each.startswith("_holds")]
+        if actor.request and held and "_leaves" not in actor.notes and held[-1][3] > now:
+            valid.append(held[-1][2])
+    if len(valid) > 1:
+        return TWO
+    return LOST_TASK if valid and (status % 100 != 1 or valid != [token]) else None
+
+
+def _broken_parts(row: Item, status: int, notes: list[list[str]]) -> str | None:
+    stored = row.get("once", {"M": {}})["M"]
+    ended = {fence for what, fence, *_ in notes if what in ("failed", "released")}
+    for name in ("charge", "mail"):
+        results = [given[1] for what, *given in notes if what == "stored" and given[0] == name]
+        if results and status < SHIP and value(stored, f"{PAY}/{name}") != max(results):
+            return "a part is forgotten"
+        did = [given[1] for what, *given in notes if what == "did" and given[0] == name]
+        if any(earlier in ended and earlier < later for earlier in did for later in did):
+            return "a part is repeated"
+    return None
+
+
+def _broken_postponement(row: Item, status: int, notes: list[list[str]]) -> str | None:
+    if "postponed" in row and status >= SHIP:
+        return "an earlier step is counted"
+    for what, *given in notes:
+        if what == "postponed" and given[0] == str(value(row, "fence")) and given[1] != str(value(row, "attempt")):
+            return "a postponement uses up an attempt"
+    return None

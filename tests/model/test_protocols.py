@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from tests.model import answers, groups, joins, merging, repeating
+from tests.model import answers, groups, joins, merging, repeating, runs
 from tests.model.protocol import Faults, patched
 from tests.model.search import search
-from tests.race.guards import without
+from tests.race.guards import Without
 
-PROTOCOLS = [merging, joins, answers, groups, repeating]
+PROTOCOLS = [runs, merging, joins, answers, groups, repeating]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_without_a_guard_a_state_breaks_a_promise(
     protocol: ModuleType, guard: str, write: str | Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who, faults, violation = protocol.GUARDS[guard, write]
-    remove = without(guard, write) if isinstance(write, str) else write
+    remove = Without(guard, write) if isinstance(write, str) else write
     remove(monkeypatch)
     searched = protocol.protocol(who, faults)
     assert search(searched.start(), searched.following, most=50_000).violation == violation

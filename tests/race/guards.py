@@ -49,7 +49,7 @@ from tests.race import traces_of_runs as runs
 from tests.race import traces_of_signals as signals
 from tests.support.world import World
 
-__all__ = ["GUARDS", "Guard"]
+__all__ = ["GUARDS", "Guard", "Without"]
 
 Patch = pytest.MonkeyPatch
 
@@ -66,29 +66,31 @@ class Guard:
         return f"{self.name}: {self.trace.__name__}"
 
 
-def without(part: str, write: str = "") -> Callable[[Patch], None]:
-    """Replace a named part of conditions by one that always holds: in one write of a step, or in all."""
+@dataclass(frozen=True)
+class Without:
+    """Replaces a named part of conditions by one that always holds: in one write of a step, or in all."""
 
-    def remove(patch: Patch) -> None:
-        assert hasattr(conditions, part)
+    part: str
+    write: str = ""
+
+    def __call__(self, patch: Patch) -> None:
+        assert hasattr(conditions, self.part)
         render, render_guard = vars(Transition)["condition"].fget, vars(Part)["condition"].fget
 
         def condition_of(each: Any) -> Any:
-            return always() if each.part.__name__ == part else render_guard(each)
+            return always() if each.part.__name__ == self.part else render_guard(each)
 
         def condition(transition: Any) -> Any:
-            if transition.name != write:
+            if transition.name != self.write:
                 return render(transition)
             with pytest.MonkeyPatch.context() as meanwhile:
                 meanwhile.setattr(Part, "condition", property(condition_of))
                 return render(transition)
 
-        if write:
+        if self.write:
             patch.setattr(Transition, "condition", property(condition))
         else:
             patch.setattr(Part, "condition", property(condition_of))
-
-    return remove
 
 
 def leaving_out(write: str, *names: str) -> Callable[[Patch], None]:
@@ -163,8 +165,8 @@ def enter_at_once(patch: Patch) -> None:
 def forget_my_token(patch: Patch) -> None:
     """Interpret a refused claim without looking for this call's own token."""
 
-    def get(model: Any, task_id: str) -> Any:
-        row: Any = transitions.get(model, task_id)
+    def get(model: Any, task_id: str, **options: Any) -> Any:
+        row: Any = transitions.get(model, task_id, **options)
         row.attribute_values["lock"] = "0" * 24
         return row
 
@@ -315,46 +317,46 @@ def any_version(patch: Patch) -> None:
 
 
 GUARDS = [
-    Guard("due", runs.taken_early, without("due", "claim")),
-    Guard("lock expired", runs.taken_while_held, without("lock_expired", "claim")),
-    Guard("lock expired", commands.ignored_while_held, without("lock_expired", "ignore")),
-    Guard("lock expired", commands.spent_while_held, without("lock_expired", "spend abandoned")),
-    Guard("lock expired", commands.deleted_after_an_extension, without("lock_expired")),
-    Guard("attempt < max", runs.taker_dies, without("under_limit")),
-    Guard("ordered tokens", runs.late_claim, without("later_token", "claim")),
+    Guard("due", runs.taken_early, Without("due", "claim")),
+    Guard("lock expired", runs.taken_while_held, Without("lock_expired", "claim")),
+    Guard("lock expired", commands.ignored_while_held, Without("lock_expired", "ignore")),
+    Guard("lock expired", commands.spent_while_held, Without("lock_expired", "spend abandoned")),
+    Guard("lock expired", commands.deleted_after_an_extension, Without("lock_expired")),
+    Guard("attempt < max", runs.taker_dies, Without("under_limit")),
+    Guard("ordered tokens", runs.late_claim, Without("later_token", "claim")),
     Guard("ordered tokens", runs.late_claim_after_another_worker, any_other_token),
-    Guard("ordered tokens", runs.late_claim_from_another_state, without("later_token", "claim from")),
-    Guard("token on REOPEN", commands.late_reopen, without("later_token", "reopen")),
-    Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, without("later_token", "reopen")),
-    Guard("token on IGNORE", commands.late_ignore, without("later_token", "ignore")),
+    Guard("ordered tokens", runs.late_claim_from_another_state, Without("later_token", "claim from")),
+    Guard("token on REOPEN", commands.late_reopen, Without("later_token", "reopen")),
+    Guard("token on REOPEN", commands.late_reopen_of_an_ended_task, Without("later_token", "reopen")),
+    Guard("token on IGNORE", commands.late_ignore, Without("later_token", "ignore")),
     Guard("a later token after IGNORE", commands.late_reopen_that_was_refused, leaving_out("ignore", "lock")),
-    Guard("status on REOPEN", commands.reopened_while_held, without("at", "reopen")),
-    Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, without("has_no_time_to_live")),
-    Guard("RELEASE as seen", commands.late_release, without("held_as_seen")),
+    Guard("status on REOPEN", commands.reopened_while_held, Without("at", "reopen")),
+    Guard("no time to live on REOPEN", commands.reopened_with_chunks_that_end, Without("has_no_time_to_live")),
+    Guard("RELEASE as seen", commands.late_release, Without("held_as_seen")),
     Guard("token on RELEASE", commands.refused_claim_after_a_release, release_with_the_same_token),
-    Guard("MINE after a release", commands.released_worker, without("mine")),
-    Guard("CANCEL as seen", commands.late_cancel, without("held_as_seen")),
-    Guard("MINE after a cancel", commands.cancelled_worker, without("mine")),
+    Guard("MINE after a release", commands.released_worker, Without("mine")),
+    Guard("CANCEL as seen", commands.late_cancel, Without("held_as_seen")),
+    Guard("MINE after a cancel", commands.cancelled_worker, Without("mine")),
     Guard(
-        "ALSO what is not cancelled", commands.started_although_it_was_cancelled, without("not_cancelled", "claim from")
+        "ALSO what is not cancelled", commands.started_although_it_was_cancelled, Without("not_cancelled", "claim from")
     ),
-    Guard("MARK as seen", commands.late_mark_of_a_cancelled_task, without("lock_seen", "mark cancelled")),
-    Guard("MARK of the same life", commands.marked_in_its_next_life, without("same_life", "mark cancelled")),
+    Guard("MARK as seen", commands.late_mark_of_a_cancelled_task, Without("lock_seen", "mark cancelled")),
+    Guard("MARK of the same life", commands.marked_in_its_next_life, Without("same_life", "mark cancelled")),
     Guard("RELEASE of my own", commands.unheard_release, look_for_no_entry),
-    Guard("format on CLAIM", commands.claimed_by_an_earlier_version, without("known_format", "claim")),
-    Guard("format on ALSO", commands.claimed_from_by_an_earlier_version, without("known_format", "claim from")),
-    Guard("format on REOPEN", commands.reopened_by_an_earlier_version, without("known_format", "reopen")),
-    Guard("format on IGNORE", commands.ignored_by_an_earlier_version, without("known_format", "ignore")),
-    Guard("format on SPENT", commands.spent_by_an_earlier_version, without("known_format", "spend")),
-    Guard("format on RELEASE", commands.released_by_an_earlier_version, without("known_format", "release by command")),
-    Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, without("known_format", "ignore running")),
-    Guard("format on DELETE", commands.deleted_by_an_earlier_version, without("known_format")),
-    Guard("no rule on REOPEN", repeats.reopened_out_of_turn, without("has_no_rule", "reopen")),
-    Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, without("asked_as_seen", "reopen")),
-    Guard("SKIP as seen", repeats.skipped_though_it_succeeded, without("seen", "skip")),
-    Guard("lock expired on SKIP", repeats.skipped_while_held, without("lock_expired", "skip")),
-    Guard("format on SKIP", repeats.skipped_by_an_earlier_version, without("known_format", "skip")),
-    Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, without("asked_as_seen", "skip")),
+    Guard("format on CLAIM", commands.claimed_by_an_earlier_version, Without("known_format", "claim")),
+    Guard("format on ALSO", commands.claimed_from_by_an_earlier_version, Without("known_format", "claim from")),
+    Guard("format on REOPEN", commands.reopened_by_an_earlier_version, Without("known_format", "reopen")),
+    Guard("format on IGNORE", commands.ignored_by_an_earlier_version, Without("known_format", "ignore")),
+    Guard("format on SPENT", commands.spent_by_an_earlier_version, Without("known_format", "spend")),
+    Guard("format on RELEASE", commands.released_by_an_earlier_version, Without("known_format", "release by command")),
+    Guard("format on CANCEL", commands.cancelled_by_an_earlier_version, Without("known_format", "ignore running")),
+    Guard("format on DELETE", commands.deleted_by_an_earlier_version, Without("known_format")),
+    Guard("no rule on REOPEN", repeats.reopened_out_of_turn, Without("has_no_rule", "reopen")),
+    Guard("asked as seen on REOPEN", repeats.reopened_as_its_rule_changes, Without("asked_as_seen", "reopen")),
+    Guard("SKIP as seen", repeats.skipped_though_it_succeeded, Without("seen", "skip")),
+    Guard("lock expired on SKIP", repeats.skipped_while_held, Without("lock_expired", "skip")),
+    Guard("format on SKIP", repeats.skipped_by_an_earlier_version, Without("known_format", "skip")),
+    Guard("asked as seen on SKIP", repeats.skipped_as_its_rule_changes, Without("asked_as_seen", "skip")),
     Guard("ALSO with attempt = 1", runs.inherited_attempts, attempts_go_on),
     Guard("REMOVE expire_time", commands.reopened_with_an_end, leaving_out("", "expire_time")),
     Guard("REMOVE expire_time", commands.run_again_with_an_end, leaving_out("", "expire_time")),
@@ -364,40 +366,40 @@ GUARDS = [
     Guard("GET after a repeat", runs.locked_out_without_detail, forget_repeats),
     Guard("unfinished", runs.landed_success, by_token_and_status),
     Guard("unfinished", runs.frozen_success, by_status),
-    Guard("MINE", runs.woken_success, without("mine", "succeed")),
-    Guard("MINE", runs.woken_failure, without("mine", "fail")),
-    Guard("MINE", runs.postponed_late, without("mine", "fail")),
+    Guard("MINE", runs.woken_success, Without("mine", "succeed")),
+    Guard("MINE", runs.woken_failure, Without("mine", "fail")),
+    Guard("MINE", runs.postponed_late, Without("mine", "fail")),
     Guard("REMOVE postponed", runs.postponed_before_a_success, leaving_out("succeed", "postponed")),
     Guard("REMOVE postponed", runs.postponed_before_a_reopen, leaving_out("reopen", "postponed")),
-    Guard("MINE", runs.woken_surrender, without("mine", "give up")),
-    Guard("MINE", runs.woken_release, without("mine", "release")),
-    Guard("MINE", runs.woken_extension, without("mine", "extend")),
-    Guard("MINE", runs.woken_save, without("mine", "save")),
-    Guard("MINE", runs.woken_settle, without("mine", "settle")),
-    Guard("MINE in a transaction", overflow.woken_transaction, without("mine", "check")),
-    Guard("MINE in a transaction", overflow.woken_success_in_a_transaction, without("mine", "commit")),
-    Guard("MINE in a transaction", overflow.woken_keep_out, without("mine", "keep out")),
-    Guard("EXTEND only grows", runs.late_extension, without("grows")),
-    Guard("EXTEND only grows", runs.short_extension, without("grows")),
-    Guard("saves", runs.late_save, without("later_save", "save")),
-    Guard("saves", runs.late_settle, without("later_save", "settle")),
-    Guard("saves", overflow.late_transaction, without("later_save", "check")),
-    Guard("saves", overflow.late_success_in_a_transaction, without("later_save", "commit")),
-    Guard("MINE", parts.woken_part, without("mine", "save parts")),
-    Guard("saves", parts.late_part, without("later_save", "save parts")),
+    Guard("MINE", runs.woken_surrender, Without("mine", "give up")),
+    Guard("MINE", runs.woken_release, Without("mine", "release")),
+    Guard("MINE", runs.woken_extension, Without("mine", "extend")),
+    Guard("MINE", runs.woken_save, Without("mine", "save")),
+    Guard("MINE", runs.woken_settle, Without("mine", "settle")),
+    Guard("MINE in a transaction", overflow.woken_transaction, Without("mine", "check")),
+    Guard("MINE in a transaction", overflow.woken_success_in_a_transaction, Without("mine", "commit")),
+    Guard("MINE in a transaction", overflow.woken_keep_out, Without("mine", "keep out")),
+    Guard("EXTEND only grows", runs.late_extension, Without("grows")),
+    Guard("EXTEND only grows", runs.short_extension, Without("grows")),
+    Guard("saves", runs.late_save, Without("later_save", "save")),
+    Guard("saves", runs.late_settle, Without("later_save", "settle")),
+    Guard("saves", overflow.late_transaction, Without("later_save", "check")),
+    Guard("saves", overflow.late_success_in_a_transaction, Without("later_save", "commit")),
+    Guard("MINE", parts.woken_part, Without("mine", "save parts")),
+    Guard("saves", parts.late_part, Without("later_save", "save parts")),
     Guard("parts with the end", parts.unheard_part, take_nothing_along),
     Guard("parts with the end", parts.unheard_part_of_a_released_run, take_nothing_along),
-    Guard("no part on MERGE", parts.asked_as_a_part_was_done, without("has_no_parts", "merge")),
-    Guard("a part on MERGE", parts.asked_as_a_task_with_a_part_ended, without("has_parts", "merge")),
+    Guard("no part on MERGE", parts.asked_as_a_part_was_done, Without("has_no_parts", "merge")),
+    Guard("a part on MERGE", parts.asked_as_a_task_with_a_part_ended, Without("has_parts", "merge")),
     Guard("REMOVE once", parts.part_of_an_earlier_round, leaving_out("", "once")),
     Guard("SETTLE before chunks", overflow.unheard_save, settle_nothing),
     Guard("SETTLE after a transaction", overflow.late_transaction, settle_nothing),
-    Guard("KEEP OUT as seen", overflow.transaction_after_the_look, without("saves_seen")),
-    Guard("CHUNK only later", overflow.woken_writer, without("no_later_version")),
-    Guard("CHUNK only later", overflow.late_log_of_failures, without("no_later_version")),
+    Guard("KEEP OUT as seen", overflow.transaction_after_the_look, Without("saves_seen")),
+    Guard("CHUNK only later", overflow.woken_writer, Without("no_later_version")),
+    Guard("CHUNK only later", overflow.late_log_of_failures, Without("no_later_version")),
     Guard("two slots", overflow.half_written, one_slot),
-    Guard("time to live only later", overflow.late_end_of_chunks, without("no_later_command")),
-    Guard("time to live only later", overflow.late_keep_of_chunks, without("no_later_command")),
+    Guard("time to live only later", overflow.late_end_of_chunks, Without("no_later_command")),
+    Guard("time to live only later", overflow.late_keep_of_chunks, Without("no_later_command")),
     Guard("CREATE of my own", commands.created_twice, look_at_no_row),
     Guard("CREATE of my own", commands.created_by_another, trust_any_row),
     Guard("CREATE CLAIMED what is not there", of_creations.late_create, create_whatever_is_there),
@@ -414,75 +416,75 @@ GUARDS = [
         of_creations.late_claim_before_an_unheard_create,
         create_pending_without_a_token,
     ),
-    Guard("SPENT as seen", commands.finished_meanwhile, without("seen", "spend abandoned")),
-    Guard("SPENT as seen", commands.reopened_meanwhile, without("seen", "spend")),
-    Guard("IGNORE as seen", commands.failed_meanwhile, without("seen", "ignore")),
-    Guard("DELETE as seen", commands.deleted_while_held, without("seen")),
-    Guard("DELETE of the same life", commands.deleted_in_its_next_life, without("same_life")),
-    Guard("DELETE of the same life", commands.deleted_at_the_second_try, without("same_life")),
-    Guard("IGNORE of the same life", commands.ignored_in_its_next_life, without("same_life", "ignore")),
-    Guard("IGNORE of the same life", commands.ignored_without_a_token_in_its_next_life, without("same_life", "ignore")),
-    Guard("IGNORE of the same life", of_groups.ignored_in_another_group, without("same_life", "ignore")),
-    Guard("SPENT of the same life", commands.spent_in_its_next_life, without("same_life", "spend")),
-    Guard("SKIP of the same life", repeats.skipped_in_its_next_life, without("same_life", "skip")),
-    Guard("REOPEN of the same life", repeats.reopened_in_its_next_life, without("same_life", "reopen")),
-    Guard("REOPEN of the same life", of_groups.entered_in_its_next_life, without("same_life", "enter again")),
+    Guard("SPENT as seen", commands.finished_meanwhile, Without("seen", "spend abandoned")),
+    Guard("SPENT as seen", commands.reopened_meanwhile, Without("seen", "spend")),
+    Guard("IGNORE as seen", commands.failed_meanwhile, Without("seen", "ignore")),
+    Guard("DELETE as seen", commands.deleted_while_held, Without("seen")),
+    Guard("DELETE of the same life", commands.deleted_in_its_next_life, Without("same_life")),
+    Guard("DELETE of the same life", commands.deleted_at_the_second_try, Without("same_life")),
+    Guard("IGNORE of the same life", commands.ignored_in_its_next_life, Without("same_life", "ignore")),
+    Guard("IGNORE of the same life", commands.ignored_without_a_token_in_its_next_life, Without("same_life", "ignore")),
+    Guard("IGNORE of the same life", of_groups.ignored_in_another_group, Without("same_life", "ignore")),
+    Guard("SPENT of the same life", commands.spent_in_its_next_life, Without("same_life", "spend")),
+    Guard("SKIP of the same life", repeats.skipped_in_its_next_life, Without("same_life", "skip")),
+    Guard("REOPEN of the same life", repeats.reopened_in_its_next_life, Without("same_life", "reopen")),
+    Guard("REOPEN of the same life", of_groups.entered_in_its_next_life, Without("same_life", "enter again")),
     Guard("SHUT OUT", runs.unheard_claim, shut_nothing_out),
     Guard("SHUT OUT", runs.unheard_claim_of_a_failed_task, shut_nothing_out),
     Guard("SHUT OUT the token as seen", commands.reopened_and_ignored_meanwhile, trust_the_row),
     Guard("SHUT OUT the row as seen", commands.deleted_meanwhile, shut_out_whatever_is_there),
-    Guard("nothing asked", merges.asked_while_it_ended, without("nothing_asked", "succeed")),
-    Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, without("nothing_asked", "commit")),
-    Guard("nothing asked", merges.asked_as_it_ended_early, without("nothing_asked", "succeed")),
-    Guard("TAKE IN as asked", merges.asked_after_the_look, without("asked_as_seen", "succeed")),
-    Guard("TAKE IN as asked", merges.asked_after_the_look_of_a_transaction, without("asked_as_seen", "commit")),
-    Guard("MERGE as asked", merges.late_request, without("asked_as_seen", "merge")),
-    Guard("MERGE of the same life", merges.late_request_in_the_next_life, without("same_life", "merge")),
-    Guard("MERGE where it waits", merges.asked_as_it_was_claimed, without("can_take", "merge")),
-    Guard("MERGE while it runs", merges.asked_as_it_ended, without("cannot_take", "merge")),
-    Guard("MERGE what is kept", merges.asked_as_it_was_taken_in, without("keeps_asked", "merge")),
-    Guard("MERGE the values as seen", merges.written_by_another_program, without("value_seen", "merge")),
-    Guard("MERGE the rule as due", repeats.rule_changed_as_an_occurrence_ends, without("due_as_seen", "merge")),
-    Guard("MERGE the rule as due", repeats.rule_changed_as_it_is_reopened, without("due_as_seen", "merge")),
-    Guard("MERGE the due time as seen", merges.put_off_by_an_old_reading, without("due_as_seen", "merge")),
-    Guard("token on MERGE", merges.begun_anew_with_an_old_token, without("later_token", "merge")),
-    Guard("format on MERGE", merges.asked_of_a_later_version, without("known_format", "merge")),
+    Guard("nothing asked", merges.asked_while_it_ended, Without("nothing_asked", "succeed")),
+    Guard("nothing asked", merges.asked_while_it_ended_in_a_transaction, Without("nothing_asked", "commit")),
+    Guard("nothing asked", merges.asked_as_it_ended_early, Without("nothing_asked", "succeed")),
+    Guard("TAKE IN as asked", merges.asked_after_the_look, Without("asked_as_seen", "succeed")),
+    Guard("TAKE IN as asked", merges.asked_after_the_look_of_a_transaction, Without("asked_as_seen", "commit")),
+    Guard("MERGE as asked", merges.late_request, Without("asked_as_seen", "merge")),
+    Guard("MERGE of the same life", merges.late_request_in_the_next_life, Without("same_life", "merge")),
+    Guard("MERGE where it waits", merges.asked_as_it_was_claimed, Without("can_take", "merge")),
+    Guard("MERGE while it runs", merges.asked_as_it_ended, Without("cannot_take", "merge")),
+    Guard("MERGE what is kept", merges.asked_as_it_was_taken_in, Without("keeps_asked", "merge")),
+    Guard("MERGE the values as seen", merges.written_by_another_program, Without("value_seen", "merge")),
+    Guard("MERGE the rule as due", repeats.rule_changed_as_an_occurrence_ends, Without("due_as_seen", "merge")),
+    Guard("MERGE the rule as due", repeats.rule_changed_as_it_is_reopened, Without("due_as_seen", "merge")),
+    Guard("MERGE the due time as seen", merges.put_off_by_an_old_reading, Without("due_as_seen", "merge")),
+    Guard("token on MERGE", merges.begun_anew_with_an_old_token, Without("later_token", "merge")),
+    Guard("format on MERGE", merges.asked_of_a_later_version, Without("known_format", "merge")),
     Guard("version of a group", of_groups.entered_at_once, any_version),
     Guard("version of a group", of_groups.entered_as_the_turn_ends, any_version),
     Guard("FOLLOW-UP that is not there", follow_ups.created_over_one_that_ran, create_whatever_is_there),
     Guard("FOLLOW-UP of my own", follow_ups.taken_for_a_follow_up, trust_any_follow_up),
     Guard("FOLLOW-UP of the same round", follow_ups.taken_for_one_of_this_life, one_round),
-    Guard("MINE before the success", follow_ups.created_without_the_lock, without("mine", "check")),
+    Guard("MINE before the success", follow_ups.created_without_the_lock, Without("mine", "check")),
     Guard("SETTLE before a failure", follow_ups.failed_although_it_succeeded, settle_nothing),
-    Guard("COUNT while others are left", joins.last_two_at_once, without("waits_for_more")),
-    Guard("COUNT the last one", joins.one_more_child, without("waits_for_one")),
-    Guard("COUNT the last one as seen", joins.reopened_after_the_look, without("status_seen")),
-    Guard("COUNT in the same round", joins.next_life, without("same_round")),
-    Guard("COUNT in the same round", joins.next_life_of_two, without("same_round")),
-    Guard("format on COUNT", joins.counted_for_a_later_version, without("known_format")),
+    Guard("COUNT while others are left", joins.last_two_at_once, Without("waits_for_more")),
+    Guard("COUNT the last one", joins.one_more_child, Without("waits_for_one")),
+    Guard("COUNT the last one as seen", joins.reopened_after_the_look, Without("status_seen")),
+    Guard("COUNT in the same round", joins.next_life, Without("same_round")),
+    Guard("COUNT in the same round", joins.next_life_of_two, Without("same_round")),
+    Guard("format on COUNT", joins.counted_for_a_later_version, Without("known_format")),
     Guard("a new round from the end", joins.next_round, leaving_out("claim from", "round")),
     Guard("REMOVE waits at the end", joins.next_round, leaving_out("claim from", "waits")),
-    Guard("WAIT for what has not come", signals.answered_as_it_begins_to_wait, without("not_answered", "succeed")),
-    Guard("SUCCEED without an answer", signals.answered_while_it_is_cancelled, without("not_answered", "succeed")),
-    Guard("SEND the last one", signals.last_two_at_once, without("awaits_more")),
-    Guard("SEND while a child counts", signals.answer_and_child_at_once, without("awaits_more")),
-    Guard("COUNT while an answer comes", signals.child_and_answer_at_once, without("awaits_seen")),
-    Guard("the first answer counts", signals.two_senders, without("not_answered")),
-    Guard("SEND the first one of a row", signals.two_early_senders, without("no_answers")),
-    Guard("SEND early", signals.asked_for_before_it_is_stored, without("not_awaited")),
-    Guard("SEND to a parked task", signals.limit_passes_meanwhile, without("parked")),
-    Guard("SEND late", signals.ignored_then_reopened, without("not_parked")),
-    Guard("REOPEN what awaits none", signals.reopened_while_it_waits, without("awaits_seen", "reopen")),
-    Guard("REOPEN what awaits", signals.reopened_as_the_answer_comes, without("waits_for_answers", "reopen")),
-    Guard("SEND in the same life", signals.late_answer_of_an_earlier_life, without("first_round")),
-    Guard("SEND early before the end", signals.early_answer_as_it_ends, without("not_ended")),
-    Guard("SEND in the same round", signals.answer_of_an_earlier_round, without("same_round")),
+    Guard("WAIT for what has not come", signals.answered_as_it_begins_to_wait, Without("not_answered", "succeed")),
+    Guard("SUCCEED without an answer", signals.answered_while_it_is_cancelled, Without("not_answered", "succeed")),
+    Guard("SEND the last one", signals.last_two_at_once, Without("awaits_more")),
+    Guard("SEND while a child counts", signals.answer_and_child_at_once, Without("awaits_more")),
+    Guard("COUNT while an answer comes", signals.child_and_answer_at_once, Without("awaits_seen")),
+    Guard("the first answer counts", signals.two_senders, Without("not_answered")),
+    Guard("SEND the first one of a row", signals.two_early_senders, Without("no_answers")),
+    Guard("SEND early", signals.asked_for_before_it_is_stored, Without("not_awaited")),
+    Guard("SEND to a parked task", signals.limit_passes_meanwhile, Without("parked")),
+    Guard("SEND late", signals.ignored_then_reopened, Without("not_parked")),
+    Guard("REOPEN what awaits none", signals.reopened_while_it_waits, Without("awaits_seen", "reopen")),
+    Guard("REOPEN what awaits", signals.reopened_as_the_answer_comes, Without("waits_for_answers", "reopen")),
+    Guard("SEND in the same life", signals.late_answer_of_an_earlier_life, Without("first_round")),
+    Guard("SEND early before the end", signals.early_answer_as_it_ends, Without("not_ended")),
+    Guard("SEND in the same round", signals.answer_of_an_earlier_round, Without("same_round")),
     Guard("a new round without answers", signals.answer_in_an_earlier_round, leaving_out("", "signals")),
-    Guard("format on SEND", signals.answered_for_a_later_version, without("known_format")),
+    Guard("format on SEND", signals.answered_for_a_later_version, Without("known_format")),
     Guard("REMOVE awaits", signals.started_without_its_answer, leaving_out("claim from", "awaits")),
-    Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, without("nothing_asked")),
+    Guard("SEND while nothing is asked", signals.asked_again_before_an_answer, Without("nothing_asked")),
     Guard("REMOVE parent", joins.second_success, leaving_out("", "parent")),
-    Guard("REOPEN what waits for none", joins.reopened_while_it_waits, without("waits_for_none", "reopen")),
-    Guard("REOPEN what waits", joins.reopened_as_the_last_one_ends, without("waits_for_others", "reopen")),
-    Guard("SUCCEED while it waits", joins.waits_again_as_the_last_one_ends, without("waits_for_others", "commit")),
+    Guard("REOPEN what waits for none", joins.reopened_while_it_waits, Without("waits_for_none", "reopen")),
+    Guard("REOPEN what waits", joins.reopened_as_the_last_one_ends, Without("waits_for_others", "reopen")),
+    Guard("SUCCEED while it waits", joins.waits_again_as_the_last_one_ends, Without("waits_for_others", "commit")),
 ]
