@@ -240,7 +240,12 @@ def passed_over(task: Task) -> list[str]:
 
 def parts_done(task: Task) -> list[str]:
     """Return the parts of the task's step whose results are stored."""
-    numbers = [str(codes.pending) for codes in task.tracker.steps if codes.step == task.state.step]
+    status = readable_value(task, "status")
+    numbers = [
+        str(codes.pending)
+        for codes in task.tracker.steps
+        if status in (codes.pending, codes.in_progress, codes.failed, codes.ignored)
+    ]
     found = (key.partition("/") for key in readable_value(task, "once") or ())
     return [name for number, _, name in found if number in numbers]
 
