@@ -136,6 +136,11 @@ def test_the_picture_of_the_terminal_shows_what_the_commands_print(tmp_path: Pat
     assert shown[:2] == ["pynamodb-tracker", "$ pynamodb-tracker status"]
 
 
+def test_the_picture_of_the_kill_shows_what_happens_to_real_processes(tmp_path: Path) -> None:
+    draw("kill.py", tmp_path / "kill.svg")
+    assert lines_of(IMAGES / "kill.svg") == lines_of(tmp_path / "kill.svg")
+
+
 def lines_of(svg: Path) -> list[str]:
     """Return what a picture of a terminal says, by line; what a run took, and its rate, are left out."""
     lines: dict[str, str] = {}

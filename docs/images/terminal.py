@@ -76,13 +76,18 @@ def session() -> Iterator[tuple[str, str]]:
 
 
 def drawing() -> str:
-    """Return the picture, without fonts that a browser would download."""
+    """Return the picture."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     for number, (command, printed) in enumerate(session()):
         console.print(Text.assemble("\n" * bool(number), ("$ ", "green"), (command, "bold")), soft_wrap=True)
         console.print(Text.from_ansi(printed.rstrip("\n")), soft_wrap=True)
+    return exported(console, "terminal")
+
+
+def exported(console: Console, name: str) -> str:
+    """Return what a console has recorded, without fonts that a browser would download."""
     console.print()  # otherwise the last line is cut off
-    svg = console.export_svg(title="pynamodb-tracker", theme=THEME, unique_id="terminal")
+    svg = console.export_svg(title="pynamodb-tracker", theme=THEME, unique_id=name)
     svg = re.sub(r"\s*@font-face \{.*?\n    \}", "", svg, flags=re.DOTALL)
     return re.sub(r"font-family: (Fira Code, monospace|arial)", f"font-family: {FONT}", svg)
 

@@ -58,6 +58,7 @@ def test_an_outcome_that_is_not_as_it_should_be_exits_with_1(monkeypatch: pytest
         (["--count", "0"], "--count"),
         (["--workers", "0"], "--workers"),
         (["--scene", "nights", "--count", "5"], "--count"),
+        (["--scene", "kill", "--endpoint-url", "http://localhost:8000"], "--endpoint-url"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_with_2(arguments: list[str], words: str) -> None:

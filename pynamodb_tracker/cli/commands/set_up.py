@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import textwrap
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import StrEnum
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -125,12 +125,16 @@ class Scene(StrEnum):
 
     ORDERS = "orders"
     NIGHTS = "nights"
+    KILL = "kill"
 
 
 def demo(
     *,
     scene: Annotated[
-        Scene, typer.Option(help="Orders of three steps, or a report for every night that waits for its pages.")
+        Scene,
+        typer.Option(
+            help="Orders of three steps, a report for every night, or workers that are killed while they charge."
+        ),
     ] = Scene.ORDERS,
     orders: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Run on the real orders of this CSV file.")
@@ -157,6 +161,7 @@ def demo(
     """Send orders through payment, shipping and delivery, while runs fail and workers die.
 
     With --scene nights, a task repeats every night, its reports wait for their pages, and requests are merged.
+    With --scene kill, worker processes are killed while they charge a card: by hand, and with this library.
 
     By default, everything is in memory. On a server, the demo creates a table of its own and deletes it at the end.
     Ctrl-C stops the workers and deletes the table.
@@ -193,6 +198,8 @@ def _check_demo(scene: Scene, options: Options, count: int | None) -> None:
 
     if scene is not Scene.ORDERS and (options.orders or count):
         raise typer.BadParameter("only in the scene of orders", param_hint="--orders" if options.orders else "--count")
+    if scene is Scene.KILL and options.endpoint_url:
+        raise typer.BadParameter("not in this scene, which has a server of its own", param_hint="--endpoint-url")
     if options.orders and count:
         raise typer.BadParameter("only for generated orders: omit it with --orders", param_hint="--count")
     if (options.table_name or options.keep) and not options.endpoint_url:
@@ -223,14 +230,21 @@ class _Demo:
         self._console = console()
 
     def run(self) -> None:
-        from pynamodb_tracker.demo import nights, pipeline, session  # noqa: PLC0415 - as above
-
-        is_nights = self._scene is Scene.NIGHTS
-        run, models = (nights.run, nights.MODELS) if is_nights else (session.run, (pipeline.Order,))
+        run, models = self._scene_to_run()
         options = self._options
         if self._page is not None:
             options = replace(options, beside=partial(self._beside, self._page, models))
         self.is_as_expected = not run(options, self._console, self.stop.event).differences
+
+    def _scene_to_run(self) -> tuple[Callable[..., Any], Sequence[type[Task]]]:
+        """Return what runs the scene, and its use cases; only what this scene needs is imported."""
+        if self._scene is Scene.KILL:
+            from pynamodb_tracker.demo import kill  # noqa: PLC0415 - as above
+
+            return kill.run, (kill.Payment,)
+        from pynamodb_tracker.demo import nights, pipeline, session  # noqa: PLC0415 - as above
+
+        return (nights.run, nights.MODELS) if self._scene is Scene.NIGHTS else (session.run, (pipeline.Order,))
 
     @contextmanager
     def _beside(self, page: PageServer, models: Sequence[type[Task]]) -> Iterator[None]:
