@@ -27,7 +27,7 @@ def test_the_page_on_the_index_has_absolute_links_to_the_files_of_its_version() 
     elsewhere = ("https://docs.aws.amazon.com/", "https://aws.amazon.com/")
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith(elsewhere)]
     images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
-    assert len(images) == 2
+    assert len(images) == 3
     assert len(links) > 30
     raw = SOURCE.replace("https://github.com/", "https://raw.githubusercontent.com/")
     places = {link: raw if link in images else f"{SOURCE}/blob" for link in links}
