@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.aio.context import AsyncContext
     from pynamodb_tracker.batch.batch import Report
     from pynamodb_tracker.control.item import Pause
+    from pynamodb_tracker.control.limit import Limit
     from pynamodb_tracker.exceptions import (
         DefinitionError,
         GiveUp,
@@ -63,6 +64,7 @@ __all__ = [
     "Glance",
     "Group",
     "IndexEntry",
+    "Limit",
     "LockLostError",
     "Merged",
     "Page",
@@ -110,6 +112,7 @@ _MODULES = {
     "Glance": "pynamodb_tracker.step.glance",
     "Group": "pynamodb_tracker.task.group",
     "IndexEntry": "pynamodb_tracker.step.glance",
+    "Limit": "pynamodb_tracker.control.limit",
     "Merged": "pynamodb_tracker.transitions.merges",
     "Page": "pynamodb_tracker.step",
     "Pause": "pynamodb_tracker.control.item",

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.aio.call import call
 from pynamodb_tracker.aio.context import AsyncContext
-from pynamodb_tracker.aio.pool import in_thread, wait_for_future
+from pynamodb_tracker.aio.pool import REQUESTS, in_thread, wait_for_call, wait_for_future
 from pynamodb_tracker.aio.run import AsyncRun
+from pynamodb_tracker.batch.admission import Admission
 from pynamodb_tracker.batch.batch import Report, StoppedError, TaskAttempt, log_failed_requests
 from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import Pace
@@ -26,8 +27,14 @@ from pynamodb_tracker.execution.interrupts import is_cancellation
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.slots import StepSlots
+
 Item = TypeVar("Item")
 T = TypeVar("T", bound=TaskRow)
+
+_GLANCE = 0.01
+"""Seconds between two looks at whether a task of this process has left its slot; no request is sent for that."""
 
 AsyncStart = Callable[[str], AbstractAsyncContextManager[AsyncContext[T], bool | None]]
 """`step.astart`, with its options set: what returns the run of a task."""
@@ -51,7 +58,7 @@ class AsyncTaskAttempt(TaskAttempt[T]):
             with sending:
                 async with run as ctx:
                     self._note_answer()
-                    self._check_stop()
+                    self._check_start()
                     with pausing:
                         self.value = await call(function, ctx)
         except StoppedError:
@@ -79,24 +86,37 @@ class AsyncBatch(Generic[T]):
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several tasks together."""
+    slots: StepSlots | None = None
+    """Those of the limit that the step is within."""
     report: Report = field(default_factory=Report)
 
     async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:
         """Try each task; if this is cancelled, the running ones are, and it ends once each of them has ended."""
-        feeding = Feeding({self.codes: self.feed}, limit=limit)
+        feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
         tasks = PacedTasks(iter(feeding), rate)
+
+        async def next_task() -> tuple[Codes, str] | None:
+            given = await tasks.next()
+            if given is not None and self.slots is not None:
+                await _admitted(self.slots, admission, given)
+            return given
+
         try:
-            await in_tasks(partial(self._begin, feeding), tasks.next, concurrency)
+            await in_tasks(partial(self._begin, feeding, admission), next_task, concurrency)
         finally:
             feeding.stop()
             tasks.end()
+            if self.slots is not None:
+                await wait_for_call(REQUESTS.submit(admission.end))
             log_failed_requests(self.codes, self.report)
         return self.report
 
-    def _begin(self, feeding: Feeding, given: tuple[Codes, str]) -> asyncio.Task[None]:
-        attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(*given, feed=self.feed, batcher=self.batcher)
+    def _begin(self, feeding: Feeding, admission: Admission, given: tuple[Codes, str]) -> asyncio.Task[None]:
+        slot = admission.slot_of(given)
+        attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(*given, feed=self.feed, batcher=self.batcher, slot=slot)
 
         def note_end(ended: asyncio.Task[None]) -> None:
+            attempt.leave_slot()
             attempt.skip()  # a task that is cancelled before its first line does nothing
             if ended.cancelled() or ended.exception() is not None:
                 feeding.stop()
@@ -118,6 +138,12 @@ class AsyncBatch(Generic[T]):
         attempt.add_to(self.report)
         if self.progress is not None:
             self.progress(self.report)
+
+
+async def _admitted(slots: StepSlots, admission: Admission, task: tuple[Codes, str]) -> None:
+    """Wait until a task has got a slot."""
+    while not (slots.may_have and await in_thread(partial(admission.has, task))):
+        await clock.sleep_async(_GLANCE)
 
 
 class PacedTasks(Generic[Item]):

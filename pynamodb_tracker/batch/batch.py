@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from pynamodb.exceptions import PynamoDBException
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.batch.admission import Admission
 from pynamodb_tracker.batch.feeding import Feeding, Source
 from pynamodb_tracker.batch.thread_pool import in_threads
 from pynamodb_tracker.dynamodb.write_batcher import WriteBatcher
@@ -33,6 +34,9 @@ from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.status import Codes
 from pynamodb_tracker.transitions import Journal
 from pynamodb_tracker.transitions.participants import MadeDue
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.slots import Slot, StepSlots
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -97,11 +101,13 @@ class TaskAttempt(Generic[T]):
         feed: Source | None = None,
         stopped: threading.Event | None = None,
         batcher: WriteBatcher | None = None,
+        slot: Slot | None = None,
     ) -> None:
         """If `stopped` is set by the time the task is claimed, the attempt is released without calling the function.
 
         A `feed` that the task is from learns the answer to the claim. A `batcher` is what sends the claim and the end
-        of this attempt together with those of others; what the function writes is sent alone.
+        of this attempt together with those of others; what the function writes is sent alone. With a `slot`, the
+        function is called only while that is held; who made the attempt calls `leave_slot` at its end.
         """
         self.codes = codes
         self.task_id = task_id
@@ -113,6 +119,9 @@ class TaskAttempt(Generic[T]):
         self._run: Run[T] | None = None
         self._stopped = stopped
         self._batcher = batcher
+        self._slot = slot
+        if slot is not None:
+            slot.user = f"{codes.use_case_id} {codes.step} of {task_id!r}"
 
     def execute(self, start: Start[T], function: Callable[[ExecutionContext[T]], object]) -> None:
         """Start the task and call the function with its context.
@@ -126,7 +135,7 @@ class TaskAttempt(Generic[T]):
             self.follow(run)
             with sending, run as ctx:
                 self._note_answer()
-                self._check_stop()
+                self._check_start()
                 with pausing:
                     self.value = call(function, ctx)
         except StoppedError:
@@ -156,14 +165,28 @@ class TaskAttempt(Generic[T]):
         """Do not start the task; the feed counts on every task that it gave."""
         self._note_answer()
 
-    def _check_stop(self) -> None:
-        """Raise, within the block, what releases the attempt if the worker was stopped during the claim."""
-        if self.is_stopped:
+    @contextmanager
+    def leaving_slot(self) -> Iterator[None]:
+        """Leave the slot at the end of this block."""
+        try:
+            yield
+        finally:
+            self.leave_slot()
+
+    def leave_slot(self) -> None:
+        """Leave the slot of the limit to the next task; without one, do nothing."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.leave()
+
+    def _check_start(self) -> None:
+        """Raise, within the block, what releases the attempt if the worker was stopped, or the slot lost, meanwhile."""
+        if self.is_stopped or not (self._slot is None or self._slot.is_held):
             raise StoppedError
 
     def _note_stop(self) -> None:
         """Keep an error if the attempt was not released then."""
-        not_released = TrackerError("the worker was stopped, and the attempt could not be released")
+        not_released = TrackerError("the worker was stopped, or its slot lost, and the attempt could not be released")
         self.details.error = None if self.outcome == "released" else not_released
 
     def _note_answer(self) -> None:
@@ -273,21 +296,26 @@ class Batch(Generic[T]):
     progress: Callable[[Report], object] | None = None
     batcher: WriteBatcher | None = None
     """What sends the writes of several threads together."""
+    slots: StepSlots | None = None
+    """Those of the limit that the step is within."""
     report: Report = field(default_factory=Report)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, *, limit: int | None, threads: int, rate: float | None) -> Report:
         """Try each task; KeyboardInterrupt and SystemExit are recorded with the task, end the batch, and propagate."""
-        feeding = Feeding({self.codes: self.feed}, limit=limit)
+        feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
         try:
-            in_threads(partial(self._run, feeding), feeding, threads, rate=rate)
+            run = partial(self._run, feeding, admission)
+            in_threads(run, feeding, threads, rate=rate, admit=admission.admit)
         finally:
+            admission.end()
             log_failed_requests(self.codes, self.report)
         return self.report
 
-    def _run(self, feeding: Feeding, task: tuple[Codes, str]) -> None:
-        attempt: TaskAttempt[T] = TaskAttempt(*task, feed=self.feed, batcher=self.batcher)
-        with feeding.following(attempt):
+    def _run(self, feeding: Feeding, admission: Admission, task: tuple[Codes, str]) -> None:
+        slot = admission.slot_of(task)
+        attempt: TaskAttempt[T] = TaskAttempt(*task, feed=self.feed, batcher=self.batcher, slot=slot)
+        with attempt.leaving_slot(), feeding.following(attempt):
             if self.pause() is not None:
                 self.report.paused = True
                 attempt.skip()

@@ -38,22 +38,26 @@ def in_threads(
     *,
     rate: float | None = None,
     stopped: threading.Event | None = None,
+    admit: Callable[[Item], bool] | None = None,
 ) -> None:
     """Call the function on each item, in this context; an item is taken when a thread is free for it.
 
     `rate` limits the calls per second, spread evenly, however many threads there are; nothing waits for its turn any
-    more once `stopped` is set. An exception stops the feeding, and is raised once all running calls have returned.
+    more once `stopped` is set. `admit` is called with each item until it returns True, at a short wait each time. An
+    exception stops the feeding, and is raised once all running calls have returned.
     """
-    paced = items if rate is None else _paced(items, Pace(rate), stopped or threading.Event())
+    stopped, failed = stopped or threading.Event(), threading.Event()
+    paced = items if rate is None else _paced(items, Pace(rate), stopped)
     if (event := _stopped.get()) is not None:
         paced = takewhile(lambda _: not event.is_set(), paced)
+    if admit is not None:
+        paced = _admitted(paced, admit, stopped, failed)
     if threads == 1:
         for item in paced:
             function(item)
         return
     from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait  # noqa: PLC0415 - for cold starts
 
-    failed = threading.Event()
     with ThreadPoolExecutor(threads, thread_name_prefix="pynamodb_tracker") as pool:
         running: set[Future[None]] = set()
         try:
@@ -76,6 +80,19 @@ def _watched(function: Callable[[Item], None], item: Item, failed: threading.Eve
     except BaseException:
         failed.set()
         raise
+
+
+def _admitted(
+    items: Iterable[Item], admit: Callable[[Item], bool], stopped: threading.Event, failed: threading.Event
+) -> Iterator[Item]:
+    """Yield each item once it is admitted; the thread that feeds the others waits, as for its turn."""
+    for item in items:
+        while not admit(item):
+            if failed.is_set():
+                return
+            if stopped.is_set():  # the function is told so, and ends the feeding
+                break
+        yield item
 
 
 class Pace:

@@ -230,13 +230,13 @@ def pages(
             return
 
 
-def get_items(table: TableConnection, keys: Sequence[Item]) -> Iterator[Item]:
-    """Read items by key, strongly consistent; unprocessed keys are requested again after a pause."""
+def get_items(table: TableConnection, keys: Sequence[Item], *, consistent: bool = True) -> Iterator[Item]:
+    """Read items by key, strongly consistent if not told otherwise; unprocessed keys are requested again."""
     for at in range(0, len(keys), _MOST_KEYS):
         left: Any = [_plain_key(key) for key in keys[at : at + _MOST_KEYS]]
         retries = 0
         while left:
-            answer = read(table, methodcaller("batch_get_item", left, consistent_read=True))
+            answer = read(table, methodcaller("batch_get_item", left, consistent_read=consistent))
             yield from answer["Responses"].get(table.table_name, [])
             unprocessed = answer.get("UnprocessedKeys", {}).get(table.table_name, {}).get("Keys", [])
             left = [_plain_key(key) for key in unprocessed]

@@ -388,9 +388,8 @@ class BoundStep(StepCommands[T]):
             return Report(paused=True)
         feed = self._definition.feed(threads=threads, **which)
         start: Callable[[str], Any] = partial(self.start, heartbeat=heartbeat)
-        batch = Batch(
-            self._definition.codes, start, function, feed, self._definition.pause, progress, batcher_for(threads)
-        )
+        of, batcher = self._definition, batcher_for(threads)
+        batch = Batch(of.codes, start, function, feed, of.pause, progress, batcher, of.slots())
         return batch.run(limit=limit, threads=threads, rate=rate)
 
     async def arun_all(
@@ -431,7 +430,7 @@ class BoundStep(StepCommands[T]):
         start: Callable[[str], Any] = partial(self.astart, heartbeat=heartbeat)
         feed, batcher = of.feed(threads=concurrency, **which), batcher_for(concurrency)
         pause = of.pause if controlled else None
-        batch = AsyncBatch(of.codes, start, chosen, feed, pause, progress, batcher)
+        batch = AsyncBatch(of.codes, start, chosen, feed, pause, progress, batcher, of.slots())
         return await batch.run(limit=limit, concurrency=concurrency, rate=rate)
 
     @staticmethod

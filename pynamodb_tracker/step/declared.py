@@ -11,6 +11,9 @@ from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.definition import DeclaredState, States
 
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.limit import Limit
+
 T = TypeVar("T", bound=TaskRow)
 
 
@@ -33,6 +36,8 @@ class Step:
     a claimer that finds no attempt left, or by a person. What it creates by `create(Alert, task_id, ...)`, which takes
     what `ctx.create` takes, is created together with that. It may be called more than once, so it has no other effects.
     If it raises, or an id is another task's, that is logged, and the task is ignored without it.
+
+    Workers and batches run at most as many tasks at once as the `Limit` that the step is `within` has slots.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Step:
         also_from: States = (),
         when_ignored: Callable[[Any, Callable[..., None]], object] | None = None,
         aside: bool = False,
+        within: Limit | None = None,
     ) -> None:
         self.name = ""
         self.number = number
@@ -58,6 +64,7 @@ class Step:
         self.also_from = also_from
         self.when_ignored = when_ignored
         self.aside = aside
+        self.within = within
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = self.name or name  # one under another name is refused by the metaclass, which can name the class

@@ -17,6 +17,8 @@ from pynamodb_tracker.step.state import State, window
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.candidates import Feed
     from pynamodb_tracker.control.item import Pause
+    from pynamodb_tracker.control.limit import Limit
+    from pynamodb_tracker.control.slots import StepSlots
 
 T = TypeVar("T", bound=TaskRow)
 
@@ -29,6 +31,7 @@ class DeclaredStep(RetryPolicy, Protocol):
     max_attempts: int
     lock_for: timedelta
     when_ignored: Callable[[Any, Callable[..., None]], object] | None
+    within: Limit | None
 
 
 class DeclaredState:
@@ -158,6 +161,14 @@ class StepDefinition(Generic[T]):
         from pynamodb_tracker.control.watch import pause_of  # noqa: PLC0415 - few use cases are controlled
 
         return pause_of(self.model, self.codes.pending)
+
+    def slots(self) -> StepSlots | None:
+        """Return the slots of the limit that this step is within, as this process has them; None without a limit."""
+        if self.declared.within is None:
+            return None
+        from pynamodb_tracker.control.slots import StepSlots  # noqa: PLC0415 - few steps have a limit
+
+        return StepSlots(self.model, self.codes.step, self.declared.within)
 
     def refusal(self, task_id: str, pause: Pause, payload: str | None) -> TaskNotStartableError:
         """Read a task while its step is paused, and return the error that its claim would raise, or StepPausedError."""

@@ -304,6 +304,7 @@ def _mistakes_in_steps(steps: Sequence[Step]) -> Iterator[str]:
                 f"highest numbers: write {before.name} = Step(900, aside=True), if no task is stored at it yet"
             )
         yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_settings(step))
+        yield from (f"{declared}: {mistake}" for mistake in _mistakes_in_limit(step.within))
 
 
 def _other_number(steps: Sequence[Step], place: int) -> str:
@@ -374,6 +375,15 @@ def _mistakes_in_settings(step: Step) -> Iterator[str]:
             yield f"when_ignored={shown(step.when_ignored)}: {error}"
     if not isinstance(step.also_from, tuple | list):
         yield f"also_from={step.also_from!r}; write a tuple of states, (confirm_payment.failed,)"
+
+
+def _mistakes_in_limit(limit: object) -> Iterator[str]:
+    if limit is None:
+        return
+    from pynamodb_tracker.control.limit import Limit  # noqa: PLC0415 - few steps have one
+
+    if not isinstance(limit, Limit):
+        yield f"within={shown(limit)}; write a limit, Limit('bank', at_once=20)"
 
 
 def _is_exception(kind: object) -> bool:

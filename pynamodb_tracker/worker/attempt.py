@@ -34,7 +34,14 @@ class WorkerAttempt(TaskAttempt[Any], Hook):
         stopped: threading.Event,
         batcher: WriteBatcher | None = None,
     ) -> None:
-        super().__init__(poller.step._definition.codes, task_id, feed=poller.feed, stopped=stopped, batcher=batcher)
+        super().__init__(
+            poller.step._definition.codes,
+            task_id,
+            feed=poller.feed,
+            stopped=stopped,
+            batcher=batcher,
+            slot=poller.slot_of(task_id),
+        )
         self._poller = poller
         self._heartbeat = heartbeat
         self.on_loss: Callable[[], object] | None = None

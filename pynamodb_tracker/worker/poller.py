@@ -28,6 +28,7 @@ from pynamodb_tracker.step.state import State
 
 if TYPE_CHECKING:
     from pynamodb_tracker.control.item import Pause
+    from pynamodb_tracker.control.slots import Slot
 
 log = logging.getLogger("pynamodb_tracker")
 
@@ -231,6 +232,14 @@ class StepPoller:
         """If a rate is set: until when it keeps other steps from starting a task."""
         self.next_poll = _EARLIEST
         self._of = step._definition
+        self.slots = self._of.slots()
+        """Those of the limit that the step is within."""
+        self.waits_for_slot = False
+        """Whether there was none when a task was last looked for."""
+        self._slots: dict[str, Slot] = {}
+        """The slots of tasks that were given, until their attempts begin."""
+        self._slot: Slot | None = None
+        """The slot of the task that is just looked for."""
         self._longest = longest
         self._eager = eager
         self._shards_per_poll = self._of.shards if eager else min(self._of.shards, _SHARDS_PER_POLL)
@@ -277,6 +286,8 @@ class StepPoller:
         """Return whether there may be a task."""
         is_pausing = now < self.next_poll <= now + self._longest  # setting the clock back does not lengthen the pause
         is_scanning = self._scan is not None and not self._is_cut
+        if self.waits_for_slot and self.slots is not None:
+            is_scanning = self.slots.may_have
         return not self.is_taken and (is_scanning or not is_pausing)
 
     def take(self) -> str | None:
@@ -289,12 +300,15 @@ class StepPoller:
         except Exception as error:  # noqa: BLE001 - a worker keeps trying until it is stopped
             self._cut(self._outage.note_failure(error))
             return None
+        finally:
+            self._leave_slot()
 
     def _note_pause(self, pause: "Pause | None") -> None:
         """Start nothing while the step is paused, and log when that begins and ends."""
         before, self.pause = self.pause, pause
         if pause is not None:
             self._scan, self._found, self.next_poll = None, 0, clock.now() + min(_SHORTEST, self._longest)
+            self.waits_for_slot = False
         if str(pause) != str(before):
             text = f"the worker starts no more tasks of it: {pause}" if pause else "its pause has ended"
             log.info("%s: %s", self.name, text, extra=log_fields(self._codes.use_case_id, self._codes.step))
@@ -338,15 +352,39 @@ class StepPoller:
         now = clock.now()
         if self._scan is None or self._is_cut or now >= self._scan_ends:
             self._poll(now)
+        if self._scan is not None and not self._has_slot(now):
+            return None
         for task_id in self._scan or ():
             self._found += 1
             self._drained.add(self.feed.rotation.current)
             self._cooldown.begin_run(task_id)
+            if self._slot is not None:
+                self._slots[task_id], self._slot = self._slot, None
             return task_id
         self._end_scan(now)
         if not self._found:
             self._outage.note_success()
         return None
+
+    def _has_slot(self, now: datetime) -> bool:
+        """Take a slot for the next task of the scan; if there is none, look again when there may be one."""
+        if self.slots is None:
+            return True
+        self._slot = self.slots.take()
+        self.waits_for_slot = self._slot is None
+        if self.waits_for_slot:
+            self.next_poll = min(self.slots.next_look, now + self._longest)
+        return not self.waits_for_slot
+
+    def _leave_slot(self) -> None:
+        """Leave a slot for which there was no task."""
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            slot.leave()
+
+    def slot_of(self, task_id: str) -> "Slot | None":
+        """Return the slot that was taken for a task; its attempt leaves it."""
+        return self._slots.pop(task_id, None)
 
     def _poll(self, now: datetime) -> None:
         """Look for a shard that has something due, and begin to scan there."""
@@ -407,7 +445,7 @@ class StepPoller:
 
     def _end_scan(self, now: datetime) -> None:
         """End a scan, and set when to poll again."""
-        self._scan = None
+        self._scan, self.waits_for_slot = None, False
         if self._found >= _MOST_PER_SCAN or (self._found and self._eager):
             self.next_poll = now
             self._next_takeover.clear()

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from pynamodb_tracker.aio.batch import AsyncTaskAttempt
 from pynamodb_tracker.aio.context import AsyncContext
-from pynamodb_tracker.aio.pool import shielded
+from pynamodb_tracker.aio.pool import REQUESTS, shielded, wait_for_call
 from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.worker.attempt import WorkerAttempt
 from pynamodb_tracker.worker.poller import StepPoller, Tally
@@ -103,6 +103,8 @@ class TaskTeam:
         finally:
             if self._deadline is not None:
                 self._deadline.cancel()
+            if self._work.has_limits:
+                await wait_for_call(REQUESTS.submit(self._work.give_back_slots))
 
     async def _wait_on(self) -> None:
         """Wait for the end, after a cancellation."""
@@ -160,6 +162,9 @@ class TaskTeam:
         try:
             while self._slots.acquire() and (taken := self._work.dispatcher.take()) is not None:
                 if not self._call(self._begin, *taken):
+                    poller, task_id = taken
+                    if (slot := poller.slot_of(task_id)) is not None:
+                        slot.leave()
                     return
         except BaseException as error:  # noqa: BLE001 - raised again by the worker, once all have ended
             self.errors.append(error)

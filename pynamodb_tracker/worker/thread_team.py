@@ -68,6 +68,7 @@ class ThreadTeam:
             self.stop()
             self._messages.put(Message.STOP)
         finally:
+            self._work.give_back_slots()
             self._ended.append(None)
             self._messages.put(Message.ENDED)
 

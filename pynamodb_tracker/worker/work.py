@@ -48,6 +48,7 @@ class Work:
     def end(self, attempt: WorkerAttempt) -> None:
         """Note that an attempt has ended."""
         del self._running[attempt]
+        attempt.leave_slot()
         self.dispatcher.note_end()
 
     @property
@@ -67,6 +68,17 @@ class Work:
         for helper in helpers:
             helper.join(max(0.0, deadline - time.monotonic()))
 
+    @property
+    def has_limits(self) -> bool:
+        """Whether any of the steps is within a limit."""
+        return any(poller.slots is not None for poller in self._pollers)
+
+    def give_back_slots(self) -> None:
+        """Give back at once the slots of limits that no task uses, because no further one is started."""
+        for poller in self._pollers:
+            if poller.slots is not None:
+                poller.slots.give_back()
+
     def print_status(self, are_busy: str) -> None:
         """Print what runs, and what each step is waiting for; `are_busy` says what is counted."""
         now, running = clock.now(), list(self._running)
@@ -76,5 +88,7 @@ class Work:
         for poller in self._pollers:
             wait = max(0.0, (poller.next_poll - now).total_seconds())
             then = poller.pause or f"next poll {f'in {wait:.1f} s' if wait else 'now'}"
+            if poller.waits_for_slot and not poller.pause:
+                then = f"{poller.slots}; next look {f'in {wait:.1f} s' if wait else 'now'}"
             lines.append(f"  {poller.name}: {poller.tally}; {then}")
         print_to_stderr("\n".join([*lines, ""]))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.model import answers, groups, joins, merging, repeating, runs
+from tests.model import answers, groups, joins, limits, merging, repeating, runs
 from tests.model.protocol import Protocol, patched
 from tests.model.search import Found, search
 
 MOST = 3_000_000
-PROTOCOLS = {each.__name__.rpartition(".")[2]: each for each in (runs, merging, joins, answers, groups, repeating)}
+PROTOCOLS = {each.__name__.rpartition(".")[2]: each for each in (runs, merging, joins, answers, groups, limits, repeating)}
 
 
 def main() -> int:

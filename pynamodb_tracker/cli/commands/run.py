@@ -16,6 +16,7 @@ import typer
 from pynamodb.exceptions import PynamoDBConnectionError, PynamoDBException
 
 from pynamodb_tracker import clock
+from pynamodb_tracker.batch.admission import Admission
 from pynamodb_tracker.batch.batch import Report, TaskAttempt, was_taken
 from pynamodb_tracker.batch.feeding import Feeding
 from pynamodb_tracker.batch.thread_pool import in_threads
@@ -201,12 +202,17 @@ class WatchedBatch:
     def _run(self, tasks: Pass) -> None:
         codes = self.selection.step._definition.codes
         feeding = Feeding({codes: tasks.source}, limit=self.selection.remaining(self.done - self.number("refused")))
+        admission = Admission(None if self.selection.is_named else self.selection.step._definition.slots())
 
         def run_one(task: tuple[Codes, str]) -> None:
             attempt: TaskAttempt[Any] = TaskAttempt(
-                *task, feed=tasks.source, stopped=self.stop.event, batcher=self._batcher
+                *task,
+                feed=tasks.source,
+                stopped=self.stop.event,
+                batcher=self._batcher,
+                slot=admission.slot_of(task),
             )
-            with feeding.following(attempt):
+            with attempt.leaving_slot(), feeding.following(attempt):
                 if self.stop:  # a task that is claimed and released would be pending, whatever it was before
                     attempt.skip()
                     raise KeyboardInterrupt
@@ -221,7 +227,10 @@ class WatchedBatch:
                     raise attempt.unexpected_error
                 self._note(attempt)
 
-        in_threads(run_one, feeding, self.threads, rate=self.rate, stopped=self.stop.event)
+        try:
+            in_threads(run_one, feeding, self.threads, rate=self.rate, stopped=self.stop.event, admit=admission.admit)
+        finally:
+            admission.end()
 
     def _note(self, attempt: TaskAttempt[Any]) -> None:
         with self._guard:

@@ -1,0 +1,178 @@
+"""A limit that all programs share: how many tasks run at once, by slots that are items of the table.
+
+    bank#07, #limit   {lock, lock_expire_time, worker, wanted}; without `lock_expire_time`, nobody has the slot
+
+What is written to a slot, and the condition of each write:
+
+    take        IF  no lock, or lock < :token; and no lock_expire_time, or it has passed by more than the margin
+    renew       IF  lock = :token, and lock_expire_time is earlier
+    give back   IF  lock = :token
+    ask for it  IF  lock = :seen, and there is a lock_expire_time
+
+The tokens of a slot only grow, and stay when it is given back. So a late copy of a write is refused: a take, because
+its token is not later; the others, because somebody else has taken the slot meanwhile, or nobody has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta
+
+from pynamodb.connection.table import TableConnection
+from pynamodb.constants import STRING
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.arguments import shown
+from pynamodb_tracker.dynamodb.connection import Item, Refused, get_items, send
+from pynamodb_tracker.model.overflow import GROUP_OF
+from pynamodb_tracker.model.worker_name import this_worker
+from pynamodb_tracker.transitions.lock import new_token
+
+LIFETIME = timedelta(seconds=30)
+"""How long a slot is held, unless it is renewed: if its holder dies, others take it after that, and the margin."""
+
+_WITHIN = timedelta(seconds=3)
+"""How long a renewal may take, its retries included: others wait behind it."""
+
+_RANGE_KEY = "#limit"
+_LONGEST_NAME = 255
+_MOST = 1000
+_TRIES = 3
+
+NEVER_TWICE = "(attribute_not_exists(#lock) OR #lock < :token)"
+FREE = "(attribute_not_exists(#until) OR #until < :expired)"
+MINE = "#lock = :token"
+LATER = "#until < :until"
+STILL_TAKEN = "#lock = :token AND attribute_exists(#until)"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many tasks of the steps that share it run at once, whichever programs run them.
+
+    `name` is stored: text of 1 to 255 bytes without `#`; a name is one limit for all steps and use cases of a table.
+    Workers, `run_all` and `arun_all` start a task only while they have one of the `at_once` slots, 1 to 1,000. `start`,
+    `run` and Lambda handlers do not look. What a worker that died has held is free after 30 seconds and the clock
+    margin. `at_once` can be changed in any deployment. ValueError for a name or a number that cannot be.
+    """
+
+    name: str
+    _: KW_ONLY
+    at_once: int
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be stored, and what is no limit."""
+        name: object = self.name
+        if not isinstance(name, str) or "#" in name or not 1 <= len(name.encode(errors="replace")) <= _LONGEST_NAME:
+            raise ValueError(f"Limit({shown(name)}): the name is text of 1 to {_LONGEST_NAME} bytes without '#'")
+        if type(self.at_once) is not int or not 1 <= self.at_once <= _MOST:
+            raise ValueError(f"Limit({name!r}, at_once={shown(self.at_once)}): write a number from 1 to {_MOST:,}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSlot:
+    """What is stored of a slot."""
+
+    number: int
+    lock: str = ""
+    """The token of who took it last."""
+    until: datetime | None = None
+    """Until when it is taken; None if it was given back, or never taken."""
+    is_wanted: bool = False
+    """Whether somebody waits for it."""
+
+    @classmethod
+    def read(cls, number: int, item: Item) -> StoredSlot:
+        """Return what an item says; a time that another program has damaged is none."""
+        until = clock.read(item.get("lock_expire_time", {}).get(STRING, ""))
+        return cls(number, item.get("lock", {}).get(STRING, ""), until, "wanted" in item)
+
+    def is_free(self, margin: timedelta) -> bool:
+        """Return whether it can be taken now, by this clock."""
+        return self.until is None or self.until < clock.now() - margin
+
+
+class Taken(Exception):  # noqa: N818 - an answer, not an error
+    """Somebody else has the slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTable:
+    """The slots of one limit in one table, and the requests about them."""
+
+    table: TableConnection
+    name: str
+    margin: timedelta
+    """How far the clocks of workers may differ."""
+
+    def take(self, number: int) -> StoredSlot:
+        """Take a slot, and return it; `Taken` if somebody else has it. One request, of one write unit."""
+        token = new_token()
+        for _ in range(_TRIES):
+            now = clock.now()  # before the request is sent: what others go by is not earlier
+            until = now + LIFETIME
+            values = {"token": token, "until": clock.stamp(until), "expired": clock.stamp(now - self.margin)}
+            update = "SET #lock = :token, #until = :until, #worker = :worker, #mark = :mark REMOVE #wanted"
+            values |= {"worker": this_worker(), "mark": self.name}
+            found = self._sent(number, update, f"{NEVER_TWICE} AND {FREE}", values)
+            if found.lock == token and found.until is not None:  # also if an earlier copy of the request was applied
+                return found
+            if not found.is_free(self.margin):
+                break
+            token = new_token(above=found.lock)  # this clock is behind the one of that token, or it was taken again
+        raise Taken
+
+    def renew(self, number: int, token: str) -> StoredSlot:
+        """Hold a slot for longer, and return it; `Taken` if somebody else has it. One request, of one write unit."""
+        now = clock.now()
+        values = {"token": token, "until": clock.stamp(now + LIFETIME)}
+        found = self._sent(number, "SET #until = :until", f"{MINE} AND {LATER}", values, until=now + _WITHIN)
+        if found.lock != token or found.until is None:
+            raise Taken
+        return found
+
+    def give_back(self, number: int, token: str) -> None:
+        """Let others take a slot, unless somebody has it already. One request, of one write unit."""
+        self._sent(number, "REMOVE #until, #worker, #wanted", MINE, {"token": token})
+
+    def ask_for(self, seen: StoredSlot) -> None:
+        """Let the holder of a slot know that somebody waits. One request, of one write unit."""
+        values = {"token": seen.lock, "wanted": clock.stamp(clock.now())}
+        self._sent(seen.number, "SET #wanted = :wanted", STILL_TAKEN, values)
+
+    def read(self, numbers: Iterable[int]) -> Iterator[StoredSlot]:
+        """Read slots, eventually consistent: half a read unit each, and a request for each 100."""
+        wanted = {f"{self.name}#{number:02}": number for number in numbers}
+        keys = [self._key(number) for number in wanted.values()]
+        for item in get_items(self.table, keys, consistent=False):
+            number = wanted.pop(item["task_id"][STRING])
+            yield StoredSlot.read(number, item)
+        for number in wanted.values():
+            yield StoredSlot(number)
+
+    def _key(self, number: int) -> Item:
+        return {"task_id": {STRING: f"{self.name}#{number:02}"}, "use_case_id": {STRING: _RANGE_KEY}}
+
+    def _sent(
+        self, number: int, update: str, condition: str, values: dict[str, str], *, until: datetime | None = None
+    ) -> StoredSlot:
+        """Send an update, and return the slot: as it is then, or, if that was refused, as it was found."""
+        names = {"lock": "lock", "until": "lock_expire_time", "worker": "worker", "wanted": "wanted", "mark": GROUP_OF}
+        text = f"{update} {condition}"
+        request = {
+            "Key": self._key(number),
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {f"#{place}": name for place, name in names.items() if f"#{place}" in text},
+            "ExpressionAttributeValues": {
+                f":{place}": {STRING: value} for place, value in values.items() if f":{place}" in text
+            },
+            "ReturnValues": "ALL_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            item = send(self.table, "UpdateItem", request, until=until)["Attributes"]
+        except Refused as refused:
+            item = refused.item or {}
+        return StoredSlot.read(number, item)

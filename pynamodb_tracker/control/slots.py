@@ -1,0 +1,333 @@
+"""The slots of limits that this process has: what runs a task takes one, and leaves it to the next one in this process.
+
+    taken ---- in use ---- idle ---- in use ---- ... ---- idle for a second, or wanted by others: given back
+       `------- renewed each time that a third of its lifetime has passed -------'
+
+One thread of the process renews slots and gives them back, as long as there are any. Nobody waits for a slot while it
+has another one in use, so no two can wait for each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from weakref import WeakKeyDictionary
+
+from pynamodb_tracker import clock
+from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
+from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.schema import Table
+
+log = logging.getLogger("pynamodb_tracker")
+
+IDLE_FOR = timedelta(seconds=1)
+"""How long a slot is kept for the next task."""
+
+USED_FOR = LIFETIME / 3
+"""After that, a slot that others want is given back when its task ends; also the time between two renewals."""
+
+LOOK_EVERY = timedelta(seconds=2)
+"""Between two looks for a free slot, on average, while there is none."""
+
+_LOOKED_AT = 25
+"""How many slots are read at a time: with more, each look would cost more than it may gain."""
+
+_GLANCE = 0.25
+"""Seconds between two looks at which slots are to be renewed or given back; no request is sent for that."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class Slot:
+    """A slot that this process has taken."""
+
+    def __init__(self, slots: LimitSlots, stored: StoredSlot, user: str) -> None:
+        self.number = stored.number
+        self.token = stored.lock
+        self.until = stored.until or _LONG_AGO
+        """Until when it is held, as far as this process knows."""
+        self.is_wanted = False
+        """Whether others were found to wait, when it was renewed."""
+        self.user: str | None = user
+        """What runs in it, for the log; None while it is idle."""
+        self.since = clock.now()
+        """When it was taken; then, since when it is idle."""
+        self._slots = slots
+        self._taken = self.since
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process still has it; what is asked immediately before a block begins."""
+        return clock.now() < self.until
+
+    @property
+    def is_due_elsewhere(self) -> bool:
+        """Whether it was used for long enough, and somebody else waits."""
+        return self.is_wanted and not self._taken <= clock.now() < self._taken + USED_FOR
+
+    @property
+    def is_due_for_renewal(self) -> bool:
+        """Whether a third of its lifetime has passed."""
+        return clock.now() >= self.until - LIFETIME + USED_FOR
+
+    def leave(self) -> None:
+        """Leave it to the next task of this process, or give it back."""
+        self._slots.leave(self)
+
+
+class LimitSlots:
+    """What this process has of the slots of one name in one table."""
+
+    def __init__(self, table: SlotTable) -> None:
+        self.table = table
+        self.next_look = _LONG_AGO
+        """Before that, no request is sent to find out whether a slot is free."""
+        self.freed = threading.Event()
+        """Set when a task of this process has left its slot."""
+        self._mine: dict[int, Slot] = {}
+        self._guard = threading.Lock()
+        self._looking = threading.Lock()
+        self._was_full = False
+        """Whether all slots were taken when they were last read."""
+        self._asked: StoredSlot | None = None
+        """The slot that was last asked for."""
+
+    def take(self, limit: Limit, user: str) -> Slot | None:
+        """Take a slot, and return it; None if there is none now. No request if one is idle in this process."""
+        slot = self._idle(limit, user)
+        if slot is not None:
+            return slot
+        with self._looking:
+            slot = self._idle(limit, user)
+            if slot is None and not self._is_too_early:
+                slot = self._taken(limit, user)
+            return slot
+
+    def may_have(self, limit: Limit) -> bool:
+        """Return whether it is worth trying to take a slot; no request is sent."""
+        with self._guard:
+            return self._one_idle(limit) is not None or not self._is_too_early
+
+    def wait(self, limit: Limit, seconds: float) -> None:
+        """Wait until a task of this process leaves its slot, or others may have given one back; or that long."""
+        self.freed.clear()
+        if not self.may_have(limit):
+            clock.wait(self.freed, min(seconds, (self.next_look - clock.now()).total_seconds()))
+
+    @property
+    def _is_too_early(self) -> bool:
+        """Whether the table was looked at a moment ago; setting the clock back does not lengthen that."""
+        return clock.now() < self.next_look <= clock.now() + 4 * LOOK_EVERY
+
+    def _idle(self, limit: Limit, user: str) -> Slot | None:
+        with self._guard:
+            slot = self._one_idle(limit)
+            if slot is not None:
+                slot.user = user
+            return slot
+
+    def _one_idle(self, limit: Limit) -> Slot | None:
+        for slot in self._mine.values():
+            if slot.user is None and slot.number < limit.at_once and slot.is_held and not slot.is_due_elsewhere:
+                return slot
+        return None
+
+    def _taken(self, limit: Limit, user: str) -> Slot | None:
+        """Take one that this process does not have: any one, and if that is not free, one that is found to be."""
+        numbers = [number for number in range(limit.at_once) if number not in self._mine]
+        tried = [] if self._was_full else RANDOM.sample(numbers, min(1, len(numbers)))
+        slot = self._first_taken(tried, user)
+        if slot is None:
+            seen = list(self.table.read(RANDOM.sample(numbers, min(_LOOKED_AT, len(numbers)))))
+            free = [each.number for each in seen if each.is_free(self.table.margin)]
+            slot = self._first_taken(RANDOM.sample(free, len(free)), user)
+            self._was_full = slot is None
+            if slot is None:
+                self.look_after(LOOK_EVERY * RANDOM.uniform(0.5, 1.5))
+                self._ask_for_one(seen)
+        return slot
+
+    def _first_taken(self, numbers: list[int], user: str) -> Slot | None:
+        """Take the first of these that is free."""
+        for number in numbers:
+            try:
+                slot = Slot(self, self.table.take(number), user)
+            except Taken:
+                continue
+            with self._guard:
+                self._mine[number] = slot
+            _keeper.keep(self)
+            return slot
+        return None
+
+    def look_after(self, pause: timedelta) -> None:
+        """Leave free slots to others for that long."""
+        self.next_look = clock.now() + pause
+
+    def _ask_for_one(self, seen: list[StoredSlot]) -> None:
+        """Let one holder know that somebody waits, unless the one that was asked has not answered yet."""
+        asked = self._asked
+        if asked is not None and any((each.number, each.lock) == (asked.number, asked.lock) for each in seen):
+            return
+        others = [each for each in seen if not each.is_wanted and each.until is not None]
+        self._asked = RANDOM.choice(others) if others else None
+        if self._asked is not None:
+            self.table.ask_for(self._asked)
+
+    def leave(self, slot: Slot) -> None:
+        """Note that the task in a slot has ended."""
+        with self._guard:
+            slot.user, slot.since = None, clock.now()
+        self.freed.set()
+
+    def give_back(self, *, at_once: bool) -> None:
+        """Give back what is idle: for a while, or wanted by others; or all of it at once."""
+        now = clock.now()
+        with self._guard:
+            idle = [slot for slot in self._mine.values() if slot.user is None]
+            left = [slot for slot in idle if at_once or slot.is_due_elsewhere or now >= slot.since + IDLE_FOR]
+            for slot in left:
+                del self._mine[slot.number]
+        for slot in left:
+            if slot.is_due_elsewhere:
+                self.look_after(2 * LOOK_EVERY)
+            try:
+                self.table.give_back(slot.number, slot.token)
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody relies on it
+                text = "slot %d of the limit %s could not be given back, and is free once it has expired: %r"
+                log.warning(text, slot.number, self.table.name, error)
+        if left and not self.has_any:
+            _keeper.wake()
+
+    def renew(self) -> None:
+        """Renew what is due, and forget what is lost."""
+        with self._guard:
+            due = [slot for slot in self._mine.values() if slot.is_due_for_renewal]
+        for slot in due:
+            try:
+                stored = self.table.renew(slot.number, slot.token)
+            except Taken:
+                self._lose(slot, "somebody else has taken it")
+            except Exception as error:  # noqa: BLE001 - whatever it is, the slot is worth another try while it is held
+                if not slot.is_held:
+                    self._lose(slot, f"it has expired, because it could not be renewed: {error!r}")
+            else:
+                slot.until, slot.is_wanted = stored.until or slot.until, stored.is_wanted
+
+    def _lose(self, slot: Slot, why: str) -> None:
+        with self._guard:
+            if self._mine.get(slot.number) is not slot:  # it was given back meanwhile
+                return
+            del self._mine[slot.number]
+            slot.until = _LONG_AGO
+            user = slot.user
+        if user is not None:
+            text = "%s runs on, but its slot of the limit %s is lost, so one task more than that may run at once: %s"
+            log.error(text, user, self.table.name, why)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to renew, or to give back."""
+        return bool(self._mine)
+
+
+class _Keeper:
+    """The thread that renews the slots of this process, and gives them back; it ends when there are none."""
+
+    def __init__(self) -> None:
+        self._kept: set[LimitSlots] = set()
+        self._thread: threading.Thread | None = None
+        self._woken = threading.Event()
+        self._guard = threading.Lock()
+
+    def keep(self, slots: LimitSlots) -> None:
+        """Keep these from now on."""
+        with self._guard:
+            self._kept.add(slots)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="pynamodb_tracker limits", daemon=True)
+                self._thread.start()
+
+    def wake(self) -> None:
+        """Let the thread look again, and end if nothing is left."""
+        self._woken.set()
+
+    def _run(self) -> None:
+        while self._is_needed():
+            clock.wait(self._woken, _GLANCE)
+            self._woken.clear()
+            for slots in list(self._kept):
+                slots.renew()
+                slots.give_back(at_once=False)
+
+    def _is_needed(self) -> bool:
+        with self._guard:
+            self._kept = {slots for slots in self._kept if slots.has_any}
+            if not self._kept:
+                self._thread = None
+            return bool(self._kept)
+
+
+_known: WeakKeyDictionary[Table, dict[str, LimitSlots]] = WeakKeyDictionary()
+_guard = threading.Lock()
+_keeper = _Keeper()
+
+
+def _forget() -> None:
+    """Begin anew in a process that was forked, which has no slot of its parent's, and none of its threads."""
+    global _guard, _keeper
+    _guard, _keeper = threading.Lock(), _Keeper()
+    _known.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forget)
+
+
+def slots_of(model: type[TaskRow], limit: Limit) -> LimitSlots:
+    """Return what this process has of the slots of a limit."""
+    tracker = model.tracker
+    connection = tracker.connection()
+    with _guard:
+        of_table = _known.setdefault(tracker.table, {})
+        found = of_table.get(limit.name)
+        if found is None or found.table.table is not connection:
+            found = of_table[limit.name] = LimitSlots(SlotTable(connection, limit.name, tracker.margin))
+        return found
+
+
+class StepSlots:
+    """The slots of the limit of one step, for what runs its tasks in this process."""
+
+    def __init__(self, model: type[TaskRow], step: str, limit: Limit) -> None:
+        self.limit = limit
+        self._slots = slots_of(model, limit)
+        self._user = f"{model.__name__}.{step}"
+
+    @property
+    def next_look(self) -> datetime:
+        """When the table is looked at again, if no task of this process leaves its slot before."""
+        return self._slots.next_look
+
+    @property
+    def may_have(self) -> bool:
+        """Whether it is worth trying to take a slot; no request is sent."""
+        return self._slots.may_have(self.limit)
+
+    def take(self) -> Slot | None:
+        """Take a slot, and return it; None if there is none now. No request if one is idle in this process."""
+        return self._slots.take(self.limit, self._user)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is worth trying, at most that long."""
+        self._slots.wait(self.limit, seconds)
+
+    def give_back(self) -> None:
+        """Give back at once what no task uses, because no further one is started."""
+        self._slots.give_back(at_once=True)
+
+    def __str__(self) -> str:
+        return f"all {self.limit.at_once:,} slots of the limit {self.limit.name} are taken"
