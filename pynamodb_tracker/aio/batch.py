@@ -143,7 +143,7 @@ class AsyncBatch(Generic[T]):
 async def _admitted(slots: StepSlots, admission: Admission, task: tuple[Codes, str]) -> None:
     """Wait until a task has got a slot."""
     while not (slots.may_have and await in_thread(partial(admission.has, task))):
-        await clock.sleep_async(_GLANCE)
+        await asyncio.sleep(_GLANCE)
 
 
 class PacedTasks(Generic[Item]):

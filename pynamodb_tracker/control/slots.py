@@ -102,25 +102,27 @@ class LimitSlots:
             return slot
         with self._looking:
             slot = self._idle(limit, user)
-            if slot is None and not self._is_too_early:
+            if slot is None and self._may_look(limit):
                 slot = self._taken(limit, user)
             return slot
 
     def may_have(self, limit: Limit) -> bool:
         """Return whether it is worth trying to take a slot; no request is sent."""
         with self._guard:
-            return self._one_idle(limit) is not None or not self._is_too_early
+            return self._one_idle(limit) is not None or self._may_look(limit)
 
     def wait(self, limit: Limit, seconds: float) -> None:
         """Wait until a task of this process leaves its slot, or others may have given one back; or that long."""
         self.freed.clear()
         if not self.may_have(limit):
-            clock.wait(self.freed, min(seconds, (self.next_look - clock.now()).total_seconds()))
+            left = (self.next_look - clock.now()).total_seconds()
+            clock.wait(self.freed, min(seconds, left) if left > 0 else seconds)
 
-    @property
-    def _is_too_early(self) -> bool:
-        """Whether the table was looked at a moment ago; setting the clock back does not lengthen that."""
-        return clock.now() < self.next_look <= clock.now() + 4 * LOOK_EVERY
+    def _may_look(self, limit: Limit) -> bool:
+        """Whether others may have a slot, and the table was not looked at a moment ago."""
+        now = clock.now()  # setting the clock back does not lengthen the wait
+        is_too_early = now < self.next_look <= now + 4 * LOOK_EVERY
+        return not is_too_early and any(number not in self._mine for number in range(limit.at_once))
 
     def _idle(self, limit: Limit, user: str) -> Slot | None:
         with self._guard:

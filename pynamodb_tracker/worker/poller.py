@@ -373,7 +373,8 @@ class StepPoller:
         self._slot = self.slots.take()
         self.waits_for_slot = self._slot is None
         if self.waits_for_slot:
-            self.next_poll = min(self.slots.next_look, now + self._longest)
+            look = self.slots.next_look
+            self.next_poll = min(look if look > now else now + _SCAN_LIFETIME, now + self._longest)
         return not self.waits_for_slot
 
     def _leave_slot(self) -> None:

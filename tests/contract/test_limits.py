@@ -1,0 +1,383 @@
+"""Limits: how many tasks run at once, in whichever programs, and what becomes of slots."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from pynamodb_tracker import AsyncWorker, DefinitionError, Limit, Report, Step, Task, UseCase, Worker
+from pynamodb_tracker.control import slots
+from pynamodb_tracker.control.limit import SlotTable, StoredSlot, Taken
+from pynamodb_tracker.control.slots import IDLE_FOR, LIFETIME, LOOK_EVERY, USED_FOR, LimitSlots
+from pynamodb_tracker.testing import StoppedClock
+from pynamodb_tracker.worker.settings import WorkerSettings
+from pynamodb_tracker.worker.work import Work
+from tests.support.processes import until as poll_until
+from tests.support.recorder import Requests, recorded
+from tests.support.rows import client, put
+
+bank = Limit("bank", at_once=2)
+SECOND = timedelta(seconds=1)
+
+
+class BankTask(Task):
+    class Meta:
+        table_name = "bank"
+        region = "us-east-1"
+
+
+class Order(BankTask):
+    use_case_id = UseCase("order")
+
+    pay = Step(100, within=bank)
+    ship = Step(200)
+
+
+class Refund(BankTask):
+    use_case_id = UseCase("refund")
+
+    pay = Step(100, within=bank)
+
+
+TABLES = [BankTask]
+pytestmark = pytest.mark.usefixtures("table", "clock")
+
+
+@pytest.fixture(autouse=True)
+def keeper(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let each test begin as a process that has no slot, and in which no thread renews any; return what would."""
+    slots._forget()
+    keeper = slots._keeper
+    monkeypatch.setattr(slots, "_keeper", mock.Mock())
+    return keeper
+
+
+@pytest.fixture
+def other() -> LimitSlots:
+    """What another process has."""
+    return LimitSlots(SlotTable(BankTask.tracker.connection(), "bank", BankTask.tracker.margin))
+
+
+def mine() -> LimitSlots:
+    return slots.slots_of(Order, bank)
+
+
+def held() -> list[str]:
+    """Return the keys of the slots that somebody has."""
+    items = client(BankTask).scan(TableName=BankTask.Meta.table_name, ConsistentRead=True)["Items"]
+    return [item["task_id"]["S"] for item in items if item["use_case_id"]["S"] == "#limit" and "worker" in item]
+
+
+def about_slots(requests: Requests) -> int:
+    return sum("#limit" in json.dumps(request.body) for request in requests)
+
+
+class Counted:
+    """A function that counts how many calls of it run at once; two of them wait for each other."""
+
+    def __init__(self) -> None:
+        self.most = self.running = 0
+        self._guard = threading.Lock()
+        self._two = threading.Barrier(2)
+        self._two_async = asyncio.Barrier(2)
+
+    def begin(self) -> None:
+        with self._guard:
+            self.running += 1
+            self.most = max(self.most, self.running)
+
+    def __call__(self, _ctx: object) -> None:
+        self.begin()
+        self._two.wait(10)
+        self.running -= 1
+
+    async def aio(self, _ctx: object) -> None:
+        self.begin()
+        await self._two_async.wait()
+        self.running -= 1
+
+
+async def both(work: Counted) -> None:
+    for step in (Order.pay, Refund.pay):
+        await step.arun_all(work.aio)
+
+
+RUNNERS: dict[str, Callable[[Counted], object]] = {
+    "run_all": lambda work: (Order.pay.run_all(work, threads=4), Refund.pay.run_all(work, threads=4)),
+    "arun_all": lambda work: asyncio.run(both(work)),
+    "Worker": lambda work: Worker({Order.pay: work, Refund.pay: work}, threads=4).run(until_idle=True),
+    "AsyncWorker": lambda work: asyncio.run(
+        AsyncWorker({Order.pay: work.aio, Refund.pay: work.aio}).run(until_idle=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("runner", RUNNERS.values(), ids=RUNNERS)
+def test_as_many_run_at_once_as_there_are_slots_and_all_are_given_back(runner: Callable[[Counted], object]) -> None:
+    Order.create_many(f"o-{number}" for number in range(6))
+    Refund.create_many(f"r-{number}" for number in range(4))
+    work = Counted()
+
+    with recorded(BankTask) as requests:
+        runner(work)
+
+    assert work.most == 2
+    assert Order.counts()[Order.ship.pending] + Refund.counts()[Refund.pay.succeeded] == 10
+    assert (held(), about_slots(requests) <= 14) == ([], True)
+
+
+def test_a_slot_is_kept_for_the_next_task_and_no_request_is_sent_for_it() -> None:
+    Order.create_many(f"o-{number}" for number in range(30))
+    with recorded(BankTask) as requests:
+        Order.pay.run_all(lambda _: None)
+    assert [about_slots(requests), requests.operations.count("UpdateItem")] == [2, 62]
+
+
+def test_without_a_limit_nothing_is_imported_or_sent_and_start_and_run_never_look(other: LimitSlots) -> None:
+    script = (
+        "import sys; from pynamodb_tracker import Step, Task, UseCase, Worker\n"
+        "class T(Task):\n    class Meta: table_name = 't'; region = 'us-east-1'\n"
+        "class O(T):\n    use_case_id = UseCase('o'); pay = Step(100)\n"
+        "Worker({O.pay: print}); assert O.pay._definition.slots() is None\n"
+        "sys.exit(any(name.endswith(('control.limit', 'control.slots')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0  # noqa: S603 - a script of ours
+    assert other.take(bank, "")
+    assert other.take(bank, "")
+    Order.create_many(["o-1", "o-2"])
+    with recorded(BankTask) as requests:
+        Order.pay.run("o-1", lambda _: None)
+        with Order.pay.start("o-2"):
+            pass
+        Order.ship.run_all(lambda _: None)
+    assert about_slots(requests) == 0
+
+
+@pytest.mark.parametrize("kind", ["batch", "worker"])
+def test_what_a_dead_worker_has_held_is_free_after_its_lifetime_and_the_margin(
+    clock: StoppedClock, other: LimitSlots, kind: str
+) -> None:
+    began = clock.now()
+    assert all(other.take(bank, "") for _ in range(2))
+    Order.create("o-1")
+    starts = []
+
+    def work(_ctx: object) -> None:
+        starts.append(clock.now())
+
+    run = {
+        "batch": lambda: Order.pay.run_all(work),
+        "worker": lambda: Worker({Order.pay: work}, longest_pause=LIFETIME).run(until_idle=True),
+    }[kind]
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not starts:
+        clock.advance(SECOND / 4)
+        thread.join(0.01)
+    thread.join(20)
+
+    free = began + LIFETIME + BankTask.tracker.margin
+    assert free < starts[0] <= free + 2 * LOOK_EVERY + SECOND
+    assert held() == ["bank#00"] or held() == ["bank#01"]  # the one that nobody needed again
+
+
+def test_a_worker_that_waits_says_so_and_runs_other_steps_meanwhile(
+    other: LimitSlots, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert all(other.take(bank, "") for _ in range(2))
+    Order.create("o-1")
+    Order.create("o-2", state=Order.ship.pending)
+    settings = WorkerSettings([(Order.pay, print), (Order.ship, print)], 1, False, None, SECOND, 30 * SECOND)  # noqa: FBT003 - as a worker makes it
+    work = Work(settings)
+    taken = work.dispatcher.take()
+    assert taken is not None
+    assert (taken[0].step, taken[1]) == (Order.ship, "o-2")
+    work.print_status("threads are busy")
+    assert "Order.pay: 0 succeeded" in (said := capfd.readouterr().err)
+    assert "; all 2 slots of the limit bank are taken; next look in " in said
+
+
+def test_a_slot_that_others_want_is_given_back_after_ten_seconds_and_not_taken_again_at_once(
+    clock: StoppedClock, other: LimitSlots
+) -> None:
+    one = Limit("bank", at_once=1)
+    slot = mine().take(one, "mine")
+    assert slot is not None
+    assert other.take(one, "other") is None
+    clock.advance(USED_FOR)
+    mine().renew()
+    slot.leave()
+    assert mine().take(one, "mine") is None
+    mine().give_back(at_once=False)
+    assert mine().take(one, "mine") is None
+    clock.advance(3 * SECOND)  # the other one looks again
+    taken = other.take(one, "other")
+    assert taken is not None
+    clock.advance(2 * LOOK_EVERY)
+    other.renew()
+    assert (taken.is_wanted, mine().take(one, "mine")) == (False, None)
+
+
+def test_a_slot_that_nobody_wants_is_kept_as_long_as_it_is_used(clock: StoppedClock) -> None:
+    with recorded(BankTask) as requests:
+        for _ in range(40):
+            slot = mine().take(bank, "mine")
+            assert slot is not None
+            clock.advance(SECOND)
+            mine().renew()
+            slot.leave()
+    assert about_slots(requests) == 1 + 4  # renewals
+    assert slot.token == mine().take(bank, "mine").token  # type: ignore[union-attr]
+
+
+def test_a_thread_renews_slots_gives_back_idle_ones_and_ends(
+    clock: StoppedClock, keeper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "_keeper", keeper)
+    slot = mine().take(bank, "mine")
+    assert slot is not None
+    until, thread = slot.until, keeper._thread
+    clock.advance(USED_FOR)
+    poll_until(lambda: clock.advance(SECOND / 8) or slot.until >= until + USED_FOR)
+    slot.leave()
+    left = clock.now()
+    assert len(held()) == 1
+    poll_until(lambda: clock.advance(SECOND / 8) or held() == [])
+    assert clock.now() >= left + IDLE_FOR
+    thread.join(10)
+    assert (thread.is_alive(), keeper._thread) == (False, None)
+
+
+@pytest.mark.parametrize("why", ["somebody else has taken it", "it has expired, because it could not be renewed"])
+def test_a_block_that_outlives_its_slot_is_logged(
+    clock: StoppedClock,
+    other: LimitSlots,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    why: str,
+) -> None:
+    Order.create("o-1")
+
+    def outlive(_ctx: object) -> None:
+        clock.advance(LIFETIME + 3 * SECOND)
+        if "else" in why:
+            for number in range(2):
+                other.table.take(number)
+        else:
+            monkeypatch.setattr(SlotTable, "renew", lambda *_: 1 / 0)
+        mine().renew()
+
+    assert Order.pay.run_all(outlive).succeeded == ["o-1"]
+    [said] = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    text = "order pay of 'o-1' runs on, but its slot of the limit bank is lost, so one task more than that may run at "
+    assert said.startswith(f"{text}once: {why}")
+
+
+@pytest.mark.parametrize("kind", ["run_all", "arun_all"])
+def test_a_block_does_not_begin_once_its_slot_has_expired(
+    clock: StoppedClock, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    Order.create("o-1")
+    begun: list[str] = []
+
+    async def awork(ctx: Any) -> None:
+        begun.append(ctx.task.task_id)
+
+    check = type(Order.pay)  # the claim takes long
+    start, astart = check.start, check.astart
+
+    def slow(step: Any, task_id: str, **options: Any) -> Any:
+        clock.advance(LIFETIME)
+        return (start if kind == "run_all" else astart)(step, task_id, **options)
+
+    monkeypatch.setattr(check, "start" if kind == "run_all" else "astart", slow)
+    run = Order.pay.run_all if kind == "run_all" else lambda _: asyncio.run(Order.pay.arun_all(awork))
+    assert run(lambda ctx: begun.append(ctx.task.task_id)) == Report()
+    task = Order.get_task("o-1")
+    assert (begun, task.state, task.attempt, task.release_count) == ([], Order.pay.pending, 0, 1)
+
+
+def test_slots_above_the_number_are_not_taken_also_if_they_are_idle_here() -> None:
+    taken = [mine().take(bank, "mine") for _ in range(2)]
+    for slot in taken:
+        assert slot is not None
+        slot.leave()
+    fewer = Limit("bank", at_once=1)
+    assert [slot and slot.number for slot in (mine().take(fewer, ""), mine().take(fewer, ""))] == [0, None]
+
+
+def test_a_late_copy_changes_nothing_for_the_next_holder(other: LimitSlots) -> None:
+    mine_table = mine().table
+    first = mine_table.take(0)
+    mine_table.give_back(0, first.lock)
+    second = other.table.take(0)
+    mine_table.give_back(0, first.lock)
+    mine_table.ask_for(first)
+    with pytest.raises(Taken):
+        mine_table.renew(0, first.lock)
+    assert list(mine_table.read([0])) == [second]
+
+
+def test_a_clock_that_is_behind_takes_a_slot_that_is_free(other: LimitSlots, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pynamodb_tracker.control import limit  # noqa: PLC0415 - for this patch
+
+    ahead = other.table.take(0)
+    other.table.give_back(0, ahead.lock)
+    tokens = iter(["0" * 24])
+    real = limit.new_token
+    monkeypatch.setattr(limit, "new_token", lambda above=None: real(above=above) if above else next(tokens))
+    assert mine().table.take(0).lock > ahead.lock
+
+
+def test_a_damaged_slot_is_left_alone(clock: StoppedClock, other: LimitSlots) -> None:
+    for number in range(2):
+        damage = {"lock_expire_time": {"S": "soon"}}
+        put(BankTask, {"task_id": {"S": f"bank#{number:02}"}, "use_case_id": {"S": "#limit"}, **damage})
+    clock.advance(SECOND)
+    assert other.take(bank, "") is None
+    assert {slot.until for slot in other.table.read(range(2))} == {None}
+
+
+@pytest.mark.parametrize(
+    ("name", "at_once", "problem"),
+    [
+        ("", 1, "1 to 255 bytes"),
+        ("a#b", 1, "without '#'"),
+        ("ä" * 128, 1, "1 to 255 bytes"),
+        (7, 1, "the name is text"),
+        ("bank", 0, "from 1 to 1,000"),
+        ("bank", 1001, "from 1 to 1,000"),
+        ("bank", 2.0, "from 1 to 1,000"),
+        ("bank", True, "from 1 to 1,000"),
+    ],
+)
+def test_what_is_no_limit_is_refused(name: Any, at_once: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Limit(name, at_once=at_once)
+
+
+def test_a_step_is_within_a_limit_and_nothing_else() -> None:
+    with pytest.raises(DefinitionError, match=r"Sale.pay = Step\(100\): within='bank'; write a limit, Limit\('bank', at_once=20\)"):
+
+        class Sale(BankTask):
+            use_case_id = UseCase("sale")
+            pay = Step(100, within="bank")  # type: ignore[arg-type]
+
+
+def test_slots_are_no_tasks(other: LimitSlots) -> None:
+    other.take(bank, "")
+    Order.create("o-1")
+    assert [task.task_id for task in BankTask.scan()] == ["o-1"]
+    assert Order.delete_use_case().succeeded == ["o-1"]
+    assert len(held()) == 1
+    assert StoredSlot(0).is_free(SECOND)
