@@ -89,30 +89,35 @@ class AsyncBatch(Generic[T]):
     slots: StepSlots | None = None
     """Those of the limit that the step is within."""
     report: Report = field(default_factory=Report)
+    _admission: Admission = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin to admit tasks."""
+        self._admission = Admission(self.slots)
 
     async def run(self, *, limit: int | None, concurrency: int, rate: float | None) -> Report:
         """Try each task; if this is cancelled, the running ones are, and it ends once each of them has ended."""
-        feeding, admission = Feeding({self.codes: self.feed}, limit=limit), Admission(self.slots)
+        feeding = Feeding({self.codes: self.feed}, limit=limit)
         tasks = PacedTasks(iter(feeding), rate)
 
         async def next_task() -> tuple[Codes, str] | None:
             given = await tasks.next()
             if given is not None and self.slots is not None:
-                await _admitted(self.slots, admission, given)
+                await _admitted(self.slots, self._admission, given)
             return given
 
         try:
-            await in_tasks(partial(self._begin, feeding, admission), next_task, concurrency)
+            await in_tasks(partial(self._begin, feeding), next_task, concurrency)
         finally:
             feeding.stop()
             tasks.end()
             if self.slots is not None:
-                await wait_for_call(REQUESTS.submit(admission.end))
+                await wait_for_call(REQUESTS.submit(self._admission.end))
             log_failed_requests(self.codes, self.report)
         return self.report
 
-    def _begin(self, feeding: Feeding, admission: Admission, given: tuple[Codes, str]) -> asyncio.Task[None]:
-        slot = admission.slot_of(given)
+    def _begin(self, feeding: Feeding, given: tuple[Codes, str]) -> asyncio.Task[None]:
+        slot = self._admission.slot_of(given)
         attempt: AsyncTaskAttempt[T] = AsyncTaskAttempt(*given, feed=self.feed, batcher=self.batcher, slot=slot)
 
         def note_end(ended: asyncio.Task[None]) -> None:
@@ -142,7 +147,7 @@ class AsyncBatch(Generic[T]):
 
 async def _admitted(slots: StepSlots, admission: Admission, task: tuple[Codes, str]) -> None:
     """Wait until a task has got a slot."""
-    while not (slots.may_have and await in_thread(partial(admission.has, task))):
+    while not (slots.may_have and await in_thread(partial(admission.has, task))):  # noqa: ASYNC110 - threads leave slots
         await asyncio.sleep(_GLANCE)
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
@@ -333,3 +335,29 @@ class StepSlots:
 
     def __str__(self) -> str:
         return f"all {self.limit.at_once:,} slots of the limit {self.limit.name} are taken"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How much of a limit is in use, in all programs."""
+
+    limit: str
+    at_once: int
+    taken: int
+    """Slots that are taken and have not expired; what a worker that died has held counts until then."""
+
+    def __str__(self) -> str:
+        return f"limit {self.limit}: {self.taken:,} of {self.at_once:,} slots are taken"
+
+
+def uses(model: type[TaskRow]) -> list[Use]:
+    """Return how much of each limit of a use case is in use; half a read unit for each slot."""
+    limits = {step._definition.declared.within for step in model._bound_steps.values()} - {None}
+    return [
+        Use(limit.name, limit.at_once, sum(not slot.is_free(timedelta(0)) for slot in _read(model, limit)))
+        for limit in sorted(limits, key=lambda limit: limit.name)
+    ]
+
+
+def _read(model: type[TaskRow], limit: Limit) -> Iterator[StoredSlot]:
+    return slots_of(model, limit).table.read(range(limit.at_once))

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.item import Pause, in_force
 from pynamodb_tracker.dynamodb.side_by_side import side_by_side
+from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.presentation.children import Blocked, blocked_among
 from pynamodb_tracker.presentation.task_facts import is_abandoned, is_aside
 from pynamodb_tracker.presentation.text import span
@@ -20,6 +21,9 @@ from pynamodb_tracker.step.bound import BoundStep
 from pynamodb_tracker.step.glance import IndexEntry
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+
+if TYPE_CHECKING:
+    from pynamodb_tracker.control.slots import Use
 
 MOST = 1000
 """A state is counted up to that: a count reads every entry, about 20 to 40 for a read unit."""
@@ -169,6 +173,8 @@ class Overview:
     steps: Sequence[StepView]
     pauses: Sequence[Pause] | None
     """Those that are in force; None if its steps cannot be paused."""
+    limits: Sequence[Use]
+    """How much of each limit is in use."""
     done: Number | None
     """None if the use case keeps finished tasks out of the index, where nobody can count them."""
     flow: Flow | None
@@ -241,7 +247,16 @@ def look(steps: Sequence[BoundStep[Any]], errors: Errors) -> Overview:
     pauses = in_force(model) if model.tracker.use_case.control else None
     blocked = blocked_among({step: ids for step, (_, ids) in zip(steps, waiting, strict=True)})
     done, flow = _done(steps[-1])
-    return Overview(views, pauses, done, flow, blocked)
+    return Overview(views, pauses, limits_in_use(model), done, flow, blocked)
+
+
+def limits_in_use(model: type[TaskRow]) -> Sequence[Use]:
+    """Return how much of each limit of a use case is in use; no request if it has none."""
+    if all(step._definition.declared.within is None for step in model._bound_steps.values()):
+        return ()
+    from pynamodb_tracker.control.slots import uses  # noqa: PLC0415 - few use cases have limits
+
+    return uses(model)
 
 
 def behind(steps: Sequence[BoundStep[Any]]) -> list[StepView]:

@@ -64,7 +64,7 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def other() -> LimitSlots:
-    """What another process has."""
+    """Return what another process has."""
     return LimitSlots(SlotTable(BankTask.tracker.connection(), "bank", BankTask.tracker.margin))
 
 
@@ -367,7 +367,9 @@ def test_what_is_no_limit_is_refused(name: Any, at_once: Any, problem: str) -> N
 
 
 def test_a_step_is_within_a_limit_and_nothing_else() -> None:
-    with pytest.raises(DefinitionError, match=r"Sale.pay = Step\(100\): within='bank'; write a limit, Limit\('bank', at_once=20\)"):
+    with pytest.raises(
+        DefinitionError, match=r"Sale.pay = Step\(100\): within='bank'; write a limit, Limit\('bank', at_once=20\)"
+    ):
 
         class Sale(BankTask):
             use_case_id = UseCase("sale")

@@ -12,8 +12,9 @@ import pytest
 from botocore.exceptions import ClientError
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, GiveUp, Repeat, Step, Task, UseCase
+from pynamodb_tracker import ExecutionContext, GiveUp, Limit, Repeat, Step, Task, UseCase
 from pynamodb_tracker.control import flow
+from pynamodb_tracker.control.slots import slots_of
 from pynamodb_tracker.testing import StoppedClock
 from tests.support.rows import change
 from tests.support.rows import client as dynamodb
@@ -131,6 +132,13 @@ def test_what_passed_through_each_step_is_shown_if_somebody_counts_it(
     assert sum(found["passing"][0]["came"]) == 9
     assert found["cost"]["reads"] == found["cost_of_all_views"]["reads"]
     flow._forget()
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_overview_says_how_much_of_a_limit_is_in_use(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Order.ship._definition.declared, "within", bank := Limit("bank", at_once=3))
+    slots_of(Order, bank).table.take(1)
+    assert "limit bank: 1 of 3 slots are taken" in text_of(open_page().get("/Order/"))
 
 
 @pytest.mark.usefixtures("shop")

@@ -17,7 +17,7 @@ from pynamodb_tracker.cli.command import location, steps_of, use_cases
 from pynamodb_tracker.cli.terminal import COLOURS, console, say, write
 from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.presentation.children import Blocked, find_blocked
-from pynamodb_tracker.presentation.overview import behind
+from pynamodb_tracker.presentation.overview import behind, limits_in_use
 from pynamodb_tracker.presentation.task_facts import ASIDE, NEEDS_PERSON, is_aside, name_of
 from pynamodb_tracker.presentation.text import age, count, escaped, stamp
 from pynamodb_tracker.status import Status
@@ -80,7 +80,9 @@ def _document(models: Sequence[type[Task]]) -> dict[str, Any]:
         name, total = model.tracker.use_case.name, sum(found.tasks for found in counts.values())
         paused = {"paused": [asdict(pause) for pause in in_force(model)]} if model.tracker.use_case.control else {}
         blocked = {"blocked": found} if (found := [each.as_json() for each in _blocked(model, counts)]) else {}
-        use_cases.append({"use_case": name, "tasks": total, **paused, **_lateness(model), **blocked, "states": states})
+        limits = {"limits": used} if (used := [asdict(use) for use in limits_in_use(model)]) else {}
+        facts = {**paused, **limits, **_lateness(model), **blocked}
+        use_cases.append({"use_case": name, "tasks": total, **facts, "states": states})
     return {"table": models[0].Meta.table_name, "use_cases": use_cases}
 
 
@@ -125,6 +127,8 @@ def _lines_of(model: type[Task], on: Console) -> Iterator[Text]:
     if model.tracker.use_case.control:
         for pause in in_force(model):
             yield Text(escaped(str(pause)), "red" if pause.until is None else "yellow")
+    for use in limits_in_use(model):
+        yield Text(escaped(str(use)), "yellow" if use.taken >= use.at_once else "")
     aside = {state.step: ASIDE for state in counts if is_aside(model, state.step)}
     names = [(state.step + aside.get(state.step, ""), _word(state, found.tasks)) for state, found in counts.items()]
     steps, states = (max(len(each) for each in column) for column in zip(*names, strict=True))
