@@ -121,7 +121,7 @@ class TaskAttempt(Generic[T]):
         self._batcher = batcher
         self._slot = slot
         if slot is not None:
-            slot.user = f"{codes.use_case_id} {codes.step} of {task_id!r}"
+            slot.user, slot.run = f"{codes.use_case_id} {codes.step} of {task_id!r}", self.details
 
     def execute(self, start: Start[T], function: Callable[[ExecutionContext[T]], object]) -> None:
         """Start the task and call the function with its context.

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from pynamodb_tracker import clock
 from pynamodb_tracker.control.limit import LIFETIME, Limit, SlotTable, StoredSlot, Taken
 from pynamodb_tracker.dynamodb.backoff import RANDOM
+from pynamodb_tracker.instrumentation import RunDetails
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.model.schema import Table
 
@@ -55,6 +56,8 @@ class Slot:
         """Whether others were found to wait, when it was renewed."""
         self.user: str | None = user
         """What runs in it, for the log; None while it is idle."""
+        self.run: RunDetails | None = None
+        """The run that was last in it."""
         self.since = clock.now()
         """When it was taken; then, since when it is idle."""
         self._slots = slots
@@ -227,10 +230,10 @@ class LimitSlots:
                 return
             del self._mine[slot.number]
             slot.until = _LONG_AGO
-            user = slot.user
+            user, fields = slot.user, None if slot.run is None else slot.run.log_fields
         if user is not None:
             text = "%s runs on, but its slot of the limit %s is lost, so one task more than that may run at once: %s"
-            log.error(text, user, self.table.name, why)
+            log.error(text, user, self.table.name, why, extra=fields)
 
     @property
     def has_any(self) -> bool:
