@@ -10,7 +10,9 @@ from tests.model.protocol import Protocol, patched
 from tests.model.search import Found, search
 
 MOST = 3_000_000
-PROTOCOLS = {each.__name__.rpartition(".")[2]: each for each in (runs, merging, joins, answers, groups, limits, repeating)}
+PROTOCOLS = {
+    each.__name__.rpartition(".")[2]: each for each in (runs, merging, joins, answers, groups, limits, repeating)
+}
 
 
 def main() -> int:
