@@ -33,6 +33,7 @@ SINCE: dict[str, tuple[str, ...]] = {
         "Glance",
         "Group",
         "IndexEntry",
+        "Limit",
         "LockLostError",
         "Merged",
         "Page",
