@@ -57,6 +57,9 @@ class FakeStep:
     def pause(self) -> None:
         return None
 
+    def slots(self) -> None:
+        return None
+
     def due_in(self, shard: int, *, only: Sequence[str] = ()) -> FakeDue:
         return FakeDue(self, shard, list(only))
 
