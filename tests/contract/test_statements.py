@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from pynamodb.attributes import UnicodeAttribute
 
+from pynamodb_tracker.clock import NEVER, stamp
 from pynamodb_tracker.dynamodb import partiql
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.transitions import StepStatements
@@ -38,6 +39,8 @@ OTHER_CODES = {
 
 IN_TRANSACTIONS = ("check", "commit", "count", "delete in", "enter", "group", "ignore in", "succeed as a child", "wake")
 """What these writes begin with that are never sent alone, so never in a batch either."""
+ALONE = {"send early", "send first", "send more", "succeed and wait"}
+"""No statement expresses a DELETE from a set, if_not_exists of a map, or that a set does not contain something."""
 LIKE_OTHERS = {"ask again", "begin anew", "merge and move", "reopen ended", "skip abandoned", "delete with turn"}
 """Writes that have no kind of guard or change that none of the others has."""
 THOROUGH = {"claim with payload", "ignore", "ask once more", "reopen waiting", "delete"}
@@ -45,7 +48,7 @@ THOROUGH = {"claim with payload", "ignore", "ask once more", "reopen waiting", "
 WRITES = {
     name: write
     for name, write in (writes_of_ship() | writes_of_deliver()).items()
-    if not name.startswith(IN_TRANSACTIONS) and name not in LIKE_OTHERS
+    if not name.startswith((*IN_TRANSACTIONS, "send ")) and name not in LIKE_OTHERS | ALONE
 }
 
 COMPARED = re.compile(r"(?:(NOT) )?([\w#]+) (=|<=|<|>|IN) (:?\w+|\([\d, ]+\))|attribute_(not_exists|exists)\((\S+?)\)")
@@ -165,6 +168,7 @@ def _value(name: str, kind: str) -> Any:
     if name == "seen_status":
         return "200"
     values = {"S": f"m {name}", "N": "5", "L": [{"N": "3"}, {"M": {"type": {"S": name}}}], "M": {name: {"S": ""}}}
+    values["SS"] = [name]
     return values[kind]
 
 
@@ -220,7 +224,9 @@ def variants(base: Item, write: PreparedWrite, values: Values, *, thorough: bool
         odd = [{"NULL": True}, {"N": "5"} if kind == "S" else {"S": "5"}] if thorough else []
         for value in (None, *odd, *(codes or [{kind: LOWER[kind]}, {kind: HIGHER[kind]}, *equal])):
             if value != base.get(name):
-                yield name, filled(base | {name: value})
+                whole, _, entry = name.partition(".")
+                stored = {"M": filled({entry: value})} if entry else value
+                yield name, filled(base | {whole: stored})
     for name in re.findall(r"([\w#]+)(?: [+-] |\[)", told.get("SET", "")):
         yield "", filled(base | {name: None})
         yield "", filled(base | {name: {"BOOL": True}})
@@ -242,6 +248,39 @@ def test_a_write_of_the_protocol_does_the_same_as_a_statement(rows: Rows, name: 
         assert told[0][0] == "done"
         refused |= {each for each, (kind, _) in zip(attributes, told, strict=True) if kind == "refused"}
     assert refused - {""} == set(compared_in(write)), "each guard refuses some row, all else being equal"
+
+
+@pytest.mark.parametrize("name", sorted(ALONE))
+def test_what_no_statement_expresses_is_sent_alone(name: str) -> None:
+    write = (writes_of_ship() | writes_of_deliver())[name]
+    request = {"TableName": "statements", **write.request(key("o"), Values(write))}
+    assert partiql.statement("UpdateItem", request) is None
+
+
+@pytest.mark.parametrize("name", ["send last", "send late"])
+def test_an_answer_to_a_task_that_waits_for_nothing_else_does_the_same_as_a_statement(rows: Rows, name: str) -> None:
+    write = writes_of_ship()[name]
+    never = {"S": stamp(NEVER)}
+    row = {"status": {"N": "200"}, "awaits": {"SS": ["paid"]}, "signals": {"M": {}}, "update_time": {"S": "a"}}
+    parked = {**row, "due_time": never, "wait_until": {"S": "x"}}
+    limited = {**row, "due_time": {"S": "x"}, "wait_until": {"S": "x"}}
+    started = {**parked, "status": {"N": "201"}}
+    others: list[Item] = [
+        {**limited, "awaits": {"SS": ["paid", "packed"]}},
+        {**limited, "waits": {"N": "1"}},
+        {**limited, "signals": {"M": {"paid": {"S": "before"}}}},
+        {**limited, "round": {"S": "z"}},
+        {**limited, "v": {"N": "9"}},
+        {**started, "due_time": {"S": "y"}},
+    ]
+    values = {**Values(write), "own paid": {"value": {"S": "5"}}}
+    told, different = differences(
+        rows, "UpdateItem", [parked, limited, started, *others], partial(write.request, values=values)
+    )
+    assert different == []
+    done = ["done", "done", "refused"] if name == "send last" else ["refused", "refused", "done"]
+    assert [kind for kind, _ in told][:3] == done
+    assert {kind for kind, _ in told[3:-1]} == {"refused"}
 
 
 NAMES = (
