@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pynamodb_tracker import Awaited, Step, UseCase
+from pynamodb_tracker import Awaited, Limit, Step, UseCase
 from tests.compat.declared import AppTask
 
-__all__ = ["Sale"]
+__all__ = ["Payout", "Sale"]
 
 
 class Sale(AppTask):
@@ -21,3 +21,11 @@ class Sale(AppTask):
     refund = Step(900, aside=True)
 
     paid = Awaited()
+
+
+class Payout(AppTask):
+    """Two of it run at once, and what passes through it is counted."""
+
+    use_case_id = UseCase("payout", flow=True)
+
+    pay = Step(100, within=Limit("bank", at_once=2))

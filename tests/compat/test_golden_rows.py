@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from pynamodb_tracker import ExecutionContext, Repeat, Report, TaskAlreadySucceededError, clock
+from pynamodb_tracker import ExecutionContext, Repeat, Report, TaskAlreadySucceededError, TaskIgnoredError, clock
 from pynamodb_tracker.apscheduler import DynamoDBJobStore, JSONSerializer
 from pynamodb_tracker.doctor import examine_rows
+from pynamodb_tracker.model.child_list import children_of
 from pynamodb_tracker.testing import local_table, stopped_clock
 from pynamodb_tracker.web import dashboard
 from tests.cli.command import run
 from tests.compat.declared import AppTask, Nightly, Order, Parcel, Piece, Receipt, remind
-from tests.compat.declared_since_0_9 import Sale
+from tests.compat.declared_since_0_9 import Payout, Sale
 from tests.compat.write import WRITTEN, done
 from tests.support.engines import quick_sessions
 from tests.support.rows import put
@@ -89,6 +90,7 @@ def test_what_0_9_has_added_is_read() -> None:
         "early": "check pending",
         "aside": "refund pending",
         "ended": "ship succeeded",
+        "cancelled": "check ignored",
     }
     answers = [Sale.get_task(name).paid for name in ("awaits", "paid", "early")]
     assert [answer and answer.value for answer in answers] == [None, {"amount": 5}, {"amount": 5}]
@@ -100,6 +102,12 @@ def test_what_0_9_has_added_is_read() -> None:
     assert (again.repeat, Nightly.get_task("changed").repeat) == tuple(Repeat.every(h * HOUR) for h in (2, 1))
     with pytest.raises(TaskAlreadySucceededError):
         Sale.ship.run("ended", print)
+    with pytest.raises(TaskIgnoredError, match="was cancelled"):
+        Sale.check.run("cancelled", print, also_from=[Sale.check.ignored])
+    [children] = children_of([Order.get_task("parent")]).values()
+    assert ([child.task_id for child in children.tasks], children.unlisted) == (["parent/2"], 0)
+    last: Any = Nightly.get_task("hourly").last_run
+    assert (last.outcome, last.ended, Nightly.get_task("changed").last_run) == ("succeeded", WRITTEN, None)
 
 
 @SINCE_0_9
@@ -121,6 +129,8 @@ def test_what_0_9_has_added_runs_to_its_end() -> None:
     for step in (Sale.ship, Sale.refund):
         assert not step.run_all(lambda _: None).failed
     assert Sale.counts()[Sale.ship.succeeded] == 7
+    Payout.create("next")
+    assert Payout.pay.run_all(lambda _: None).succeeded == ["next"]
     done(Nightly.report, "changed")
     assert Nightly.get_task("changed").repeat == Repeat.every(2 * HOUR)
 

@@ -92,11 +92,11 @@ def second_format() -> None:
 
 
 def since_0_9() -> None:
-    """Write what awaits answers, is postponed, is done in parts, branches, is paused, and has two rules."""
+    """Write what awaits answers, is postponed, done in parts, cancelled, limited or paused, branches, has two rules."""
     from pynamodb_tracker import Repeat, RetryLater  # noqa: PLC0415 - the first versions had none
-    from tests.compat.declared_since_0_9 import Sale  # noqa: PLC0415 - the same
+    from tests.compat.declared_since_0_9 import Payout, Sale  # noqa: PLC0415 - the same
 
-    for name in ("awaits", "paid", "early", "postponed", "parts", "aside", "ended"):
+    for name in ("awaits", "paid", "early", "postponed", "parts", "aside", "ended", "cancelled"):
         Sale.create(name)
     for name in ("awaits", "paid"):
         with Sale.check.start(name) as ctx:
@@ -111,6 +111,9 @@ def since_0_9() -> None:
         ctx.skip_to(Sale.refund)
     with Sale.check.start("ended") as ctx:
         ctx.end_task()
+    Sale.cancel("cancelled", reason="by phone", by="ada")
+    Payout.create("paid out")
+    Payout.pay.run_all(lambda _: None)
     Sale.ship.pause(until=None, reason="stocktaking", by="ada")
     Nightly.create_or_merge("changed", repeat=Repeat.every(timedelta(hours=1)))
     Nightly.report.start("changed").__enter__()
