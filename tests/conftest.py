@@ -18,6 +18,8 @@ from tests.support.untraced import leave_processes_out, leave_requests_out
 NO_ENGINE = "no DynamoDB Local: "
 NO_BROWSER = "no browser: "
 HOW_TO_GET_A_BROWSER = "install Chromium (apt-get install chromium), and playwright and axe-playwright-python from PyPI"
+NO_NODE = "no Node: "
+HOW_TO_GET_NODE = "install Node 18 or later (apt-get install nodejs)"
 ENGINE = pytest.StashKey[Engine]()
 UNMEASURED = pytest.StashKey[bool]()
 ENGINES = pytest.StashKey[list[str]]()
@@ -196,6 +198,10 @@ def pytest_terminal_summary(
         terminalreporter.section("Browser", yellow=True)
         terminalreporter.write_line(f"SKIPPED for want of a browser: {len(without)} of the tests.")
         terminalreporter.write_line(f"To run them, {HOW_TO_GET_A_BROWSER}.")
+    if without := [report for report in all_skipped if NO_NODE in str(report.longrepr)]:
+        terminalreporter.section("Node", yellow=True)
+        terminalreporter.write_line(f"SKIPPED for want of Node: {len(without)} of the tests.")
+        terminalreporter.write_line(f"To run them, {HOW_TO_GET_NODE}.")
     skipped = [report for report in all_skipped if NO_ENGINE in str(report.longrepr)]
     engine = config.stash.get(ENGINE, None)
     if skipped:
