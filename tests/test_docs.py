@@ -110,22 +110,22 @@ def test_the_readme_leads_to_each_kind_of_page() -> None:
 
 MOST_WORDS = {
     "Home": 1_000,
-    "Learn": 6_500,
+    "Learn": 5_600,
     "Guides": 300,
-    "Run tasks": 5_000,
-    "In AWS Lambda": 3_500,
-    "Model your work": 7_800,
-    "Test, and migrate": 2_900,
+    "Run tasks": 4_500,
+    "In AWS Lambda": 3_200,
+    "Model your work": 7_200,
+    "Test, and migrate": 2_800,
     "Inspect and intervene": 5_300,
     "Monitor": 3_000,
-    "Deploy": 5_000,
-    "Plan": 5_800,
-    "Reference": 2_500,
-    "Internals": 7_500,
+    "Deploy": 4_500,
+    "Plan": 5_500,
+    "Reference": 2_300,
+    "Internals": 7_300,
 }
 """Of the pages of a section of the site; a section may exceed this by a fifth, all together by nothing."""
 
-MOST_IN_ALL = 53_300
+MOST_IN_ALL = 52_500
 
 
 def sections() -> dict[str, list[str]]:
