@@ -3,8 +3,6 @@
 import gc
 import os
 import signal
-import sys
-import warnings
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ HOW_TO_GET_A_BROWSER = "install Chromium (apt-get install chromium), and playwri
 NO_NODE = "no Node: "
 HOW_TO_GET_NODE = "install Node 18 or later (apt-get install nodejs)"
 ENGINE = pytest.StashKey[Engine]()
-UNMEASURED = pytest.StashKey[bool]()
 ENGINES = pytest.StashKey[list[str]]()
 TESTS = Path(__file__).parent
 CONTRACT = TESTS / "contract"
@@ -42,9 +39,6 @@ QUICK = ("contract", "typing")
 """The folders of `--quick`, beside the files of tests/ itself; of these, what needs no engine."""
 SLOW = ("test_docs.py", "test_engine.py", "test_images.py", "test_site.py")
 """The files of tests/ that `--quick` leaves out."""
-
-REPEATING = {"chaos", "compat", "cost", "machine", "model", "peer", "race"}
-"""Folders whose tests cover nothing that no other test does: they are faster if nobody measures that."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -130,18 +124,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Measure the coverage of no test that only repeats what others cover; its file goes on in one process."""
-    coverage = sys.modules.get("coverage")
-    measured = coverage and coverage.Coverage.current()
-    repeats = item.path.relative_to(TESTS).parts[0] in REPEATING
-    if not measured or item.config.stash.get(UNMEASURED, False) == repeats:
-        return
-    item.config.stash[UNMEASURED] = repeats
-    with warnings.catch_warnings(action="ignore"):  # when it begins again, all that it measures is imported already
-        (measured.stop if repeats else measured.start)()
 
 
 def other_engine(nodeid: str) -> str:
