@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import shown
 from pynamodb_tracker.cli import completion
 from pynamodb_tracker.presentation import times
@@ -45,8 +46,11 @@ def later(text: str) -> datetime:
 
 
 def end_of_pause(text: str) -> datetime:
-    """Return the same, and NEVER for `resumed`."""
-    return _read(times.end_of_pause, text)
+    """Return the same, if it is in the future, and NEVER for `resumed`."""
+    end = _read(times.end_of_pause, text)
+    if end <= clock.now():
+        raise typer.BadParameter(f"{text!r} is in the past: write when the pause ends")
+    return end
 
 
 def _read(read: Callable[[str], T], text: str) -> T:
