@@ -28,6 +28,7 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert re.fullmatch(r"pay is paused until \S+, by ada: the bank is down", ended.lines[0])
     assert "a worker or a schedule has to run pay as well" in ended.err
     assert run("status").lines[1] == ended.lines[0]
+    assert re.search(r"paused +pay is paused until", run("show", "o-1").out)
     [paused] = read("status")["use_cases"][0]["paused"]
     assert (paused["step"], paused["by"], paused["reason"]) == ("pay", "ada", "the bank is down")
 
@@ -36,7 +37,7 @@ def test_a_pause_is_shown_and_holds_runs_of_what_is_due_until_it_is_resumed() ->
     assert read("run", "pay", "tests.cli.shop:charge")["paused"] == ended.lines[0]
     assert run("run", "pay", "tests.cli.shop:charge", "o-1").code == 0
     assert run("resume", "pay").code == 0
-    assert "paused" not in run("status").out
+    assert "paused" not in run("status").out + run("show", "o-1").out
 
 
 def test_a_pause_that_would_have_ended_is_refused_without_a_traceback() -> None:

@@ -13,6 +13,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.cli import command, tasks, terminal
 from pynamodb_tracker.cli import options as opt
 from pynamodb_tracker.cli.terminal import styled
+from pynamodb_tracker.control.item import in_force
 from pynamodb_tracker.model.row_state import readable_value, unreadable_in
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.children import Family, family_of, find_blocked
@@ -379,7 +380,7 @@ def _facts(task: Task, family: Family | None, options: Sequence[str]) -> Iterato
     if step is not None and not task.tracker.ends_at(state.code):
         yield _line("attempt", f"{task.attempt} of {step.max_attempts}")
     yield _line("next", escaped(what_comes_next(task, step, family.blocked_by if family else None)))
-    for label, line in _commands(task, step, options):
+    for label, line in (*_pauses(task), *_commands(task, step, options)):
         yield _line(label, line)
     yield _line("created", _time(task.create_time))
     yield _line("in its state", _time(task.update_time))
@@ -425,6 +426,12 @@ def _time(time: datetime | None) -> str:
 
 def _line(label: str, text: str) -> Text:
     return Text.assemble((f"  {label:{_LABEL}}", "dim"), "  ", text)
+
+
+def _pauses(task: Task) -> list[tuple[str, str]]:
+    """Return a line for the pause of the step that a task is at, if there is one."""
+    pauses = in_force(type(task)) if task.tracker.use_case.control else []
+    return [("paused", escaped(str(pause))) for pause in pauses if pause.step == task.state.step]
 
 
 def _attributes(found: Mapping[str, Any]) -> Iterator[Text]:
