@@ -9,6 +9,7 @@ from pynamodb_tracker.doctor.description import Finding, Severity
 from pynamodb_tracker.dynamodb.connection import pages
 from pynamodb_tracker.dynamodb.limits import MAX_KEY_BYTES
 from pynamodb_tracker.exceptions import TaskError
+from pynamodb_tracker.model.child_list import awaited_tasks
 from pynamodb_tracker.model.hydration import unread_data
 from pynamodb_tracker.model.references import parse, reference_to, round_of
 from pynamodb_tracker.model.row import TaskRow, damages_of, has_later_format, load
@@ -52,7 +53,7 @@ def check_rows(model: type[Task]) -> Iterator[Finding]:
             asked.append(row)
     for name, found in sorted(damaged.items()):
         yield _damaged(name, found)
-    yield from _waiting_for_nobody([row for row in parked if children[reference_to(row)] < _others(row)])
+    yield from _waiting_for_nobody([row for row in parked if children[reference_to(row)] < awaited_tasks(row)])
     yield from _standing_still(
         [f"{model.__name__}.group({name!r})" for model, name in groups if needs_repair(model, name)]
     )
@@ -159,12 +160,6 @@ def _awaiting_what_nobody_declares(found: Sequence[str]) -> Iterator[Finding]:
             "Nobody can send such an answer: without a limit, they never become due.",
             'Declare it again, as in paid = Awaited("paid"), or run each of them by also_from, which awaits no more.',
         )
-
-
-def _others(row: TaskRow) -> int:
-    """Return for how many tasks a task waits that it has created; its turn in a group is none of them."""
-    waits: int = row.waits
-    return waits if readable_value(row, "starts") is None else waits - 1
 
 
 def _standing_still(groups: Sequence[str]) -> Iterator[Finding]:
