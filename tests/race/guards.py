@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 from unittest import mock
 
@@ -12,6 +13,7 @@ import pytest
 from pynamodb_tracker import transitions
 from pynamodb_tracker.aio import blocking
 from pynamodb_tracker.aio import run as async_run
+from pynamodb_tracker.control import limit
 from pynamodb_tracker.dynamodb import error_codes
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.execution import run
@@ -41,6 +43,7 @@ from tests.race import traces_of_creations as of_creations
 from tests.race import traces_of_follow_ups as follow_ups
 from tests.race import traces_of_groups as of_groups
 from tests.race import traces_of_joins as joins
+from tests.race import traces_of_limits as limits
 from tests.race import traces_of_merges as merges
 from tests.race import traces_of_overflow as overflow
 from tests.race import traces_of_parts as parts
@@ -300,6 +303,17 @@ def one_round(patch: Patch) -> None:
     patch.setattr(references, "round_of", lambda _: "")
 
 
+def leaving_out_of_slots(name: str) -> Callable[[Patch], None]:
+    """Let a condition hold in all writes of slots."""
+    return lambda patch: patch.setattr(limit, name, f"(attribute_not_exists(nothing) OR {vars(limit)[name]})")
+
+
+def no_margin(patch: Patch) -> None:
+    """Let others take a slot as soon as it has expired by their own clock."""
+    take = limit.SlotTable.take
+    patch.setattr(limit.SlotTable, "take", lambda self, number: take(replace(self, margin=timedelta(0)), number))
+
+
 def any_version(patch: Patch) -> None:
     """Write the row of a group although another program has written it since it was read."""
     path, written = groups._version, groups.written
@@ -487,4 +501,10 @@ GUARDS = [
     Guard("REOPEN what waits for none", joins.reopened_while_it_waits, Without("waits_for_none", "reopen")),
     Guard("REOPEN what waits", joins.reopened_as_the_last_one_ends, Without("waits_for_others", "reopen")),
     Guard("SUCCEED while it waits", joins.waits_again_as_the_last_one_ends, Without("waits_for_others", "commit")),
+    Guard("TAKE a free slot", limits.taken_while_it_is_used, leaving_out_of_slots("FREE")),
+    Guard("TAKE after the margin", limits.taken_by_a_clock_that_is_ahead, no_margin),
+    Guard("TAKE once", limits.late_take, leaving_out_of_slots("NEVER_TWICE")),
+    Guard("GIVE BACK my slot", limits.late_return, leaving_out_of_slots("MINE")),
+    Guard("RENEW for longer", limits.late_renewal, leaving_out_of_slots("LATER")),
+    Guard("ASK its holder", limits.asked_for_after_it_was_returned, leaving_out_of_slots("STILL_TAKEN")),
 ]

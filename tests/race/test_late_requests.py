@@ -12,7 +12,7 @@ import pytest
 from pynamodb_tracker.testing import StoppedClock
 from tests.engine.actions import Exchange, Hold
 from tests.engine.proxy import Proxy
-from tests.support.operations import OPERATIONS, Arm, Boom, row
+from tests.support.operations import OPERATIONS, Arm, Boom, row, slots_of
 from tests.support.orders import LOCK
 from tests.support.proxy_rules import arrive, in_turn
 
@@ -59,6 +59,16 @@ def is_deleted_and_created(order: Any, _: Any) -> None:
 def nothing(*_: Any) -> None: ...
 
 
+def is_returned(order: Any, _: Any) -> None:
+    [seen] = slots_of(order, "o").read([0])
+    slots_of(order, "o").give_back(0, seen.lock)
+
+
+def is_taken_by_another(order: Any, step: Any) -> None:
+    is_returned(order, step)
+    slots_of(order, "o").take(0)
+
+
 @pytest.mark.parametrize(
     ("operation", "step", "then"),
     [
@@ -84,6 +94,13 @@ def nothing(*_: Any) -> None: ...
         ("create to wait", "confirm", is_paid),
         ("answer", "confirm", succeeds),
         ("answer", "confirm", is_deleted_and_created),
+        ("take a slot", "confirm", is_returned),
+        ("take a slot", "confirm", is_taken_by_another),
+        ("renew a slot", "confirm", is_returned),
+        ("renew a slot", "confirm", is_taken_by_another),
+        ("give a slot back", "confirm", is_taken_by_another),
+        ("ask for a slot", "confirm", is_returned),
+        ("ask for a slot", "confirm", is_taken_by_another),
     ],
 )
 def test_a_late_copy_of_a_request_changes_nothing(

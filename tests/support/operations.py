@@ -7,9 +7,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from pynamodb_tracker import RetryLater, TaskAlreadySucceededError
+from pynamodb_tracker import RetryLater, TaskAlreadySucceededError, clock
+from pynamodb_tracker.control.limit import LIFETIME, SlotTable
+from pynamodb_tracker.model.overflow import GROUP_OF
 
-__all__ = ["OPERATIONS", "Arm", "Boom", "row"]
+__all__ = ["OPERATIONS", "Arm", "Boom", "row", "slots_of"]
 
 Arm = Callable[[], None]
 """Called right before the request that is to go wrong."""
@@ -202,6 +204,36 @@ def _answer(order: Any, task_id: str, arm: Arm) -> None:
     assert order.paid.send(task_id, 1).how == "woke"
 
 
+def slots_of(order: Any, name: str) -> SlotTable:
+    """Return the slots of a limit of this test."""
+    return SlotTable(order.tracker.connection(), f"{order.tracker.use_case.name} {name}", order.tracker.margin)
+
+
+def _take(order: Any, name: str, arm: Arm) -> None:
+    arm()
+    assert slots_of(order, name).take(0).until == clock.now() + LIFETIME
+
+
+def _renew(order: Any, name: str, arm: Arm) -> None:
+    taken = slots_of(order, name).take(0)
+    clock.sleep(1)
+    arm()
+    assert slots_of(order, name).renew(0, taken.lock).until == clock.now() + LIFETIME
+    clock.sleep(-1)  # for the next story
+
+
+def _give_back(order: Any, name: str, arm: Arm) -> None:
+    taken = slots_of(order, name).take(0)
+    arm()
+    slots_of(order, name).give_back(0, taken.lock)
+
+
+def _ask_for(order: Any, name: str, arm: Arm) -> None:
+    taken = slots_of(order, name).take(0)
+    arm()
+    slots_of(order, name).ask_for(taken)
+
+
 OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "create": ("PutItem", _create),
     "claim": ("UpdateItem", _claim),
@@ -227,14 +259,22 @@ OPERATIONS: dict[str, tuple[str, Callable[[Any, str, Arm], None]]] = {
     "wait for an answer": ("UpdateItem", _wait),
     "create to wait": ("PutItem", _create_waiting),
     "answer": ("UpdateItem", _answer),
+    "take a slot": ("UpdateItem", _take),
+    "renew a slot": ("UpdateItem", _renew),
+    "give a slot back": ("UpdateItem", _give_back),
+    "ask for a slot": ("UpdateItem", _ask_for),
 }
 """By name: the operation of DynamoDB that goes wrong, and the story."""
 
 
 def row(order: Any, task_id: str) -> dict[str, Any] | None:
-    """Return all that a row says, except for what differs between two tasks of one story; None where it is gone."""
-    answer = order.tracker.connection().get_item(task_id, order.tracker.use_case.name, consistent_read=True)
-    item = answer.get("Item")
+    """Return all that a row says, except for what differs between two tasks of one story; None where it is gone.
+
+    It is the row of the task, or the first slot of the limit of that name.
+    """
+    get, differs = order.tracker.connection().get_item, {"task_id", "lock", "creation", "once", GROUP_OF}
+    keys = ((task_id, order.tracker.use_case.name), (f"{slots_of(order, task_id).name}#00", "#limit"))
+    item = next(filter(None, (get(*key, consistent_read=True).get("Item") for key in keys)), None)
     for each in (item or {}).get("signals", {}).get("M", {}).values():
         del each["M"]["token"]
-    return item and {name: value for name, value in item.items() if name not in {"task_id", "lock", "creation", "once"}}
+    return item and {name: value for name, value in item.items() if name not in differs}
