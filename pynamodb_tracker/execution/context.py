@@ -414,7 +414,7 @@ class ExecutionContext(BlockContext[T_co]):
             follow_ups, awaits = additions.get("follow_ups"), additions.get("awaits")
             if code == END and (awaits or (follow_ups and (follow_ups.child_list or follow_ups.wait_until))):
                 raise ValueError(f"{self._claim} cannot lead to the end: the next step is to wait, and there is none")
-            additions["target"] = code
+            additions["target"] = self._journal.next_code = code
 
     def transaction(self, *, succeed: bool = False) -> TransactWrite:
         """Return a PynamoDB TransactWrite whose writes are applied only while this run holds the task.

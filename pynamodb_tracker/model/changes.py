@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
 from typing import Any, TypeVar, cast
 
 from pynamodb.attributes import Attribute, ListAttribute, MapAttribute
@@ -24,6 +26,9 @@ T = TypeVar("T", bound=TaskRow)
 Changes = Mapping[str, tuple[Attribute[Any], dict[str, Any] | None]]
 """The user's attributes that changed, by name, each with its stored form; None means to remove it."""
 
+_UNCHANGING = frozenset({bool, bytes, datetime, Decimal, float, int, str})
+"""The types of values that change only if another one is assigned."""
+
 _TRACKER_BYTES = 3000
 """Room for what a transition itself writes: keys, times, the short entries of failures."""
 
@@ -31,6 +36,7 @@ _TRACKER_BYTES = 3000
 def changes_of(row: TaskRow) -> Changes:
     """Return the user's attributes that differ from the stored row; a ValueNotStorableError names the attribute."""
     before, values = row._row_state.stored, row.attribute_values
+    item, claimed = row._row_state.claimed or ({}, {})
     unreadable = unreadable_in(row) if isinstance(values, ValuesWithUnreadable) else ()
     changed: dict[str, tuple[Attribute[Any], dict[str, Any] | None]] = {}
     for name, attribute in row.tracker.own_attributes.items():
@@ -41,8 +47,11 @@ def changes_of(row: TaskRow) -> Changes:
                 if not _is_same_data(row, attribute, old, new):
                     changed[name] = (cast("Attribute[Any]", attribute), new)
             continue
-        if name in unreadable or (old is None and values.get(name) is None):
+        value = dict.get(values, name)
+        if name in unreadable or (old is None and value is None):
             continue  # nothing was assigned to it, or None to what had no value
+        if type(value) in _UNCHANGING and value is claimed.get(name) and old is item.get(attribute.attr_name):
+            continue
         new = serialized(row, name, attribute, loaded=before, complete=False)
         if not (same(old, new) or (old is not None and same(_rewritten(row, name, attribute, old), new))):
             if isinstance(attribute, ListAttribute | MapAttribute):
@@ -107,18 +116,20 @@ def close(row: TaskRow) -> None:
     row._row_state.closed = True
 
 
-def storable_changes(row: TaskRow, answer: Changes | None = None) -> Changes:
-    """Return what the block changed, in stored form; ValueNotStorableError if a value or the row cannot be stored.
+def storable_changes(row: TaskRow, answer: Changes | None = None) -> tuple[Changes, bool]:
+    """Return what the block changed, in stored form, and whether its `data` has to be stored in overflow chunks.
 
-    `answer` is the change of the step's stored answer, which is checked and stored with the others.
+    `answer` is the change of the step's stored answer, which is checked and stored with the others. Raises
+    ValueNotStorableError if a value or the row cannot be stored.
     """
+    needs_chunks = False
     try:
         changes = changes_of(row) if answer is None else {**changes_of(row), **answer}
         in_row: dict[str, dict[str, Any] | None] = {}
         for name, (attribute, value) in changes.items():
             if not isinstance(attribute, DataAttribute):
                 check(type(row).__name__, name, attribute, value)
-            elif is_too_large_for_row(type(row), value):
+            elif needs_chunks := is_too_large_for_row(type(row), value):
                 check_data_size(type(row), row.task_id, value)
                 continue
             in_row[attribute.attr_name] = value
@@ -127,17 +138,12 @@ def storable_changes(row: TaskRow, answer: Changes | None = None) -> Changes:
     except ValueNotStorableError as error:
         error.task_id = row.task_id
         raise
-    return changes
+    return changes, needs_chunks
 
 
 def is_too_large_for_row(model: type[TaskRow], data: Mapping[str, Any] | None) -> bool:
     """Return whether `data`, in stored form, has to be stored in overflow chunks."""
     return data is not None and len(data[STRING].encode()) > model.tracker.use_case.data_in_row
-
-
-def needs_chunks(model: type[TaskRow], changes: Changes) -> bool:
-    """Return whether these changes have `data` that is stored in overflow chunks."""
-    return "data" in changes and is_too_large_for_row(model, changes["data"][1])
 
 
 def check_data_size(model: type[TaskRow], task_id: str, data: Mapping[str, Any] | None) -> None:

@@ -15,11 +15,13 @@ from pynamodb_tracker.model.overflow import Pointer, by_key, chunk_keys, log_key
 class RowState:
     """The state of one row in memory."""
 
-    __slots__ = ("closed", "data_text", "failures_whole", "stored")
+    __slots__ = ("claimed", "closed", "data_text", "failures_whole", "stored")
 
     def __init__(self, stored: Item, *, closed: bool = False) -> None:
         self.stored = stored
         """The item as it was loaded or last saved; changes are found by comparing with it."""
+        self.claimed: tuple[Item, Mapping[str, Any]] | None = None
+        """The item and its values as a run has claimed them: a value that is still the same object has not changed."""
         self.data_text: str | None = None
         """The text of `data` that was read from overflow chunks."""
         self.failures_whole = False

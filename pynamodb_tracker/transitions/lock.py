@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -34,7 +35,7 @@ _UNKNOWN = datetime.fromtimestamp(0, UTC)
 
 _guard = threading.Lock()
 _last = 0
-_passed = 0
+_passed = count(1)
 
 
 def _renew() -> None:
@@ -54,18 +55,12 @@ def new_token(above: str | None = None) -> str:
     stopped clock has no effect on them: two runs at the same stopped time have different tokens. A row whose token is
     ahead, because of a wrong clock or a damage, has no effect on the tokens of other rows.
     """
+    global _last  # noqa: PLW0603 - the order holds for the whole process
+    with _guard: _last = moment = max(time.time_ns(), _last + 1)  # fmt: skip  # noqa: E701 - as in SharedConnection
     floor = int(above[:16], 16) if above else 0
-    with _guard: moment = _moment_above(floor)  # fmt: skip  # noqa: E701 - as in SharedConnection
-    return f"{moment:016x}{os.urandom(4).hex()}"
-
-
-def _moment_above(floor: int) -> int:
-    global _last, _passed  # noqa: PLW0603 - the order holds for the whole process
-    _last = moment = max(time.time_ns(), _last + 1)
     if floor >= moment:
-        _passed += 1
-        moment = floor + _passed
-    return moment
+        moment = floor + next(_passed)
+    return f"{moment:016x}{os.urandom(4).hex()}"
 
 
 class SentSuccess:
@@ -112,7 +107,10 @@ class Claim(Generic[T]):
         """The process that claimed the task: a child that it forks does not hold it."""
         self.token: Final = token
         """The row's `lock` must still have this value for anything of this run to be recorded."""
-        values = readable_values(task)  # if one is missing that every row has, the attempt fails
+        values = task.attribute_values  # if one is missing that every row has, the attempt fails
+        if type(values) is not dict:
+            values = readable_values(task)
+        task._row_state.claimed = task._row_state.stored, {**values}
         self.expire_time: datetime = values["lock_expire_time"]
         """Until when this worker may assume that it holds the task; `extended` moves it."""
         self.attempt: Final[int] = values.get("attempt") or 1
@@ -213,17 +211,13 @@ class Journal(Generic[T]):
         self.claim: Final = claim
         self.additions: Final[dict[str, Any]] = {}
         """What the block has asked for to be written with its success, by the names of `features`."""
+        self.next_code: int = claim.statements.codes.succeeded
+        """The state to which the success leads, another round aside: what the run has chosen, or the next step."""
         self.data_in_row = claim.task._row_state.stored.get("data")
         """What the row has as `data`, as stored: the text, or the pointer to its overflow chunks."""
         self.writing: Final = threading.RLock()
         """Saves, transactions and the end of the block are sent one after the other, even from different threads."""
         self._losing: Final = threading.Lock()
-
-    @property
-    def next_code(self) -> int:
-        """The state to which the success leads, another round aside: what the run has chosen, or the next step."""
-        code: int = self.additions.get("target") or self.claim.statements.codes.succeeded
-        return code
 
     def made_due(self) -> Iterator[MadeDue]:
         """Yield the tasks that the end of the run has made due, or has given a due time: its own, and others."""

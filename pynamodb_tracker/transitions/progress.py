@@ -19,7 +19,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Refused
 from pynamodb_tracker.dynamodb.transact_write import Unapplied, transact_write
 from pynamodb_tracker.exceptions import LockLostError
-from pynamodb_tracker.model.changes import close, needs_chunks, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import close, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions.lock import Claim, Journal, PendingSuccess, SentSuccess
@@ -58,12 +58,11 @@ def save(journal: Journal[T]) -> None:
     """Store what the block changed so far; no request if nothing changed. Raises LockLostError."""
     claim = journal.claim
     settle_unknown_writes(journal)
-    changes = sent = storable_changes(claim.task)
+    changes, needs_chunks = storable_changes(claim.task)
     if not changes:
         return
-    if needs_chunks(claim.statements.model, changes):
-        sent = put_next_version(journal, changes)
-    else:
+    sent = put_next_version(journal, changes) if needs_chunks else changes
+    if not needs_chunks:
         journal.saves += 1
     try:
         journal.unsure = changes, sent

@@ -21,7 +21,7 @@ from pynamodb_tracker.dynamodb.connection import slept_before
 from pynamodb_tracker.dynamodb.error_codes import is_invalid
 from pynamodb_tracker.dynamodb.transact_write import Unapplied
 from pynamodb_tracker.exceptions import LockLostError, TrackerError, ValueNotStorableError
-from pynamodb_tracker.model.changes import Changes, needs_chunks, raise_if_invalid, storable_changes
+from pynamodb_tracker.model.changes import Changes, raise_if_invalid, storable_changes
 from pynamodb_tracker.model.row import TaskRow
 from pynamodb_tracker.transitions import conditions as when
 from pynamodb_tracker.transitions import features
@@ -91,9 +91,8 @@ def commit_success(journal: Journal[T], pending: PendingSuccess, actions: Sequen
             "records the success: call ctx.store_answer(...) before the transaction is committed"
         )
     settle_unknown_writes(journal)
-    changes = sent = _changes_of_success(journal)
-    if needs_chunks(claim.statements.model, changes):
-        sent = put_next_version(journal, changes)
+    changes, needs_chunks = _changes_of_success(journal)
+    sent = put_next_version(journal, changes) if needs_chunks else changes
     _succeed_together(journal, pending, (changes, sent), features.at_success(journal, claim.task), actions)
 
 
@@ -115,19 +114,17 @@ def _changes_to_send(journal: Journal[T]) -> tuple[Changes, Changes]:
             if journal.unsure is not None:
                 settle(journal)
             try:
-                changes = sent = _changes_of_success(journal)
+                changes, needs_chunks = _changes_of_success(journal)
             except ValueNotStorableError as unstorable:
-                changes = sent = _changes_after_interrupt(journal, unstorable)
-            if "data" in changes and needs_chunks(claim.statements.model, changes):
-                sent = put_next_version(journal, changes)
-            journal.success = changes, sent
+                changes, needs_chunks = _changes_after_interrupt(journal, unstorable)
+            journal.success = changes, put_next_version(journal, changes) if needs_chunks else changes
         except PynamoDBConnectionError as error:
             wait_before_retry(claim, journal.next_code, error, retries)
             retries += 1
     return journal.success
 
 
-def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableError) -> Changes:
+def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableError) -> tuple[Changes, bool]:
     """Serialize the user's values a second time; raise the error again if it was a value that raised it.
 
     An exception that a signal handler raises in the meantime looks like one of the value, but only the first time.
@@ -143,8 +140,11 @@ def _changes_after_interrupt(journal: Journal[T], unstorable: ValueNotStorableEr
     return changes
 
 
-def _changes_of_success(journal: Journal[T]) -> Changes:
-    """Return what is stored with the success: what the block changed, and its answer in place of an earlier one."""
+def _changes_of_success(journal: Journal[T]) -> tuple[Changes, bool]:
+    """Return what is stored with the success, and whether it needs overflow chunks.
+
+    That is what the block changed, and its answer in place of an earlier one.
+    """
     claim = journal.claim
     attribute, text = claim.statements.answer, journal.answer
     if text is None and attribute.attr_name not in claim.task._row_state.stored:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -223,7 +224,7 @@ class _Client(clock.Clock):
     def in_place(self) -> Iterator[None]:
         """Let the library use this clock, client and tokens."""
         before = clock.use(self)
-        lock._last = lock._passed = 0
+        lock._last, lock._passed = 0, count(1)
         _current.append(self)
         try:
             yield
