@@ -191,13 +191,22 @@ REASONS: dict[
 
 
 class GiveUp(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
-    """Raise it in the block to ignore the task at once, whether attempts are left or not; its message is the reason."""
+    """Raise it in the block to ignore the task at once, whether attempts are left or not; its message is the reason.
+
+    Examples:
+        >>> with Order.ship.start("o-2", skip_error=True):
+        ...     raise GiveUp("nobody lives there")
+    """
 
 
 class RetryLater(TrackerError):  # noqa: N818 - an instruction of the user's block, not an error of the library
     """Raise it in the block to fail this attempt; the next one starts no earlier than `delay` from now.
 
     With `counted=False`, it uses up no attempt, up to 1,000 times until the step succeeds or is reopened.
+
+    Examples:
+        >>> with Order.ship.start("o-2", skip_error=True):
+        ...     raise RetryLater(timedelta(minutes=5), "no carrier", counted=False)
     """
 
     def __init__(self, delay: timedelta, message: str = "", *, counted: bool = True) -> None:

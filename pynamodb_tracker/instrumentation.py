@@ -79,6 +79,11 @@ class Hook:
 
     An Exception that a method raises is logged, and changes nothing for the task. Methods are called by the thread that
     does the work, so they have to be quick, and those of one hook may be called at the same time.
+
+    Examples:
+        >>> class Printer(Hook):
+        ...     def on_end(self, run):
+        ...         print(run.task_id, run.outcome)
     """
 
     def on_create(self, use_case_id: str, task_id: str) -> Mapping[str, str] | None:
@@ -124,6 +129,10 @@ def add_hook(hook: Hook) -> Callable[[], None]:
 
     Runs that have begun by then are not affected. The same hook can be added once: ValueError. TypeError if one of its
     methods is async, or a generator.
+
+    Examples:
+        >>> remove = add_hook(Hook())
+        >>> remove()
     """
     global hooks  # noqa: PLW0603 - one list of hooks for the whole process
     if not isinstance(hook, Hook):

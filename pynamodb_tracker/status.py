@@ -15,7 +15,11 @@ END = 1000
 
 
 class Status(StrEnum):
-    """The status of a step of a task. The transitions between them: see docs/explanation/states.md."""
+    """The status of a step of a task. The transitions between them: see docs/explanation/states.md.
+
+    Examples:
+        >>> assert Order.ship.failed.status is Status.FAILED
+    """
 
     PENDING = "pending"
     """Waits for its first attempt, or for the next one after a release or a reopen; left by a claim or an ignore."""

@@ -46,6 +46,9 @@ class PickleSerializer:
 
     Anyone who may write to the table can then run code in every scheduler:
     https://docs.python.org/3/library/pickle.html
+
+    Examples:
+        >>> serializer = PickleSerializer()
     """
 
     def dumps(self, state: dict[str, Any], key: JobKey) -> bytes:  # noqa: ARG002 - a pickle is the same for every job
@@ -65,6 +68,9 @@ class Signed:
     first, and drop the old one once every job has been written anew. The signature covers the store, the job's id and
     the bytes, and is checked before anything is deserialized. It hides nothing, and does not detect that an older
     version of the same job was put back.
+
+    Examples:
+        >>> serializer = Signed(JSONSerializer(allow=["shop.jobs"]), secrets.token_bytes(32))
     """
 
     def __init__(self, serializer: Serializer, key: bytes, *older_keys: bytes) -> None:
@@ -104,6 +110,9 @@ class JSONSerializer:
     `allow` is required. `"shop.jobs"` stands for the functions that are defined in it and in modules below it; a
     function that it imports from elsewhere is refused. Arguments are text, numbers, booleans, None, and lists and dicts
     of them: others are a TypeError when the job is added. Time zones need a name, as `zoneinfo.ZoneInfo` takes it.
+
+    Examples:
+        >>> serializer = JSONSerializer(allow=["shop.jobs"])
     """
 
     def __init__(self, allow: Iterable[str]) -> None:

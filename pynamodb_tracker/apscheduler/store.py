@@ -36,6 +36,9 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
     code in every scheduler. A scheduler claims a job for `lock_for` before it runs it: if it dies meanwhile, another
     one runs the job after that time. `look_every` is how long it takes at most until a scheduler finds a job that
     another process has added. ValueError or TypeError for settings that cannot work.
+
+    Examples:
+        >>> jobs = DynamoDBJobStore(AppTask, serializer=JSONSerializer(allow=["shop.jobs"]))
     """
 
     def __init__(
@@ -86,7 +89,11 @@ class DynamoDBJobStore(BaseJobStore):  # type: ignore[misc]  # APScheduler is un
         self._firings.give_back()
 
     def unloadable(self) -> dict[str, Exception]:
-        """Return the ids of jobs that cannot be loaded or run in this process, with the reasons; sends no request."""
+        """Return the ids of jobs that cannot be loaded or run in this process, with the reasons; sends no request.
+
+        Examples:
+            >>> assert DynamoDBJobStore(AppTask).unloadable() == {}
+        """
         return self._unloadable.errors
 
     def lookup_job(self, job_id: str) -> Job | None:

@@ -105,6 +105,10 @@ def handles(
     error if any record failed: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
     It also raises an error if every record failed because of the table, if that was throttled or not reached, say.
     The handler raises UnreadableEventError if an event cannot be read; a record of a batch is redelivered.
+
+    Examples:
+        >>> handler = handles(Order.ship, task_id="order_id")
+        >>> assert handler({"order_id": "o-2"}, None)["state"] == "ship succeeded"
     """
     fixed = None if trigger is None else triggers.trigger_named(trigger)
     namespace = check_namespace(metrics)

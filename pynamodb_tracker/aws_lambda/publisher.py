@@ -63,6 +63,9 @@ def event_publisher(
     The stream needs NEW_AND_OLD_IMAGES. Each event is published at least once; `detail.id`, the sequence number of its
     record, is the same each time, and those of a task grow. A later event of a task is sent only once the earlier one
     is accepted. A batch is answered with the first record that was not; an error is raised if that is the first event.
+
+    Examples:
+        >>> publish = event_publisher(AppTask, bus="orders")
     """
     given: object = model
     if not (isinstance(given, type) and issubclass(given, Task) and given.tracker.has_table):

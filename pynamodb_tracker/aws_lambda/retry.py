@@ -110,6 +110,9 @@ def retry_handler(
     Returns how many `succeeded`, `failed`, were `ignored`, `released`, `refused` or `sent`, and whether it was
     `out_of_time`. An error of the table is raised if no task could be tried; TrackerError if the queue did not accept
     all messages.
+
+    Examples:
+        >>> handler = retry_handler(Order.ship)
     """
     steps = _steps_to_run(step, function) if queue_url is None else [_step_to_send(step, function)]
     check_limit("limit", limit)

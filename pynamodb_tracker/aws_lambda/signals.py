@@ -93,6 +93,9 @@ def handles_signal(
     with `other="conflict"`. To any other caller these codes, without 200, are errors: a record is redelivered.
     `then` is the URL of the queue of the step that waits: `{"task_id": ...}` is sent there if the answer has made the
     task due, and again for a repeated delivery until the task has been started.
+
+    Examples:
+        >>> answer = handles_signal(Order.paid, task_id="body.order", value="body.amount", key="body.id")
     """
     given: object = answer
     if not isinstance(given, BoundAwaited):

@@ -161,7 +161,11 @@ ReportBatchItemFailures. raise: an error is raised if any record failed, and the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """How the caller is answered if a task did not succeed in this invocation; None is the default of the trigger."""
+    """How the caller is answered if a task did not succeed in this invocation; None is the default of the trigger.
+
+    Examples:
+        >>> handler = handles(Order.ship, task_id="order_id", replies=Replies(locked="done"))
+    """
 
     succeeded: Reply | None = None
     """The task had succeeded before: the event was delivered twice, or late."""

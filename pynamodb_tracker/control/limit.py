@@ -55,6 +55,9 @@ class Limit:
     Workers, `run_all` and `arun_all` start a task only while they have one of the `at_once` slots, 1 to 1,000. `start`,
     `run` and Lambda handlers do not look. What a worker that died has held is free after 30 seconds and the clock
     margin. `at_once` can be changed in any deployment. ValueError for a name or a number that cannot be.
+
+    Examples:
+        >>> pay = Step(100, within=Limit("bank", at_once=20))
     """
 
     name: str

@@ -127,6 +127,9 @@ class BlockContext(Generic[T_co]):
         """Return an idempotency key for one of several calls of this step, such as `ctx.key("charge")`.
 
         What merging a request may change, such as an amount, belongs into the name. TypeError, ValueError for no name.
+
+        Examples:
+            >>> charge_key, mail_key = ctx.key("charge"), ctx.key("mail")
         """
         check_text("name", name)
         if not name:
@@ -173,6 +176,9 @@ class BlockContext(Generic[T_co]):
         None, and a success without an answer, remove that. It takes at most 262,144 bytes of JSON, and every write of
         the task is charged for them; otherwise it is a ValueNotStorableError. A transaction that records the success
         stores it as well, if you call this before its commit.
+
+        Examples:
+            >>> ctx.store_answer({"receipt": "r-1"})
         """
         with self._holding("store the answer of"):
             self._journal.answer = answer_text(answer, self.task.task_id)
@@ -184,6 +190,11 @@ class BlockContext(Generic[T_co]):
         The check is the first of its actions, and so the first of the `cancellation_reasons` of PynamoDB's
         TransactWriteError. It is on the task's row, so the transaction cannot write that row. LockLostError if the lock
         is known to be lost.
+
+        Examples:
+            >>> with TransactWrite(connection=Connection("us-east-1")) as transaction:
+            ...     ctx.check_in(transaction)
+            ...     transaction.update(Order.get_task("o-2"), [Order.tracking_no.set("T-1")])
         """
         from pynamodb.transactions import TransactWrite  # noqa: PLC0415 - few cold starts need it
 
@@ -264,6 +275,9 @@ class ExecutionContext(BlockContext[T_co]):
         A result that cannot be stored makes the task ignored: it raises GiveUp. If storing it gets no answer, the end
         of the run stores it. The success of the step removes its results. At most 8,192 bytes for all of a task.
         Costs 1 write unit per started KB of the row. LockLostError if another worker has the task.
+
+        Examples:
+            >>> receipt = ctx.once("charge", lambda: f"paid by {ctx.key('charge')}")
         """
         found = self._begin_part(name)
         if found is None:
@@ -299,6 +313,9 @@ class ExecutionContext(BlockContext[T_co]):
         """Hold the task until `lock_for` from now, by default as long as it was started for; never shorter than before.
 
         Costs one request and 1 write unit per started KB of the row. LockLostError if another worker has it.
+
+        Examples:
+            >>> ctx.extend_lock(timedelta(minutes=10))
         """
         duration = self._lock_for if lock_for is None else check_duration("lock_for", lock_for)
         with self._holding("extend the lock of"):
@@ -309,6 +326,10 @@ class ExecutionContext(BlockContext[T_co]):
 
         No request if nothing changed. LockLostError if another worker has the task, ValueNotStorableError if a
         value cannot be stored.
+
+        Examples:
+            >>> ctx.task.data["page"] = 7
+            >>> ctx.save()
         """
         with self._writing("save"):
             transitions.save(self._journal)
@@ -338,6 +359,9 @@ class ExecutionContext(BlockContext[T_co]):
         With `wait`, the next step of this task is due once the new task, and all others created like that, have
         succeeded at their last step, or were deleted. While one of them is ignored, it waits for a person. At most 97,
         and none at the last step: ValueError. In a `group`, it enters that with the success: at most 31.
+
+        Examples:
+            >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
         """
         check_flags(wait=wait)
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
@@ -352,6 +376,10 @@ class ExecutionContext(BlockContext[T_co]):
 
         It is due earlier once all of them have succeeded; `ctx.task.waits` says then how many have not. Nothing is
         sent, and nothing changes without a `create(..., wait=True)`. ValueError at the last step.
+
+        Examples:
+            >>> ctx.create(Order, f"{ctx.task.task_id}-gift", wait=True)
+            >>> ctx.wait_until(timedelta(hours=2))
         """
         from pynamodb_tracker.transitions.follow_ups import follow_ups_of  # noqa: PLC0415 - few cold starts need it
 
@@ -368,6 +396,9 @@ class ExecutionContext(BlockContext[T_co]):
 
         At once if it is there already; `ctx.task.approved` says then what it is, and None after the limit. Several
         calls wait for several answers, with one limit. Nothing is sent. ValueError at the last step.
+
+        Examples:
+            >>> ctx.wait_for(Order.paid, until=timedelta(days=3))
         """
         from pynamodb_tracker.transitions.signals import Awaits  # noqa: PLC0415 - few runs wait for answers
 
@@ -390,6 +421,9 @@ class ExecutionContext(BlockContext[T_co]):
 
         The steps between are passed over: starting one raises a TaskAlreadySucceededError with `passed_over`, until the
         task starts over. A run has one target: ValueError for another one, and for a step that is not later.
+
+        Examples:
+            >>> ctx.skip_to(Order.refund)
         """
         claim, codes = self._claim, getattr(getattr(step, "_definition", None), "codes", None)
         if not isinstance(codes, Codes):
@@ -403,6 +437,9 @@ class ExecutionContext(BlockContext[T_co]):
         """Let the success of this run be the task's end; nothing is sent.
 
         All later steps are passed over, as by `skip_to`. ValueError if the run has another target, or something waits.
+
+        Examples:
+            >>> ctx.end_task()
         """
         self._lead_to(END, "the end")
 
@@ -426,6 +463,10 @@ class ExecutionContext(BlockContext[T_co]):
         says so. It takes 99 actions, none on the task's row; with `succeed`, those of `create` are among them. It costs
         twice the write units of its parts:
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html
+
+        Examples:
+            >>> with ctx.transaction(succeed=True) as transaction:
+            ...     transaction.update(Order.get_task("o-2"), [Order.tracking_no.set("T-1")])
         """
         from pynamodb_tracker.execution.transaction import TaskTransaction  # noqa: PLC0415 - few cold starts need it
 

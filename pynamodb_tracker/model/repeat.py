@@ -84,6 +84,9 @@ class Repeat:
         Fields have numbers, names of months and days such as JAN and MON, lists, ranges, steps such as */15, and L for
         the last day of a month; `@daily` and the like are known. Sunday is 0 or 7. If both a day of month and a day of
         week are given, either is enough. ValueError for what cannot be read, or never occurs.
+
+        Examples:
+            >>> Order.create("o-5", repeat=Repeat.cron("0 2 * * *", tz="Europe/Berlin"))
         """
         return _checked_to_occur(cls._checked("cron", expression, tz=tz, missed=missed, stop=stop))
 
@@ -105,6 +108,9 @@ class Repeat:
         below a day, use `every`, or BYHOUR and BYMINUTE. ValueError for what cannot be read, or never occurs; DTSTART
         in the text is refused.
         https://www.rfc-editor.org/rfc/rfc5545#section-3.3.10
+
+        Examples:
+            >>> Order.create("o-5", repeat=Repeat.rrule("FREQ=MONTHLY;BYDAY=1MO"))
         """
         return _checked_to_occur(cls._checked("rrule", text, tz=tz, start=start, missed=missed, stop=stop))
 
@@ -120,6 +126,9 @@ class Repeat:
         """Repeat after that much time has passed, at least a second, whatever the clocks show.
 
         It counts from `start`, an aware time, or else from the time at which a task gets the rule.
+
+        Examples:
+            >>> Order.create("o-5", repeat=Repeat.every(timedelta(minutes=5)))
         """
         seconds = f"{check_duration('period', period).total_seconds():.6f}".rstrip("0").rstrip(".")
         return cls._checked("every", seconds, start=start, missed=missed, stop=stop)
@@ -186,6 +195,9 @@ class Repeat:
         """Return the first occurrence at or after a time, to the second; None if there is none.
 
         The rule counts from its `start`, or else from when the task has it.
+
+        Examples:
+            >>> assert Repeat.every(timedelta(hours=1)).first(datetime.now(UTC))
         """
         at = at.replace(microsecond=0)
         return self._next(_wall_of(self.start or self.since or at, self.zone), 1, at - _MOMENT)

@@ -233,10 +233,14 @@ class TaskRow(Model):
         return f"{' and for '.join(parts)}{until}"
 
     def redact(self, text: str) -> str:
-        """Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
+        r"""Return a text as it may be kept in `errors`: override it to remove secrets from messages and tracebacks.
 
         It gets the whole text, up to 100,000 characters, and a longer one without its middle. If it raises or returns
         no text, nothing of that text is kept.
+
+        Examples:
+            >>> def redact(self, text):
+            ...     return re.sub(r"\d{16}", "****", text)
         """
         return text
 

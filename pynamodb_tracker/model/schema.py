@@ -57,6 +57,9 @@ class UseCase(UnicodeAttribute):
     steps can be paused, and a step that was renumbered is refused: what runs due tasks, and each handler, reads one
     more item, at most once in 5 seconds. With `flow`, each process counts about how many tasks come, succeed and fail,
     for the page: a write unit for 60 transitions, or for 10 minutes in which there were fewer.
+
+    Examples:
+        >>> use_case_id = UseCase("order", keep_for=timedelta(days=90))
     """
 
     def __init__(

@@ -232,6 +232,9 @@ class DecimalAttribute(Attribute[Decimal]):
     At most 38 digits, and from 1E-130 to 9.9E+125 in size; NaN and infinity cannot be stored, nor can a float,
     because it is not exact. Trailing zeros are not stored: 3.10 reads back as 3.1, which is equal.
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+
+    Examples:
+        >>> amount = DecimalAttribute(null=True)
     """
 
     attr_type = NUMBER

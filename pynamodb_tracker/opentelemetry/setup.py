@@ -40,6 +40,10 @@ def instrument(
     been due. Each export reads 1.5 read units per step, so give them to one process only.
 
     A second call replaces the settings of the first one: nothing is reported twice.
+
+    Examples:
+        >>> uninstrument = instrument()
+        >>> uninstrument()
     """
     given: object = relation
     if given not in ("link", "parent"):

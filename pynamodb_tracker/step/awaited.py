@@ -38,6 +38,9 @@ class BoundAwaited(AnswerName[T]):
         in, `ctx.round`: TypeError without one. TaskNotFoundError if there is no such task, or no such round any more;
         TaskAlreadySucceededError at its end; TaskNotReadyError while another run of it is asked for. 3 write units if
         the task becomes due, otherwise 1, and a request and a unit more if it was not parked for this answer alone.
+
+        Examples:
+            >>> Order.paid.send("o-1", {"amount": "42.50"}, by="stripe", key="event-7")
         """
         from pynamodb_tracker.transitions.signals import send  # noqa: PLC0415 - few cold starts need it
 
@@ -53,6 +56,9 @@ class Awaited:
     """An answer that tasks may await: a payment, an approval, a callback; `name` is stored, the attribute's by default.
 
     The class has it as a `BoundAwaited`, to be sent. A task has the answer itself, or None: `task.paid.value`.
+
+    Examples:
+        >>> paid = Awaited()
     """
 
     def __init__(self, name: str | None = None) -> None:

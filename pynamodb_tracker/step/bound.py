@@ -102,6 +102,11 @@ class BoundStep(StepCommands[T]):
         async function takes an AsyncContext; `run` and `run_all` refuse it, and `arun`, `arun_all` and AsyncWorker take
         no other. A class that inherits the step does not inherit its function. A second function is a DefinitionError,
         unless it is the same one, which a reload or a notebook has defined again.
+
+        Examples:
+            >>> @Order.confirm_payment.does
+            ... def charge(ctx):
+            ...     ctx.task.data["receipt"] = "r-1"
         """
         bind(self, function)
         return function
@@ -155,6 +160,10 @@ class BoundStep(StepCommands[T]):
         and 1 write unit per started KB of the row. `same`, a JSON value such as the payload, tells a repeated call from
         another one with the same id: the first claim stores its fingerprint, and a start with a different one raises
         PayloadMismatchError in any state of the task. After a `reopen`, the next start may have a new one.
+
+        Examples:
+            >>> with Order.ship.start("o-2") as ctx:
+            ...     ctx.task.tracking_no = "T-1"
         """
         task_id = arguments.check_task_id(task_id)
         arguments.check_flags(detailed_error=detailed_error, skip_error=skip_error, heartbeat=heartbeat)
@@ -199,6 +208,9 @@ class BoundStep(StepCommands[T]):
         Without a function, it is the one that `does` has bound: TypeError if there is none. Another one than that is a
         ValueError. With `store_answer`, the result is stored with the success, as `ctx.store_answer` does: a repeated
         call raises TaskAlreadySucceededError, and `answer` returns the result for the `task` of that error.
+
+        Examples:
+            >>> Order.ship.run("o-2")
         """
         arguments.check_flags(store_answer=store_answer)
         chosen = function_of(self, function)
@@ -295,6 +307,9 @@ class BoundStep(StepCommands[T]):
         All shards are read, and merged: this is for people and reports, `run_all` for work.
         `only` selects some of these three states of the step. `error_like` selects tasks whose last error, on one line,
         contains that text, ignoring case. `with_data=False` leaves `data` out, as a query does.
+
+        Examples:
+            >>> assert [order.task_id for order in Order.ship.todo(limit=100)] == ["o-2"]
         """
         arguments.check_limit("limit", limit)
         arguments.check_flags(with_data=with_data)
@@ -307,6 +322,9 @@ class BoundStep(StepCommands[T]):
         That time may have passed. Tasks that only the end of others makes due are left out. A task in progress can be
         taken over once its lock, as it was claimed, has expired; if the lock was extended since, that is later. Read
         from the index, with one request per state and shard; the shards are asked at the same time.
+
+        Examples:
+            >>> first = min(Order.ship.next_due().values(), default=None)
         """
         of = self._definition
         return {of.states[code]: time for code, time in of.due().first().items()}
@@ -320,7 +338,11 @@ class BoundStep(StepCommands[T]):
         only: States = (),
         error_like: str | None = None,
     ) -> Iterator[str]:
-        """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since."""
+        """Return the ids of `todo` from the index: half a read unit for about 20, and some may have changed since.
+
+        Examples:
+            >>> assert list(Order.ship.due_ids()) == ["o-2"]
+        """
         arguments.check_limit("limit", limit)
         due = self._definition.due(since=since, until=until, only=only, error_like=error_like)
         return islice(due.ids(limit), limit)
@@ -373,6 +395,9 @@ class BoundStep(StepCommands[T]):
         most, `rate` how many per second.
         `dry_run` runs nothing, and reports what is due. `progress` is called with the report after each task, one call
         at a time. `heartbeat` is that of `start`: one thread for each running task.
+
+        Examples:
+            >>> assert Order.ship.run_all(threads=8).succeeded == ["o-2"]
         """
         from pynamodb_tracker.batch.batch import Batch, Report  # noqa: PLC0415 - for cold starts, which run one task
         from pynamodb_tracker.dynamodb.write_batcher import batcher_for  # noqa: PLC0415 - as above
@@ -447,6 +472,11 @@ class BoundStep(StepCommands[T]):
 
         It is None as well until the step succeeds, or while it runs again. An id costs one consistent read, and raises
         TaskNotFoundError if there is no such task. TaskError if another program has damaged the answer.
+
+        Examples:
+            >>> with Order.ship.start("o-2") as ctx:
+            ...     ctx.store_answer({"label": 7})
+            >>> assert Order.ship.answer("o-2") == {"label": 7}
         """
         given: object = task
         if not isinstance(given, str | self.model):

@@ -38,6 +38,9 @@ class StepCommands(Generic[T]):
         its runs whose results `ctx.once` has stored.
         With `by`, such as a person's name, an entry in its `errors` says who did it. A task in another state raises
         TaskLockedError, TaskAlreadySucceededError or TaskNotReadyError, a missing one TaskNotFoundError.
+
+        Examples:
+            >>> Order.ship.reopen("o-2", by="ada")
         """
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - few cold starts need it
 
@@ -63,6 +66,9 @@ class StepCommands(Generic[T]):
         as well: its block is not stopped, but its `ctx.lock_lost` becomes true at the next heartbeat, and its writes
         and its end raise LockLostError, with the reason. In a group, that takes `even_in_group` as well, because the
         next task starts while the block may still run. Two requests, and 3 write units for a row of up to 1 KB.
+
+        Examples:
+            >>> Order.ship.ignore("o-2", reason="cancelled by phone", by="ada")
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         task_id = arguments.check_task_id(task_id)
@@ -89,6 +95,9 @@ class StepCommands(Generic[T]):
         25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
         have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless.
         `forget` is as in `reopen`.
+
+        Examples:
+            >>> report = Order.ship.reopen_many(order.task_id for order in Order.ship.ignored.query())
         """
         by, ids = arguments.check_name("by", by), arguments.check_task_ids("reopen_many", task_ids)
         arguments.check_threads(threads)
@@ -110,6 +119,9 @@ class StepCommands(Generic[T]):
         whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
         is read lazily, 100 at a time, whose rows are read together; the threads share requests, and Ctrl-C ends it, as
         in `reopen_many`. The step's `when_ignored` is called on these threads.
+
+        Examples:
+            >>> report = Order.ship.ignore_many(["o-2"], reason="cancelled by phone")
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         ids = arguments.check_task_ids("ignore_many", task_ids)
@@ -130,6 +142,10 @@ class StepCommands(Generic[T]):
         lives after all, its writes raise LockLostError from then on; effects outside of the table may happen twice. The
         reason is kept in `errors`, and `by` as in `ignore`. A pending or failed task stays as it is; otherwise raises
         TaskNotFoundError, TaskAlreadySucceededError, TaskIgnoredError or TaskNotReadyError.
+
+        Examples:
+            >>> dead = Order.get_task("o-3")
+            >>> Order.confirm_payment.release("o-3", reason="the host is gone", worker=dead.worker)
         """
         reason, by = arguments.check_reason(reason), arguments.check_name("by", by)
         worker = arguments.check_name("worker", worker)
@@ -143,6 +159,9 @@ class StepCommands(Generic[T]):
         message of a standard queue, so let a worker or a schedule run this step as well. Needs
         `UseCase(..., control=True)`; TrackerError otherwise. One request, of one write unit; two if the pause that is
         there lasts longer.
+
+        Examples:
+            >>> Order.ship.pause(until=timedelta(hours=1), reason="no carrier", by="ada")
         """
         from pynamodb_tracker.control import commands  # noqa: PLC0415 - few programs pause a step
 
@@ -154,7 +173,11 @@ class StepCommands(Generic[T]):
         return commands.pause(self.model, self._definition.codes.pending, end, reason, by)
 
     def resume(self, *, by: str | None = None) -> None:
-        """End a pause of this step, if there is one: its tasks are started again within 5 seconds. One request."""
+        """End a pause of this step, if there is one: its tasks are started again within 5 seconds. One request.
+
+        Examples:
+            >>> Order.ship.resume(by="ada")
+        """
         from pynamodb_tracker.control import commands  # noqa: PLC0415 - as above
 
         commands.resume(self.model, self._definition.codes.pending, arguments.check_name("by", by))

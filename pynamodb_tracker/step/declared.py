@@ -38,6 +38,9 @@ class Step:
     If it raises, or an id is another task's, that is logged, and the task is ignored without it.
 
     Workers and batches run at most as many tasks at once as the `Limit` that the step is `within` has slots.
+
+    Examples:
+        >>> ship = Step(200, max_attempts=5, lock_for=timedelta(minutes=15))
     """
 
     def __init__(

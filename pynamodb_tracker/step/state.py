@@ -44,6 +44,9 @@ class State(Generic[T]):
     Tasks are found by the index, which is updated a moment after the table: a task that has just changed may be
     missing, but every task that is returned is in the state. Methods that begin with `a` are awaited: they do the same
     as those without it, and send their requests in threads.
+
+    Examples:
+        >>> assert Order.get_task("o-2").state == Order.ship.pending
     """
 
     __slots__ = ("code", "model", "status", "step", "use_case_id")
@@ -76,6 +79,10 @@ class State(Generic[T]):
         The window `since <= t < until` applies to `update_time`: when a task came into the state. Read lazily, a page
         at a time; `latest_first` reverses the order. `with_data=False` leaves `data` out, which saves reading it if it
         is large: accessing it then raises an AttributeError.
+
+        Examples:
+            >>> for order in Order.ship.failed.query(limit=100):
+            ...     print(order.task_id, order.last_error)
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
@@ -95,6 +102,10 @@ class State(Generic[T]):
 
         A cursor belongs to its state, window and direction: ValueError otherwise. A task that leaves the state and
         returns to it between two pages can be on both.
+
+        Examples:
+            >>> page = Order.ship.pending.page(limit=50)
+            >>> further = Order.ship.pending.page(limit=50, cursor=page.cursor)
         """
         check_limit("limit", limit)
         check_flags(latest_first=latest_first, with_data=with_data)
@@ -117,6 +128,9 @@ class State(Generic[T]):
         For lists that people look at: 50 tasks are one request, or one to each shard, and about 2 read units, where
         `page` needs more than 50. A task may have changed since, or be gone; an expired one is included until the table
         deletes it. `page` and `glance` understand each other's cursors.
+
+        Examples:
+            >>> assert [entry.task_id for entry in Order.ship.pending.glance().tasks] == ["o-2"]
         """
         from pynamodb_tracker.step.glance import Glance, IndexEntry  # noqa: PLC0415 - for cold starts
 
@@ -137,6 +151,9 @@ class State(Generic[T]):
 
         That is about 23 read units for 1,000 tasks. `most` ends the count there: with `most=1000`, 1000 means 1,000 or
         more. The shards are read at the same time.
+
+        Examples:
+            >>> assert Order.ship.pending.count(most=1_000) == 1
         """
         check_limit("most", most)
         return self._scan(since, until).count(most)

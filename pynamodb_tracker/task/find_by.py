@@ -40,6 +40,10 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
 
     The index is updated a moment after the table: a task that has just changed may be missing, but every task that is
     returned has the value. Methods that begin with `a` are awaited.
+
+    Examples:
+        >>> customer = UnicodeAttribute(null=True)
+        >>> by_customer = FindBy(customer)
     """
 
     def __init__(self: FindBy[Any], attribute: Attribute[Any], *, index_name: str | None = None) -> None:
@@ -85,6 +89,9 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
 
         The window `since <= t < until` applies to `create_time`. With a `state`, tasks in other states are read,
         too, and left out. Expired tasks are hidden. Read lazily: one request for entries and one for 100 rows.
+
+        Examples:
+            >>> orders = list(Order.by_customer.query("ada"))
         """
         check_limit("limit", limit)
         return self._scan(value, state, since, until, latest_first=latest_first).rows(limit)
@@ -103,6 +110,9 @@ class FindBy(GlobalSecondaryIndex[T]):  # type: ignore[no-untyped-call]  # Pynam
         """Return up to `limit` tasks, and a cursor for the next page, which another process can use.
 
         A cursor belongs to its value, state, window and direction: ValueError otherwise.
+
+        Examples:
+            >>> page = Order.by_customer.page("ada", limit=50)
         """
         check_limit("limit", limit)
         scan = self._scan(value, state, since, until, latest_first=latest_first)

@@ -16,7 +16,12 @@ T = TypeVar("T", bound=TaskRow)
 
 
 class Group(Generic[T]):
-    """A group of a use case; each property is read when it is asked for, strongly consistent, with one request."""
+    """A group of a use case; each property is read when it is asked for, strongly consistent, with one request.
+
+    Examples:
+        >>> Order.create("o-5", group="customer-7")
+        >>> assert Order.group("customer-7").turn == "o-5"
+    """
 
     def __init__(self, model: type[T], name: str) -> None:
         self._model = model
@@ -36,7 +41,11 @@ class Group(Generic[T]):
         return {} if row is None else data_in(row.data, self.name)
 
     def waiting(self, limit: int | None = None) -> list[str]:
-        """Return the ids of the tasks that wait for their turn, in the order in which they get it: all or the first."""
+        """Return the ids of the tasks that wait for their turn, in the order in which they get it: all or the first.
+
+        Examples:
+            >>> assert Order.group("customer-7").waiting(limit=10) == []
+        """
         _, places = read_queue(self._model, self.name, places=check_limit("limit", limit))
         return [place.task_id for place in places]
 
@@ -45,6 +54,9 @@ class Group(Generic[T]):
 
         The library never leaves a group so: it takes another program, or a person in the console, that deletes a task.
         A group that needs no repair stays as it is.
+
+        Examples:
+            >>> assert Order.group("customer-7").repair() is None
         """
         return repair(self._model, self.name)
 

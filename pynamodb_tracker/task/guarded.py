@@ -60,6 +60,9 @@ class GuardedRow(TaskRow):
         """Create the table as its class declares it, as PynamoDB does; an existing table is not changed.
 
         TableError if that has other keys or lacks an index. With `wait`, it returns once the table is active.
+
+        Examples:
+            >>> AppTask.create_table(wait=True)
         """
         if not cls.exists():
             super().create_table(wait, *args, **options)
@@ -86,13 +89,21 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> ResultIterator[Self]:
-        """Query rows as PynamoDB does, without overflow chunks."""
+        """Query rows as PynamoDB does, without overflow chunks.
+
+        Examples:
+            >>> [order] = AppTask.query("o-1")
+        """
         rows = filter_condition if index_name else _without_chunks(filter_condition)
         return super().query(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
     @classmethod
     def scan(cls, filter_condition: Condition | None = None, *args: Any, **options: Any) -> ResultIterator[Self]:
-        """Scan the rows of all use cases of the table as PynamoDB does, without overflow chunks."""
+        """Scan the rows of all use cases of the table as PynamoDB does, without overflow chunks.
+
+        Examples:
+            >>> ids = {task.task_id for task in AppTask.scan()}
+        """
         of_index = options.get("index_name") or args[_INDEX_NAME : _INDEX_NAME + 1] not in {(), (None,)}
         rows = filter_condition if of_index else _without_chunks(filter_condition)
         return super().scan(rows, *args, **options)
@@ -108,7 +119,11 @@ class GuardedRow(TaskRow):
         *args: Any,
         **options: Any,
     ) -> int:
-        """Count rows as PynamoDB does; without a `hash_key`, that is the table's own approximate count of all items."""
+        """Count rows as PynamoDB does; without a `hash_key`, that is the table's own approximate count of all items.
+
+        Examples:
+            >>> assert AppTask.count("o-1") == 1
+        """
         rows = filter_condition if index_name or hash_key is None else _without_chunks(filter_condition)
         return super().count(hash_key, range_key_condition, rows, consistent_read, index_name, *args, **options)
 
@@ -116,6 +131,9 @@ class GuardedRow(TaskRow):
         """Update the user's own attributes of an existing row, as PynamoDB's `update` does; TypeError for others.
 
         It reads the row again: TypeError if that would discard assignments that were not saved.
+
+        Examples:
+            >>> Order.get_task("o-1").update([Order.tracking_no.set("T-1")])
         """
         self._check_unchanged("update")
         return super().update(actions, self._updatable(actions, condition), **options)
@@ -127,7 +145,12 @@ class GuardedRow(TaskRow):
         return super().get_update_kwargs_from_instance(actions, self._updatable(actions, condition), *args, **options)
 
     def refresh(self, consistent_read: bool = False) -> None:  # noqa: FBT001, FBT002 - PynamoDB's signature
-        """Read the row again, as PynamoDB's `refresh` does; TypeError if that would discard unsaved assignments."""
+        """Read the row again, as PynamoDB's `refresh` does; TypeError if that would discard unsaved assignments.
+
+        Examples:
+            >>> order = Order.create("o-5")
+            >>> order.refresh()
+        """
         self._check_unchanged("refresh")
         super().refresh(consistent_read)
 
@@ -159,7 +182,11 @@ class GuardedRow(TaskRow):
         return exists if condition is None else And(exists, condition)
 
     def delete(self, condition: Condition | None = None, **options: Any) -> None:
-        """Delete this task, as `delete_task` does; TypeError for a condition."""
+        """Delete this task, as `delete_task` does; TypeError for a condition.
+
+        Examples:
+            >>> Order.get_task("o-1").delete()
+        """
         if condition is not None or options:
             raise TypeError(
                 f"{type(self).__name__}.delete takes no condition: it deletes a task that is not in progress"

@@ -47,6 +47,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     An instance holds what was read; only a run that holds the lock, and the methods of this class, change the row.
     Methods that begin with `a` are awaited: they do the same as those without it, and send their requests in threads.
+
+    Examples:
+        >>> class AppTask(Task):
+        ...     class Meta:
+        ...         table_name = "tasks"
     """
 
     if TYPE_CHECKING:
@@ -78,13 +83,20 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         Times are text in ISO 8601, a Decimal is text with all its digits, bytes are base64, and a set is a sorted list.
         Who works on the task, its lock and its errors are left out.
+
+        Examples:
+            >>> assert Order.get_task("o-2").to_dict()["state"] == "ship pending"
         """
         from pynamodb_tracker.model.plain_values import plain_task  # noqa: PLC0415 - for cold starts
 
         return plain_task(self)
 
     def to_json(self) -> str:
-        """Return the text of `to_dict` as JSON."""
+        """Return the text of `to_dict` as JSON.
+
+        Examples:
+            >>> print(Order.get_task("o-2").to_json())
+        """
         import json  # noqa: PLC0415 - only here
 
         return json.dumps(self.to_dict(), allow_nan=False)
@@ -95,6 +107,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         It sends nothing. In AWS Lambda, `handles` and `retry_handler` call it at import, where the function's init
         phase has a whole CPU: https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
+
+        Examples:
+            >>> AppTask.connect()
         """
         cls.tracker.table.connect()
 
@@ -121,6 +136,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         at most 512 bytes of JSON. With `wait_for`, such as `Order.paid`, the task waits for that answer, or `until` a
         time. Raises TaskAlreadyExistsError, which leaves the existing task as it is, or
         ValueNotStorableError, which names the attribute; ValueError for a rule without a further occurrence.
+
+        Examples:
+            >>> Order.create("o-5", amount=Decimal("42.50"), due_time=timedelta(hours=1))
         """
         task_id = check_task_id(task_id)
         due_time = check_due_time(due_time)
@@ -177,6 +195,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         One request to the table creates the task, or finds that nothing has to be changed; two change it. Raises
         ValueNotStorableError, also if the row has no room for both, and TaskNotReadyError if others kept changing the
         row. If one gets no answer, and the row cannot show whether it was applied, PynamoDB's error is raised.
+
+        Examples:
+            >>> assert Order.create_or_merge("o-5").how == "created"
         """
         from pynamodb_tracker.transitions.merges import Merge  # noqa: PLC0415 - few cold starts need it
 
@@ -234,6 +255,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         refused. Existing tasks are not changed. `tasks` is read lazily, so it can be a generator of any length. On one
         thread each task is a request, sent before the next one is taken; several threads, 25 for example, share theirs.
         Tasks of one group enter it in the order in which they are given, one after another.
+
+        Examples:
+            >>> Order.create_many(({"task_id": f"o-{number}"} for number in range(5, 30)), threads=25)
         """
         check_threads(threads)
         if isinstance(tasks, str | Mapping):
@@ -257,6 +281,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """Return the task, strongly consistent; TaskNotFoundError if there is none.
 
         One request, and one more if its data or its failures are off-row; `with_data=False` leaves `data` out.
+
+        Examples:
+            >>> assert Order.get_task("o-2").state == Order.ship.pending
         """
         task_id = check_task_id(task_id)
         check_flags(with_data=with_data)
@@ -275,6 +302,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         Each task is returned once. One request for 100 tasks, and more if they are large, or stored off-row in part:
         https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html
+
+        Examples:
+            >>> first, second = Order.get_many(["o-1", "o-2"])
         """
         ids = dict.fromkeys(check_task_ids("get_many", task_ids))
         found = hydration.fill(cls, hydration.rows(cls, ids))
@@ -291,6 +321,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """Return the task as PynamoDB's `get` does, with the range key filled in; eventually consistent by default.
 
         With `attributes_to_get` it is a part of a row: other attributes read as if they were not stored.
+
+        Examples:
+            >>> order = AppTask.get("o-1", "order")
         """
         name = cls.tracker.use_case.name if range_key is None else range_key
         return super().get(check_task_id(hash_key), name, consistent_read, attributes_to_get)
@@ -301,6 +334,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         Reads the whole index, all use cases of the table included; eventually consistent. An index of up to 1 MB, about
         5,000 tasks, is one request; a larger one is read in segments on a few threads.
+
+        Examples:
+            >>> assert Order.counts()[Order.ship.pending] == 1
         """
         return {state: count.tasks for state, count in counted(cls).items()}
 
@@ -309,6 +345,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         """Return the pauses of steps that are in force now, in the order of the steps; one strongly consistent read.
 
         TrackerError without `UseCase(..., control=True)`.
+
+        Examples:
+            >>> assert [pause.reason for pause in Order.pauses()] == []
         """
         from pynamodb_tracker.control.item import in_force  # noqa: PLC0415 - few use cases are controlled
 
@@ -327,6 +366,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
         With `children`, also if the task was ignored already, the tasks that it waits for are cancelled next, and those
         that they wait for: two more requests for each level of children, and two for each child.
+
+        Examples:
+            >>> Order.cancel("o-2", reason="the customer moved away", by="ada")
         """
         from pynamodb_tracker.task.cancelling import cancel  # noqa: PLC0415 - few cold starts need it
 
@@ -337,7 +379,11 @@ class Task(GuardedRow, metaclass=TaskMeta):
 
     @classmethod
     def delete_task(cls, task_id: str) -> None:
-        """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none."""
+        """Delete a task that is not in progress; TaskLockedError if it is, TaskNotFoundError if there is none.
+
+        Examples:
+            >>> Order.delete_task("o-2")
+        """
         transitions.delete(cls, check_task_id(task_id))
 
     @classmethod
@@ -347,6 +393,9 @@ class Task(GuardedRow, metaclass=TaskMeta):
         If none is left, its control item goes, too. Other use cases are not touched. The report lists deleted tasks as
         succeeded and those in progress as refused. Reads the whole table, and sends a request for each task; several
         threads, 25 for example, share theirs.
+
+        Examples:
+            >>> report = Order.delete_use_case(threads=25)
         """
         check_threads(threads)
 

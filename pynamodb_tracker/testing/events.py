@@ -42,6 +42,9 @@ def http_event(
     A body that is not text is sent as JSON, with a header that says so. A REST API passes header names as the client
     wrote them, and a function URL and a load balancer have no path parameters.
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+
+    Examples:
+        >>> event = http_event({"order_id": "o-1"}, headers={"idempotency-key": "k-1"})
     """
     if source not in (known := get_args(HttpSource)):
         raise ValueError(f"source is one of {', '.join(map(repr, known))}, not {source!r}")
@@ -119,6 +122,9 @@ def sqs_event(*bodies: object, queue: str = "queue", group: str | Sequence[str] 
 
     If the name of the queue ends with .fifo, `group` is the message group of all messages, or has one for each.
     https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html
+
+    Examples:
+        >>> event = sqs_event({"order_id": "o-1"}, {"order_id": "o-2"})
     """
     fifo = queue.endswith(".fifo")
     groups = [group or "group"] * len(bodies) if isinstance(group, str | None) else group
@@ -153,6 +159,9 @@ def sns_event(message: object, *, topic: str = "topic") -> Event:
     """Return a notification of SNS; a message that is not text is sent as JSON.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html
+
+    Examples:
+        >>> event = sns_event({"order_id": "o-1"})
     """
     notification: Event = {
         "Type": "Notification",
@@ -176,6 +185,9 @@ def s3_event(*keys: str, bucket: str = "bucket", event_name: str = "ObjectCreate
     """Return notifications of S3 about objects; their keys are URL-encoded, as those of S3 are.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+
+    Examples:
+        >>> event = s3_event("scans/o-1.pdf")
     """
     records = [
         {
@@ -212,6 +224,9 @@ def eventbridge_event(detail: Mapping[str, Any], *, source: str = "source", deta
     """Return an event of EventBridge.
 
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-events-structure.html
+
+    Examples:
+        >>> event = eventbridge_event({"order_id": "o-1"}, detail_type="order placed")
     """
     return {
         "version": "0",
@@ -230,6 +245,9 @@ def kinesis_event(*data: object, stream: str = "stream", partition_key: str = "k
     """Return records of Kinesis with the sequence numbers "s-1", "s-2" and so on; what is not bytes is put as JSON.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html
+
+    Examples:
+        >>> event = kinesis_event({"order_id": "o-1"})
     """
     records = [
         {
@@ -260,6 +278,9 @@ def dynamodb_event(
 
     `keys` names the key attributes of the table. An item that was removed is the old image, any other the new one.
     https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
+
+    Examples:
+        >>> event = dynamodb_event({"order_id": "o-1"}, keys=("order_id",))
     """
     image = "OldImage" if event_name == "REMOVE" else "NewImage"
     records = []
@@ -310,6 +331,9 @@ def kafka_event(*values: object, topic: str = "topic", partition: int = 0, self_
 
     What is not bytes is sent as JSON. The cluster is one of Amazon MSK, unless it is `self_managed`.
     https://docs.aws.amazon.com/lambda/latest/dg/with-msk.html
+
+    Examples:
+        >>> event = kafka_event({"order_id": "o-1"})
     """
     records: list[Event] = [
         {

@@ -29,6 +29,10 @@ def stopped_clock(at: datetime | None = None) -> Iterator[StoppedClock]:
     """Stop the library's clock, at the time now or at `at`, and yield it: `.advance(timedelta)` moves it.
 
     Only the library's own clock stops, for the whole process. Pauses between retries move it and take no time.
+
+    Examples:
+        >>> with stopped_clock() as clock:
+        ...     clock.advance(timedelta(days=1))
     """
     stopped = StoppedClock(at)
     before = clock.use(stopped)
@@ -64,6 +68,10 @@ def local_table(table: type[T], *further: type[Task]) -> Iterator[type[T]]:
 
     Endpoints and profiles, in Meta and in the environment, are ignored meanwhile, for the whole process, so enter it in
     one thread. If entered again for the same table, the table keeps its tasks. Needs the extra `local`.
+
+    Examples:
+        >>> with local_table(AppTask):
+        ...     Order.create("o-5")
     """
     try:
         from moto import mock_aws  # noqa: PLC0415 - an extra: the library works without it
@@ -91,6 +99,9 @@ def open_local_table(table: type[T], *further: type[Task]) -> type[T]:
     """Open tables as `local_table` does, until the program ends: for a script, a notebook or an example.
 
     pytest closes them when it has imported all modules, so that tests begin with empty tables.
+
+    Examples:
+        >>> open_local_table(AppTask)
     """
     return _left_open.enter_context(local_table(table, *further))
 

@@ -73,6 +73,9 @@ def dashboard(
 
     It asks DynamoDB again every `refresh` while somebody looks, but never for more than 20 read units a second and
     view. Tasks that are due for longer than `late_after` are marked.
+
+    Examples:
+        >>> app = dashboard(Order, token="a-long-random-text")
     """
     if user is None and not token:
         raise TypeError("a dashboard needs user, a function that says who asks, or a token: without, all could see it")

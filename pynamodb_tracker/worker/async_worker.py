@@ -31,6 +31,11 @@ class AsyncWorker:
     `run` is awaited, up to `concurrency` at a time, each in a copy of the context variables of that call. Everything
     else is as of Worker: steps take turns, `heartbeat` is as of `astart`, `rate` limits the starts per second, what
     runs when the worker stops has the time `grace` to end, and `longest_pause` is the longest wait between two polls.
+
+    Examples:
+        >>> async def pack(ctx):
+        ...     ctx.task.data["packed"] = True
+        >>> tallies = await AsyncWorker({Order.confirm_payment: pack}).run(until_idle=True)
     """
 
     def __init__(

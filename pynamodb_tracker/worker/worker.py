@@ -40,6 +40,9 @@ class Worker:
     task is found that has become due without the worker's doing. It also bounds what an idle worker costs: 1.5 read
     units per `longest_pause`, step and shard. A poll asks up to 8 shards and stops at the first that has something due;
     the shards take turns, the oldest task of each first.
+
+    Examples:
+        >>> tallies = Worker([Order], threads=8).run(until_idle=True)
     """
 
     def __init__(
@@ -105,6 +108,10 @@ class Worker:
         """Stop gracefully, as SIGTERM does; from any thread, including a function of the worker. Returns at once.
 
         A worker that is stopped before it runs starts nothing.
+
+        Examples:
+            >>> worker = Worker([Order])
+            >>> worker.stop()
         """
         self._is_stopped = True
         self._messages.put(Message.STOP)

@@ -1,0 +1,194 @@
+"""The docstring of each public name has an example that runs, which the reference shows."""
+
+import ast
+import asyncio
+import inspect
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import boto3
+import pytest
+from pynamodb.attributes import UnicodeAttribute
+from pynamodb.connection import Connection
+from pynamodb.transactions import TransactWrite
+
+import pynamodb_tracker
+from pynamodb_tracker import (
+    Awaited,
+    DecimalAttribute,
+    FindBy,
+    LockLostError,
+    Step,
+    Task,
+    TrackerError,
+    UseCase,
+    apscheduler,
+    aws_lambda,
+    instrumentation,
+    opentelemetry,
+    testing,
+    web,
+)
+from pynamodb_tracker.testing.tables import close_local_tables
+
+MODULES = (pynamodb_tracker, aws_lambda, web, instrumentation, opentelemetry, apscheduler, testing)
+
+
+class AppTask(Task):
+    class Meta:
+        table_name = "examples"
+        region = "us-east-1"
+
+    customer = UnicodeAttribute(null=True)
+    by_customer = FindBy(customer)
+
+
+class Order(AppTask):
+    """As in the README, with what single examples need."""
+
+    use_case_id = UseCase("order", control=True)
+
+    confirm_payment = Step(100)
+    ship = Step(200, max_attempts=5)
+    refund = Step(900, aside=True)
+
+    amount = DecimalAttribute(null=True)
+    tracking_no = UnicodeAttribute(null=True)
+    paid = Awaited()
+
+
+@Order.ship.does
+def print_label(ctx: Any) -> None:
+    ctx.task.tracking_no = f"T-{ctx.task.task_id}"
+
+
+GIVEN: dict[str, Any] = {
+    "AppTask": AppTask,
+    "Order": Order,
+    "Connection": Connection,
+    "Decimal": Decimal,
+    "TransactWrite": TransactWrite,
+    "UnicodeAttribute": UnicodeAttribute,
+    "UTC": UTC,
+    "datetime": datetime,
+    "timedelta": timedelta,
+    "re": re,
+    "secrets": secrets,
+    "__name__": "example",
+}
+"""What an example need not import; there are an order to be paid, `o-1`, one to be shipped, `o-2`, and the run of a
+third one, `ctx`."""
+
+WITHOUT = {
+    "returned by a call, whose example shows it": {
+        *("Answer", "AsyncContext", "BoundAwaited", "BoundStep", "Cancelled", "ExecutionContext", "Failure", "Glance"),
+        *("IndexEntry", "Merged", "Page", "Pause", "Repeat", "Report", "Sent", "Tally", "RunDetails", "Result"),
+        *("RetryHandler", "RetrySummary", "StepHandler", "StoppedClock", "JobKey"),
+    },
+    "only an annotation": {
+        "Handler",
+        "LambdaContext",
+        "LocalTable",
+        "Reply",
+        "ResultStatus",
+        "Serializer",
+        "TriggerName",
+    },
+    "called by AWS, PynamoDB, APScheduler, pytest or the library, not by a program": {
+        *("AppTask.deserialize", "DecimalAttribute.deserialize", "DecimalAttribute.serialize", "Task.deserialize"),
+        *("Task.from_raw_data", "Task.get_update_kwargs_from_instance", "LambdaContext.get_remaining_time_in_millis"),
+        *("DynamoDBJobStore.start", "DynamoDBJobStore.shutdown", "DynamoDBJobStore.lookup_job"),
+        *("DynamoDBJobStore.get_due_jobs", "DynamoDBJobStore.get_next_run_time", "DynamoDBJobStore.get_all_jobs"),
+        *("DynamoDBJobStore.add_job", "DynamoDBJobStore.update_job", "DynamoDBJobStore.remove_job"),
+        *("DynamoDBJobStore.remove_all_jobs", "JSONSerializer.dumps", "JSONSerializer.loads", "Signed.dumps"),
+        *("Signed.loads", "PickleSerializer.dumps", "PickleSerializer.loads", "Serializer.dumps", "Serializer.loads"),
+        *(
+            "Answer.read",
+            "Answer.stored",
+            "Failure.with_texts_of",
+            "FindBy.mistakes",
+            "IndexEntry.of",
+            "Pause.is_in_force",
+        ),
+        *("Repeat.from_json", "Repeat.to_json", "Repeat.begun", "Repeat.after", "Replies.over", "Replies.to"),
+        *("RunDetails.log_fields", "UseCase.mistakes", "UseCase.has_expiry", "UseCase.status_key"),
+        *("UseCase.status_keys", "StoppedClock.now", "StoppedClock.seconds_until", "StoppedClock.sleep"),
+        *("StoppedClock.wait", "StoppedClock.sleep_async", "StoppedClock.wait_async"),
+    },
+    "in the example of the class or function that makes it": {
+        *("StoppedClock.advance", "Worker.run", "AsyncWorker.run", "AsyncWorker.stop"),
+        *("Hook.on_create", "Hook.on_start", "Hook.on_end", "Hook.on_refuse", "Hook.on_lock_lost"),
+    },
+}
+"""Public names without an example, by the reason."""
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Yield the classes, functions and methods of the public names."""
+    for module in MODULES:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            yield name, thing
+            for method in methods_of(thing) if inspect.isclass(thing) else ():
+                yield f"{name}.{method}", getattr(thing, method)
+
+
+def methods_of(owner: type) -> set[str]:
+    ours = [base for base in owner.__mro__ if base.__module__.startswith("pynamodb_tracker")]
+    return {name for base in ours for name, value in vars(base).items() if name[0] != "_" and inspect.isroutine(value)}
+
+
+def example_in(thing: object) -> str:
+    """Return the example in a docstring, "" if there is none."""
+    section = (inspect.getdoc(thing) or "").partition("\nExamples:\n")[2]
+    return "\n".join(re.findall(r"^    (?:>>>|\.\.\.) ?(.*)$", section, re.MULTILINE))
+
+
+def needs_one(name: str, thing: Any) -> bool:
+    """Tell whether a name is to have an example: refusals, errors and twins on an event loop have none."""
+    owner, _, method = name.rpartition(".")
+    if owner == "AsyncContext":
+        return not hasattr(pynamodb_tracker.ExecutionContext, method)
+    if inspect.isclass(thing) and issubclass(thing, TrackerError):
+        return name in {"GiveUp", "RetryLater"}
+    if owner and method.startswith("a") and hasattr(getattr(pynamodb_tracker, owner, None), method[1:]):
+        return False
+    return getattr(thing, "__annotations__", {}).get("return") != "NoReturn"
+
+
+EXAMPLES = {name: example_in(thing) for name, thing in public() if example_in(thing) and needs_one(name, thing)}
+
+
+def test_every_public_name_has_an_example_or_a_reason_to_have_none() -> None:
+    needing = {name for name, thing in public() if needs_one(name, thing)}
+    excused = set().union(*WITHOUT.values())
+    assert needing - EXAMPLES.keys() - excused == set()
+    assert excused & EXAMPLES.keys() == set()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with testing.local_table(AppTask):
+        yield boto3.client("dynamodb", "us-east-1")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setattr(Order.confirm_payment, "function", None)  # one example binds another
+    for row in client.scan(TableName="examples")["Items"]:  # what the example before this one has left
+        client.delete_item(TableName="examples", Key={name: row[name] for name in ("task_id", "use_case_id")})
+    code = compile(EXAMPLES[name], name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    names = GIVEN | {key: getattr(module, key) for module in MODULES for key in module.__all__}
+    lost = pytest.raises(LockLostError) if name == "BoundStep.release" else nullcontext()
+    Order.create_many([{"task_id": "o-1"}, {"task_id": "o-2", "state": Order.ship.pending}, {"task_id": "o-3"}])
+    with lost, Order.confirm_payment.start("o-3") as ctx:
+        awaited = eval(code, names | {"ctx": ctx})  # noqa: S307 - our own docstrings
+        if inspect.iscoroutine(awaited):
+            asyncio.run(awaited)
+    close_local_tables()
