@@ -27,6 +27,7 @@ from pynamodb_tracker.presentation.task_facts import name_of
 from pynamodb_tracker.presentation.times import duration
 from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.state import State
+from pynamodb_tracker.task.loading import OF_ROUND
 from pynamodb_tracker.task.task import Task
 
 csv.field_size_limit(16 * 1024 * 1024)  # `data` may have 10 MB
@@ -206,7 +207,7 @@ class LineReader:
             return value
         if key == "state":
             return state_to_load(self.model, str(value))
-        if key == "due_time":
+        if key in ("due_time", "first_failure", "cancel_time"):
             return time_of(value)
         if key == "repeat":
             return rule_in(value)
@@ -222,6 +223,7 @@ class LineReader:
     def _known(self) -> list[str]:
         return [
             *("task_id", "state", "due_time", "group", "repeat", "trace", "awaits", "signals"),
+            *OF_ROUND,
             *self.model.tracker.own_attributes,
         ]
 
@@ -252,7 +254,35 @@ def _answers(value: Any) -> dict[str, dict[str, Any]]:
     raise ValueError(f'{shown(value)} has no answers, as in {{"paid": {{"value": 1, "by": "ada"}}}}')
 
 
-_OF_JSON: dict[str, Callable[[Any], Any]] = {"trace": lambda value: value, "awaits": _names, "signals": _answers}
+def _parts(value: Any) -> dict[str, dict[str, Any]]:
+    """Return the results of parts of runs by step and name."""
+    if isinstance(value, dict) and all(isinstance(each, dict) for each in value.values()):
+        return value
+    raise ValueError(f'{shown(value)} has no results of parts, as in {{"ship": {{"charge": "c-7"}}}}')
+
+
+def _steps(value: Any) -> list[str]:
+    """Return the names of the steps that runs have passed over."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return value
+    raise ValueError(f'{shown(value)} is no list of steps, as in ["ship"]')
+
+
+def _number(value: Any) -> int:
+    """Return how often a task was postponed."""
+    if type(value) is int and value > 0:
+        return value
+    raise ValueError(f"{shown(value)} is no number above 0")
+
+
+_OF_JSON: dict[str, Callable[[Any], Any]] = {
+    "trace": lambda value: value,
+    "awaits": _names,
+    "signals": _answers,
+    "once": _parts,
+    "passed_over": _steps,
+    "postponed": _number,
+}
 """What checks values of the tracker's own that are JSON, also in a CSV file."""
 
 

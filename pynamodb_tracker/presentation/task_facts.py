@@ -19,7 +19,7 @@ from pynamodb_tracker.model import hydration
 from pynamodb_tracker.model.again import Again
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.last_run import LastRun
-from pynamodb_tracker.model.references import Reference, parse
+from pynamodb_tracker.model.references import Reference, parse, round_of
 from pynamodb_tracker.model.repeat import Repeat
 from pynamodb_tracker.model.row import Membership, TaskRow, damages_of, membership_of
 from pynamodb_tracker.model.row_state import readable_value
@@ -170,6 +170,31 @@ def answers_of(task: Task) -> dict[str, Any]:
             for name, each in signals.items()
         }
     return found
+
+
+def round_of_task(task: Task) -> dict[str, Any]:
+    """Return what the runs of a task, and people, have left of its round, for `load`; nothing for one that repeats.
+
+    That one begins with another occurrence when it is loaded.
+    """
+    if readable_value(task, "repeat") is not None:
+        return {}
+    names = {str(codes.pending): codes.step for codes in task.tracker.steps}
+    once: dict[str, dict[str, Any]] = {}
+    stored = readable_value(task, "once") or {}
+    for key, text in stored.items() if stored.get("round") == round_of(task) else ():
+        number, _, part = key.partition("/")
+        if number in names:
+            once.setdefault(names[number], {})[part] = exact_json.loads(text)
+    found = {"once": once, "passed_over": passed_over(task), "postponed": readable_value(task, "postponed")}
+    if (cancelled := readable_value(task, "cancel_time")) is not None:
+        found["cancel_time"] = stamp(cancelled)
+    first, _, of = (readable_value(task, "first_failure") or "").partition(" ")
+    number, _, of_round = of.partition(" ")
+    time = clock.read(first)
+    if time is not None and names.get(number) == task.state.step and of_round == round_of(task):
+        found["first_failure"] = stamp(time)
+    return {name: value for name, value in found.items() if value}
 
 
 def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:

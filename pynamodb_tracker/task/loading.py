@@ -1,16 +1,25 @@
-"""Creating a task as it was exported: it awaits what it awaited, and has the answers that it had."""
+"""Creating a task as it was exported: with what it awaits, what it has been answered, and what is left of its round."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pynamodb_tracker import transitions
-from pynamodb_tracker.arguments import check_task_id
+from pynamodb.constants import LIST, MAP, NUMBER, STRING
+
+from pynamodb_tracker import clock, transitions
+from pynamodb_tracker.arguments import check_group, check_task_id
+from pynamodb_tracker.dynamodb.connection import Item
+from pynamodb_tracker.status import Status
 from pynamodb_tracker.step.awaited import answer_named
 from pynamodb_tracker.step.state import State
 from pynamodb_tracker.task.task import Task
+from pynamodb_tracker.transitions.lock import new_token
+
+OF_ROUND = ("once", "passed_over", "postponed", "first_failure", "cancel_time")
+"""What runs, and people, have left of the round that a task is in."""
 
 
 def load_task(
@@ -23,16 +32,57 @@ def load_task(
     **arguments: Any,
 ) -> Task:
     """Create a task from what `export` writes; with `awaits`, `due_time` is until when it waits."""
-    if not (awaits or signals):
+    left = {name: arguments.pop(name) for name in OF_ROUND if name in arguments}
+    if not (awaits or signals or left):
         return model.create(task_id, due_time=due_time, **arguments)
-    if {"group", "repeat"} & arguments.keys():
-        raise ValueError("a task that is loaded with a group or a rule has no awaits and no signals: leave them out")
+    if "repeat" in arguments or ("group" in arguments and (awaits or signals)):
+        names = ", ".join([*(["awaits"] if awaits else []), *(["signals"] if signals else []), *left])
+        raise ValueError(f"a task that is loaded with a group or a rule has no {names}: leave out one of both")
     for name in (*awaits, *(signals or {})):
         answer_named(model, name)
-    from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have answers
-
     state: State[Any] | None = arguments.pop("state", None)
+    group = check_group(arguments.pop("group", None))
+    if group is not None and state is not None and state.status is not Status.PENDING:
+        raise ValueError(f"a task of a group begins pending, and not as {state}: it waits for its turn")
     code = None if state is None else model._code_to_begin_in(state, due_time)  # noqa: SLF001 - as `create` checks it
-    also, due = restored(task_id, awaits, signals or {}, due_time)
+    also, due = _of_round(model, state, left), due_time
+    if awaits or signals:
+        from pynamodb_tracker.transitions.signals import restored  # noqa: PLC0415 - few tasks have answers
+
+        answers, due = restored(task_id, awaits, signals or {}, due_time)
+        also |= answers
     trace = arguments.pop("trace", None)
-    return transitions.create(model, check_task_id(task_id), code, due, arguments, trace=trace, also=also)
+    return transitions.create(model, check_task_id(task_id), code, due, arguments, group=group, trace=trace, also=also)
+
+
+def _of_round(model: type[Task], state: State[Any] | None, left: Mapping[str, Any]) -> Item:
+    """Return what is left of a round as the row of a new task stores it, whose creation begins that round."""
+    creation = new_token()
+    also: Item = {"creation": {STRING: creation}}
+    if once := left.get("once"):
+        parts = {
+            f"{_number_of(model, step)}/{part}": json.dumps(result, ensure_ascii=False, separators=(",", ":"))
+            for step, results in once.items()
+            for part, result in results.items()
+        }
+        also["once"] = {MAP: {key: {STRING: text} for key, text in {"round": creation, **parts}.items()}}
+    if steps := left.get("passed_over"):
+        also["passed_over"] = {LIST: [{NUMBER: str(number)} for number in sorted(_number_of(model, s) for s in steps)]}
+    if "postponed" in left:
+        also["postponed"] = {NUMBER: str(left["postponed"])}
+    if "first_failure" in left:
+        number = _number_of(model, next(iter(model._bound_steps)) if state is None else state.step)
+        also["first_failure"] = {STRING: f"{clock.stamp(left['first_failure'])} {number} {creation}"}
+    if "cancel_time" in left:
+        if state is None or state.status is not Status.IGNORED:
+            raise ValueError("cancel_time: only an ignored task is cancelled: give it the state ignored of its step")
+        also["cancel_time"] = {STRING: clock.stamp(left["cancel_time"])}
+    return also
+
+
+def _number_of(model: type[Task], step: str) -> int:
+    """Return the number of a step; ValueError if the class has none of that name."""
+    for codes in model.tracker.steps:
+        if codes.step == step:
+            return codes.pending
+    raise ValueError(f"{model.__name__} has no step {step!r}")

@@ -24,6 +24,10 @@ def client(store: StoppedClock) -> Iterator[Any]:
     client: Any = Order.tracker.connection().connection.client
     Order.create_many(["same", "done", "ahead", "tried", "gone", "again", "paid", "evil\x1b[2J"])
     Invoice.create("same")
+    for task_id in ("part", "called off"):
+        Order.create(task_id)
+    running = Order.pay.start("part").__enter__()
+    Order.pay.ignore("called off", reason="x")
     client.create_table(
         TableName=RESTORED,
         KeySchema=[
@@ -47,6 +51,8 @@ def client(store: StoppedClock) -> Iterator[Any]:
     Order.create("new")
     Order.paid.send("paid", 1)
     Order.pay.ignore("evil\x1b[2J", reason="x")
+    running.once("charge", lambda: 7)
+    Order.cancel("called off", reason="x")
     yield client
     client.delete_table(TableName=RESTORED)
 
@@ -58,7 +64,9 @@ DIFFERENCES = {
     "new": ("missing", "pay.pending", None),
     "gone": ("extra", None, "pay.pending"),
     "again": ("changed", "pay.pending", "pay.pending"),
+    "called off": ("changed", "pay.ignored", "pay.ignored"),
     "paid": ("changed", "pay.pending", "pay.pending"),
+    "part": ("changed", "pay.in_progress", "pay.in_progress"),
     "tried": ("changed", "pay.failed", "pay.pending"),
 }
 
@@ -72,17 +80,18 @@ def test_each_task_that_differs_is_listed_the_most_important_first() -> None:
     assert [each["task_id"] for each in lines] == list(DIFFERENCES)
     assert {each["use_case"] for each in lines} == {"order"}
     assert lines[0]["old_time"] > lines[0]["new_time"]
-    again, paid, tried = (each["differs"] for each in lines[-3:])
+    again, called_off, paid, part, tried = (each["differs"] for each in lines[-5:])
     assert (list(again), tried["fence"]) == (["create_time", "update_time"], ["1", "0"])
-    assert paid == {"answers": [["paid"], []]}
-    assert "store: 9 tasks, " in ended.err
-    assert "store-restored: 9 tasks, " in ended.err
+    assert (paid, list(called_off)) == ({"answers": [["paid"], []]}, ["cancel_time"])
+    assert part == {"parts": [["10/charge", "round"], []]}
+    assert "store: 11 tasks, " in ended.err
+    assert "store-restored: 11 tasks, " in ended.err
 
 
 @pytest.mark.usefixtures("client")
 def test_people_get_a_table_that_cannot_steer_the_terminal() -> None:
     ended = run("compare", "store", RESTORED)
-    assert ended.lines[0] == "8 differences: 2 ended, 1 ahead, 1 missing, 1 extra, 3 changed"
+    assert ended.lines[0] == "10 differences: 2 ended, 1 ahead, 1 missing, 1 extra, 5 changed"
     assert ended.lines[1].split() == [
         "difference",
         "use",
@@ -95,7 +104,7 @@ def test_people_get_a_table_that_cannot_steer_the_terminal() -> None:
         "differs",
     ]
     assert ended.lines[2].split() == ["ended", "order", "done", "ship.succeeded", "pay.pending"]
-    assert ended.lines[-3].split()[2:] == ["again", "pay.pending", "pay.pending", "create_time,", "update_time"]
+    assert ended.lines[-5].split()[2:] == ["again", "pay.pending", "pay.pending", "create_time,", "update_time"]
     assert "\x1b" not in ended.out
 
 

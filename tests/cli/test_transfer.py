@@ -19,7 +19,10 @@ from tests.cli.shop import Order, Sample
 from tests.support.rows import park
 
 SAMPLE = "tests.cli.shop:Sample"
-KNOWN = "it has task_id, state, due_time, group, repeat, trace, awaits, signals, amount, data, note"
+KNOWN = (
+    "it has task_id, state, due_time, group, repeat, trace, awaits, signals, once, passed_over, postponed, "
+    "first_failure, cancel_time, amount, data, note"
+)
 
 
 def load(text: str, *options: str, of: str = "tests.cli.shop:Order") -> Ended:

@@ -37,7 +37,12 @@ class Kind(StrEnum):
 
 _STYLES = {Kind.ENDED: "red", Kind.AHEAD: "red", Kind.MISSING: "magenta", Kind.EXTRA: "cyan", Kind.CHANGED: "yellow"}
 
-_ATTRIBUTES = ("task_id", "use_case_id", "status", "create_time", "update_time", "fence", "expire_time", "signals")
+_ATTRIBUTES = (
+    *("task_id", "use_case_id", "status", "create_time", "update_time", "fence", "expire_time"),
+    *("signals", "once", "cancel_time"),
+)
+
+_COMPARED = ("create_time", "update_time", "fence", "answers", "parts", "cancel_time")
 
 
 class _Row(NamedTuple):
@@ -49,6 +54,9 @@ class _Row(NamedTuple):
     fence: str
     answers: tuple[str, ...]
     """The names of those that it has got."""
+    parts: tuple[str, ...]
+    """The keys of those parts of runs that are done."""
+    cancel_time: str
 
 
 Key = tuple[str, str]
@@ -87,7 +95,8 @@ def compare(
 
     ended: the task has ended in OLD since; NEW would run it again. ahead: it has done at least one more step in OLD;
     NEW would repeat that. missing: it is only in OLD. extra: it is only in NEW. changed: it is at the same step, but
-    ran, changed its state or got an answer since, or was created again; the last column says which values differ.
+    ran, changed its state, got an answer, did a part of a run or was cancelled since, or was created again; the last
+    column says which values differ.
 
     Scans both tables whole, strongly consistent, at one read unit per 4 KB, and reports how many that were. It needs
     about 0.6 KB of memory for each task of NEW. A task that changes meanwhile may be listed or not.
@@ -134,10 +143,11 @@ class _Table:
             update_time, create_time = (text.get("S", "") for text in texts)
             fence = item.get("fence", {}).get("N", "")
             status = int(item.get("status", {}).get("N", "0"))
-            answers = tuple(sorted(item.get("signals", {}).get("M", ())))
+            answers, parts = (tuple(sorted(item.get(each, {}).get("M", ()))) for each in ("signals", "once"))
+            cancelled = item.get("cancel_time", {}).get("S", "")
             yield (
                 (item["use_case_id"]["S"], item["task_id"]["S"]),
-                _Row(status, update_time, create_time, fence, answers),
+                _Row(status, update_time, create_time, fence, answers, parts, cancelled),
             )
 
     def _items(self) -> Iterator[Mapping[str, Any]]:
@@ -186,10 +196,7 @@ def _difference(model: type[Task], key: Key, old: _Row | None, new: _Row | None)
     old_time, new_time = (None if row is None else _iso(row.update_time) for row in (old, new))
     differs = {}
     if old is not None and new is not None:
-        pairs = {
-            name: (getattr(old, name), getattr(new, name))
-            for name in ("create_time", "update_time", "fence", "answers")
-        }
+        pairs = {name: (getattr(old, name), getattr(new, name)) for name in _COMPARED}
         differs = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     return Difference(kind, *key, old_state, new_state, old_time, new_time, differs)
 

@@ -27,7 +27,14 @@ from pynamodb_tracker.model.row import damages_of
 from pynamodb_tracker.model.row_state import readable_value
 from pynamodb_tracker.presentation import exact_json
 from pynamodb_tracker.presentation.errors import one_line
-from pynamodb_tracker.presentation.task_facts import answers_of, asked_again, attributes_of, name_of, rule_of
+from pynamodb_tracker.presentation.task_facts import (
+    answers_of,
+    asked_again,
+    attributes_of,
+    name_of,
+    round_of_task,
+    rule_of,
+)
 from pynamodb_tracker.presentation.text import count, stamp
 from pynamodb_tracker.step.state import all_tasks
 from pynamodb_tracker.task.loading import load_task
@@ -66,6 +73,9 @@ def load(
     value.
 
     A task that waits for answers has awaits, their names, and a due_time if that is limited; signals are those it has.
+
+    What is left of the round that a task was in (once, passed_over, postponed, first_failure, cancel_time) is kept: a
+    part that is done is not repeated, and a cancelled task starts only once it is reopened.
 
     A task that was exported in progress is created as pending. Tasks of one group are created in the order of the
     lines.
@@ -201,8 +211,9 @@ def export(
 ) -> None:
     """Write tasks to stdout as JSON lines with their id, state and attributes, for load or for other programs.
 
-    Attempts, errors and times are not exported: a task that is loaded starts afresh in its state; one that repeats is
-    due at the next occurrence of its rule. The order of the tasks of a group is not exported.
+    Attempts, errors and times are not exported: a task that is loaded starts afresh in its state, except for the parts
+    of its runs that are done; one that repeats is due at the next occurrence of its rule. The order of the tasks of a
+    group is not exported.
 
     What a task waits for (waits), and what was asked for while it ran (again), is exported for other programs, and load
     refuses such lines. Without a state, it reads the whole table, each task once.
@@ -286,6 +297,7 @@ def _line(model: type[Task], task: Task, damaged: Damaged) -> dict[str, Any] | N
         "waits": (task.waits or 0) - (starts is not None) or None,
         "again": asked_again(task),
         **answers_of(task),
+        **round_of_task(task),
     }
     given = {name: value for name, value in further.items() if value is not None}
     return {"task_id": task.task_id, "state": name_of(task.state), **due, **given, **attributes}

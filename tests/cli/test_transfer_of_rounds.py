@@ -1,0 +1,154 @@
+"""`export` and `load` keep what is left of a round: parts, steps passed over, postponements, and a cancel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pynamodb_tracker import (
+    GiveUp,
+    Repeat,
+    RetryLater,
+    Step,
+    Task,
+    TaskAlreadySucceededError,
+    TaskIgnoredError,
+    UseCase,
+    clock,
+)
+from pynamodb_tracker.presentation.text import stamp
+from pynamodb_tracker.testing import StoppedClock
+from tests.cli.command import run
+
+HERE = "tests.cli.test_transfer_of_rounds:Payout"
+
+
+class PayoutTask(Task):
+    class Meta:
+        table_name = "payouts"
+        region = "us-east-1"
+
+
+class Payout(PayoutTask):
+    use_case_id = UseCase("payout")
+
+    check = Step(10)
+    pay = Step(20, give_up_after=timedelta(hours=1))
+    book = Step(30, also_from=(pay.ignored,))
+    refund = Step(90, aside=True)
+
+
+@pytest.fixture(autouse=True)
+def table(store: StoppedClock) -> Iterator[StoppedClock]:
+    Payout.create_table(wait=True)
+    yield store
+    Payout.delete_table()
+
+
+def moved() -> list[dict[str, Any]]:
+    """Export all tasks, delete them, and load them; return what was exported."""
+    text = run("export", of=HERE).out
+    lines = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        Payout.delete_task(line["task_id"])
+    loaded = run("load", "-", text=text, of=HERE)
+    assert (loaded.code, loaded.err) == (0, "")
+    assert sorted(run("export", of=HERE).lines) == sorted(text.splitlines())
+    return lines
+
+
+def test_parts_that_are_done_are_not_repeated_and_passed_steps_stay_passed() -> None:
+    calls: list[str] = []
+    Payout.create("p")
+    with Payout.check.start("p") as ctx:
+        ctx.skip_to(Payout.book)
+    with suppress(ZeroDivisionError), Payout.book.start("p") as ctx:
+        ctx.once("charge", lambda: {"id": 7})
+        raise ZeroDivisionError
+
+    [line] = moved()
+
+    assert (line["once"], line["passed_over"]) == ({"book": {"charge": {"id": 7}}}, ["pay"])
+    assert Payout.book.run("p", lambda ctx: ctx.once("charge", lambda: calls.append("again"))) == {"id": 7}
+    assert calls == []
+    with pytest.raises(TaskAlreadySucceededError) as caught:
+        Payout.pay.run("p", lambda _: None)
+    assert caught.value.passed_over
+
+
+def test_postponements_count_and_a_task_is_given_up_by_the_age_of_its_first_failure(table: StoppedClock) -> None:
+    Payout.create("p", state=Payout.pay.pending)
+    for _ in range(2):
+        with suppress(RetryLater), Payout.pay.start("p"):
+            raise RetryLater(timedelta(0), counted=False)
+    begun = clock.now()
+    table.advance(timedelta(minutes=50))
+
+    [line] = moved()
+
+    assert (line["postponed"], line["first_failure"]) == (2, stamp(begun))
+    assert Payout.get_task("p").postponed == 2
+    table.advance(timedelta(minutes=11))
+    with suppress(RetryLater), Payout.pay.start("p"):
+        raise RetryLater(timedelta(0), counted=False)
+    assert Payout.get_task("p").state == Payout.pay.ignored
+
+
+def test_a_cancelled_task_stays_away_from_a_step_that_starts_from_its_state(table: StoppedClock) -> None:
+    for task_id in ("cancelled", "given up"):
+        Payout.create(task_id, state=Payout.pay.pending)
+    with suppress(GiveUp), Payout.pay.start("given up"):
+        raise GiveUp("the account is closed")
+    Payout.cancel("cancelled", reason="withdrawn", by="ada")
+    when = Payout.get_task("cancelled").cancel_time
+    table.advance(timedelta(days=1))
+
+    moved()
+
+    assert Payout.get_task("cancelled").cancel_time == when
+    with pytest.raises(TaskIgnoredError, match="cancelled at"):
+        Payout.book.run("cancelled", lambda _: None)
+    Payout.book.run("given up", lambda _: None)
+    Payout.pay.reopen("cancelled")
+    Payout.pay.run("cancelled", lambda _: None)
+
+
+def test_a_task_that_repeats_begins_with_the_next_occurrence_without_any_of_it() -> None:
+    Payout.create("p", repeat=Repeat.every(timedelta(days=1)))
+    with suppress(ZeroDivisionError), Payout.check.start("p") as ctx:
+        ctx.once("charge", lambda: 7)
+        raise ZeroDivisionError
+    assert "once" not in json.loads(run("export", of=HERE).out)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"once": {"send": {"charge": 7}}}, "Payout has no step 'send'"),
+        ({"once": {"pay": 7}}, "has no results of parts"),
+        ({"passed_over": "pay"}, "Expecting value"),
+        ({"passed_over": ["send"]}, "Payout has no step 'send'"),
+        ({"postponed": 0}, "0 is no number above 0"),
+        ({"first_failure": "noon"}, "'noon' is not a time"),
+        ({"cancel_time": "2026-01-01", "state": "pay.failed"}, "only an ignored task is cancelled"),
+        ({"postponed": 1, "repeat": "every 1h"}, "a group or a rule has no postponed"),
+    ],
+)
+def test_what_cannot_be_loaded_of_a_round_is_a_bad_line(line: dict[str, Any], words: str) -> None:
+    assert words in run("load", "-", text=json.dumps({"task_id": "p", **line}), of=HERE).err
+
+
+def test_a_task_of_a_group_keeps_its_parts() -> None:
+    Payout.create("p", group="g")
+    with suppress(ZeroDivisionError), Payout.check.start("p") as ctx:
+        ctx.once("charge", lambda: 7)
+        raise ZeroDivisionError
+    text = run("export", of=HERE).out.replace('"check.failed"', '"check.pending"').replace('"p"', '"q"')
+    Payout.delete_task("p")
+    assert run("load", "-", text=text, of=HERE).err == ""
+    assert Payout.check.run("q", lambda ctx: ctx.once("charge", lambda: 8)) == 7
