@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pynamodb_tracker.model.repeat import Repeat
 
 
-class Again(NamedTuple):
+class PendingRequest(NamedTuple):
     """What the task runs again with."""
 
     due_time: datetime
@@ -35,7 +35,7 @@ class Again(NamedTuple):
         return self.due_time != clock.NEVER
 
     @classmethod
-    def read(cls, stored: Item) -> Again:
+    def read(cls, stored: Item) -> PendingRequest:
         """Return what a row has stored; a ValueError if that cannot be read."""
         from pynamodb_tracker.model.repeat import Repeat  # noqa: PLC0415 - few tasks repeat
 
@@ -72,15 +72,15 @@ class Again(NamedTuple):
         }
 
 
-class AgainAttribute(Attribute[Again | None]):
+class PendingRequestAttribute(Attribute[PendingRequest | None]):
     """What was asked for; what cannot be read is found out when the row is loaded."""
 
     attr_type = MAP
 
-    def serialize(self, value: Again | None) -> Item | None:
+    def serialize(self, value: PendingRequest | None) -> Item | None:
         """Return the stored map."""
         return None if value is None else value.stored()
 
-    def deserialize(self, value: Item) -> Again:
+    def deserialize(self, value: Item) -> PendingRequest:
         """Return what was asked for."""
-        return Again.read(value)
+        return PendingRequest.read(value)

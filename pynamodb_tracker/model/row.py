@@ -15,7 +15,7 @@ from pynamodb.models import Model
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskFormatError
-from pynamodb_tracker.model.again import AgainAttribute
+from pynamodb_tracker.model.again import PendingRequestAttribute
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.failure_log import ErrorsAttribute
 from pynamodb_tracker.model.row_state import (
@@ -150,7 +150,7 @@ class TaskRow(Model):
     """The results of the parts of runs that `ctx.once` has stored, in this round."""
     passed_over = FencesAttribute(null=True)
     """The numbers of the steps that runs of this round have passed over."""
-    again = AgainAttribute(null=True)
+    again = PendingRequestAttribute(null=True)
     """What was asked for while the task could not take it: its due time and attributes, as they are stored."""
     asked = IntegerAttribute(null=True)
     """How often `create_or_merge` wrote to the row."""

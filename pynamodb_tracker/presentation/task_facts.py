@@ -16,7 +16,7 @@ from pynamodb_tracker import clock
 from pynamodb_tracker.arguments import check_task_id
 from pynamodb_tracker.exceptions import LockLostError, TaskNotFoundError
 from pynamodb_tracker.model import hydration
-from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.data import DataAttribute
 from pynamodb_tracker.model.last_run import LastRun
 from pynamodb_tracker.model.references import Reference, parse, round_of
@@ -202,7 +202,7 @@ def relations_in_words(task: Task) -> Iterator[tuple[str, str]]:
     if (group := readable_value(task, "group")) is not None:
         yield "group", f"{group}, {_MEMBERS[membership_of(task)]}"
     yield from _rule_in_words(task)
-    again: Again | None = readable_value(task, "again")
+    again: PendingRequest | None = readable_value(task, "again")
     if again is not None:
         if again.asks_for_run:
             with_what = ", with " + ", ".join(again.attributes) if again.attributes else ""
@@ -305,7 +305,7 @@ def last_run_as_json(task: Task) -> dict[str, Any] | None:
 
 def asked_again(task: Task) -> dict[str, Any] | None:
     """Return the request that arrived while the task could not take it; None if there is none."""
-    again: Again | None = readable_value(task, "again")
+    again: PendingRequest | None = readable_value(task, "again")
     if again is None:
         return None
     due = {"due_time": stamp(again.due_time)} if again.asks_for_run else {}

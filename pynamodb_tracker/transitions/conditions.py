@@ -136,13 +136,13 @@ def not_cancelled() -> Condition:
 
 
 @guard
-def nothing_asked() -> Condition:
+def no_request_pending() -> Condition:
     """Require that nobody has asked for another run of the task since this one began."""
     return TaskRow.again.does_not_exist()
 
 
 @guard
-def asked_as_seen(*, is_there: bool = True) -> Condition:
+def requests_as_seen(*, is_there: bool = True) -> Condition:
     """Require that nobody has asked for another run since the row was read."""
     asked = TaskRow.asked
     return asked == slot(asked, "seen_asked") if is_there else asked.does_not_exist()
@@ -151,13 +151,13 @@ def asked_as_seen(*, is_there: bool = True) -> Condition:
 @guard
 def can_take(codes: Codes) -> Condition:
     """Require that the task waits at this step, its first one, and that nothing asked for earlier waits for it."""
-    return at(codes.pending, codes.failed, codes.ignored).condition & nothing_asked().condition
+    return at(codes.pending, codes.failed, codes.ignored).condition & no_request_pending().condition
 
 
 @guard
 def cannot_take(codes: Codes) -> Condition:
     """Require that the task runs, or is past this step, its first one, and that nobody has asked since."""
-    return ~at(codes.pending, codes.failed, codes.ignored, END).condition & nothing_asked().condition
+    return ~at(codes.pending, codes.failed, codes.ignored, END).condition & no_request_pending().condition
 
 
 @guard
@@ -169,11 +169,11 @@ def has_no_parts() -> Condition:
 @guard
 def has_parts() -> Condition:
     """Require that a part of a run is stored, so that the row cannot take a request, and nobody has asked since."""
-    return TaskRow.once.exists() & (TaskRow.status < END) & nothing_asked().condition
+    return TaskRow.once.exists() & (TaskRow.status < END) & no_request_pending().condition
 
 
 @guard
-def keeps_asked() -> Condition:
+def keeps_request() -> Condition:
     """Require that what was asked for still waits for the success of the last step."""
     return TaskRow.again.exists() & (TaskRow.status < END)
 

@@ -71,7 +71,7 @@ def of_failure(
     claim: Claim[Any], failure: Failure, give_up_after: timedelta | None, *, counted: bool
 ) -> tuple[dict[str, Any], bool, bool]:
     """Return what a failure that does not count, or is limited by age, stores, whether it counts, and is the last."""
-    postponing: type[Postponing] = _class("Postponing")
+    postponing: type[Postponing] = _feature("Postponing")
     return postponing.of_failure(claim, failure, give_up_after, counted=counted)
 
 
@@ -79,7 +79,7 @@ def change_other_end(journal: Journal[Any], end: Transition) -> None:
     """Let what the run has asked for change an end other than success."""
     for names, feature in _FEATURES if journal.additions else ():
         if not names.isdisjoint(journal.additions):
-            _class(feature).change_other_end(journal, end)
+            _feature(feature).change_other_end(journal, end)
 
 
 def after_last_failure(row: TaskRow, now: datetime, claim: Claim[Any] | None = None) -> Transition | None:
@@ -95,18 +95,17 @@ def last_run(row: TaskRow, outcome: str, attempt: int, ended: datetime) -> dict[
     """Return what the write that ends a round without success keeps of it, if the task repeats."""
     if "repeat" not in row._row_state.stored:
         return {}
-    from pynamodb_tracker.transitions.repeats import last_run  # noqa: PLC0415 - few tasks repeat
-
-    return last_run(row, outcome, attempt, ended)
+    kept: dict[str, Any] = _feature("last_run")(row, outcome, attempt, ended)
+    return kept
 
 
 def _taken(row: TaskRow, additions: Collection[str] = ()) -> list[type[Participant]]:
     stored = row._row_state.stored
     taken = [feature for names, feature in _FEATURES if not (names.isdisjoint(stored) and names.isdisjoint(additions))]
-    return [_class(feature) for feature in taken]
+    return [_feature(feature) for feature in taken]
 
 
-def _class(feature: str) -> Any:
+def _feature(name: str) -> Any:
     from pynamodb_tracker.transitions import all_features  # noqa: PLC0415 - few tasks have any
 
-    return getattr(all_features, feature)
+    return getattr(all_features, name)

@@ -22,7 +22,7 @@ from pynamodb_tracker.dynamodb.connection import Item, Refused
 from pynamodb_tracker.dynamodb.error_codes import is_unheard
 from pynamodb_tracker.dynamodb.limits import check
 from pynamodb_tracker.exceptions import TaskNotFoundError, ValueNotStorableError
-from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes, changes_of, check_row_size, raise_if_invalid
 from pynamodb_tracker.model.failure import add_note
 from pynamodb_tracker.model.repeat import Repeat
@@ -224,13 +224,13 @@ class Merge(Generic[T]):
 
     def _ask_again(self, row: T) -> Merged[T]:
         self._how = "again"
-        before, again = self._again_after(row)
-        changes, is_nothing_asked = self._renewed(row), before is None and again == Again(clock.NEVER, {})
+        before, again = self._pending_after(row)
+        changes, asks_for_nothing = self._renewed(row), before is None and again == PendingRequest(clock.NEVER, {})
         due = self._due_for(row) if self._asks_for_run and not self._later else None
         if due is not None and row.repeat is not None:  # it waits for its next occurrence, and runs before that
             of_rule, due = repeats.merged(row, None, due, clock.now())
             changes = {**changes, **of_rule}
-        if (again == before or is_nothing_asked) and not changes and due is None:
+        if (again == before or asks_for_nothing) and not changes and due is None:
             return self._merged_with(row)
         stored = again.stored()
         check_row_size(row, {"again": {MAP: stored}})
@@ -248,17 +248,17 @@ class Merge(Generic[T]):
         attribute = cast("Attribute[Any]", TaskRow.expire_time)
         return {"expire_time": (attribute, None if expiry is None else {NUMBER: expiry})}
 
-    def _again_after(self, row: T) -> tuple[Again | None, Again]:
+    def _pending_after(self, row: T) -> tuple[PendingRequest | None, PendingRequest]:
         """Return what waits in `again`, and that with what this call asks for."""
         due = self._new.row.due_time if self._asks_for_run else clock.NEVER
-        before: Again | None = readable_value(row, "again")
+        before: PendingRequest | None = readable_value(row, "again")
         rule = self._rule_after(row, None if before is None else before.repeat)
         trace = self._trace if self._asks_for_run else None
         if before is None:
-            return None, Again(due, _stored(self._own), rule, trace)
+            return None, PendingRequest(due, _stored(self._own), rule, trace)
         attributes = {**before.attributes, **_stored(self._merged(row, before.attributes))}
         due = due if self._later else min(due, before.due_time)
-        return before, Again(due, attributes, rule, before.trace if before.asks_for_run else trace)
+        return before, PendingRequest(due, attributes, rule, before.trace if before.asks_for_run else trace)
 
     def _rule_after(self, row: T, waiting: Repeat | None) -> Repeat | None:
         """Return the rule that the row is to have after its success; None if it keeps its own."""
@@ -273,7 +273,7 @@ class Merge(Generic[T]):
         due, changes = self._new.row.due_time, self._own
         text = self._trace
         if readable_value(row, "again") is not None:  # the success of a worker that does not know `again`
-            _, again = self._again_after(row)
+            _, again = self._pending_after(row)
             due, changes, text = again.due_time, again.changes(row.tracker.own_attributes), again.trace
         if self._repeat is not None or row.repeat is not None:
             turn = None if self._repeat is None else repeats.first_turn(self._repeat, due)

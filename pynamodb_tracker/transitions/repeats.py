@@ -18,7 +18,7 @@ from pynamodb.exceptions import PynamoDBConnectionError
 from pynamodb_tracker import clock
 from pynamodb_tracker.dynamodb.connection import Item
 from pynamodb_tracker.exceptions import TaskError
-from pynamodb_tracker.model.again import Again
+from pynamodb_tracker.model.again import PendingRequest
 from pynamodb_tracker.model.changes import Changes
 from pynamodb_tracker.model.last_run import LastRun
 from pynamodb_tracker.model.repeat import Occurrence, Repeat
@@ -50,7 +50,7 @@ def first_turn(repeat: Repeat, at: datetime) -> Turn | None:
     return None if first is None else _turn_at(first, rule)
 
 
-def next_turn(row: TaskRow, now: datetime, asked: Again | None = None) -> Turn | None:
+def next_turn(row: TaskRow, now: datetime, asked: PendingRequest | None = None) -> Turn | None:
     """Return the turn after the one for which the row is due; None after the last one.
 
     `asked` is what was asked for meanwhile, maybe with another rule.
@@ -70,7 +70,7 @@ def turn_when_reopened(row: TaskRow, now: datetime) -> Turn | None:
     return None if following is None else _turn_at(following)
 
 
-def _after_success(row: TaskRow, now: datetime, asked: Again | None) -> Transition:
+def _after_success(row: TaskRow, now: datetime, asked: PendingRequest | None) -> Transition:
     """Return what the success of the last step leads to: the next turn, or the end after the last one."""
     turn = next_turn(row, now, asked)
     if turn is not None:
@@ -109,7 +109,7 @@ class NextRound(Participant):
         success.add(**last_run(row, "succeeded", self._attempt, clock.now(), self._created))
         if again is None:
             return
-        success.instead(when.nothing_asked(), when.asked_as_seen())
+        success.instead(when.no_request_pending(), when.requests_as_seen())
         success.add(seen={"seen_asked": str(row.asked)}, again=None)
         success.changes = {**success.changes, **again.changes(row.tracker.own_attributes)}
         if again.asks_for_run and (again.trace or "trace" in row._row_state.stored):
@@ -251,7 +251,7 @@ def _next_occurrence(row: TaskRow, now: datetime, rule: Repeat | None) -> Occurr
     return rule.after(occurrence, number, now)
 
 
-def _time_of(asked: Again) -> datetime | None:
+def _time_of(asked: PendingRequest) -> datetime | None:
     """Return for when another run was asked for; None if only the rule was changed."""
     return asked.due_time if asked.asks_for_run else None
 

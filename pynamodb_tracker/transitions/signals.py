@@ -145,7 +145,7 @@ def sending(model: type[TaskRow], name: str, form: str, *, of_round: bool) -> Pr
         guards += [when.not_answered(name), when.awaits_more(name)]
         changes.append(TaskRow.awaits.delete({name}))
     elif form in ("early", "first"):
-        guards += [when.not_awaited(name), when.nothing_asked(), when.not_ended()]
+        guards += [when.not_awaited(name), when.no_request_pending(), when.not_ended()]
         if form == "first":
             guards.append(when.no_answers())
             changes[0] = fill(TaskRow.signals, "answers")

@@ -181,8 +181,8 @@ class StepStatements(StepWrites[T]):
         return (when.mine(self.codes),)
 
     @cached_property
-    def _mine_and_unasked(self) -> tuple[Guard, ...]:
-        return (*self._mine, when.nothing_asked())
+    def _mine_and_no_request(self) -> tuple[Guard, ...]:
+        return (*self._mine, when.no_request_pending())
 
     def shut_out(self, row: T, token: str) -> Transition:
         """Raise the token of a task that no worker holds, so that a claim still on its way is refused."""
@@ -201,7 +201,7 @@ class StepStatements(StepWrites[T]):
     def succeed(self, token: str, code: int) -> Transition:
         """End the run with success, which leads to that state; to the end only if nobody has asked for another run."""
         success = Transition("succeed", code)
-        success.guards, success.seen = self._mine_and_unasked if code == END else self._mine, {"lock": token}
+        success.guards, success.seen = self._mine_and_no_request if code == END else self._mine, {"lock": token}
         return success
 
     def extend(self, token: str, expire_time: datetime) -> Transition:
@@ -250,7 +250,7 @@ class StepStatements(StepWrites[T]):
         Its turn depends on its rule, which a merge may change.
         """
         skip = Transition("skip", following.code, when.as_read(), due=following.due)
-        skip.add(when.asked_as_seen(is_there=row.asked is not None), *([when.lock_expired()] if abandoned else []))
+        skip.add(when.requests_as_seen(is_there=row.asked is not None), *([when.lock_expired()] if abandoned else []))
         skip.seen, skip.changes = {**seen_values(row), "seen_asked": str(row.asked)}, following.changes
         skip.add(attempt=ZERO, release_count=None, **following.values)
         return skip
@@ -270,7 +270,7 @@ class StepStatements(StepWrites[T]):
         )
         reopen.add(
             *_waiting_as_seen(row),
-            when.asked_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
+            when.requests_as_seen(is_there=has_asked) if rule else when.has_no_rule(),
             when.membership_seen(Membership.NONE if row is None else membership_of(row)),
         )
         if row is not None:
@@ -365,7 +365,7 @@ class StepStatements(StepWrites[T]):
         merge = Transition("merge", self.codes.pending if is_anew else None)
         if how == "again":
             cannot_take = when.has_parts() if "once" in stored else when.cannot_take(self.codes)
-            merge.add(when.keeps_asked() if "again" in stored else cannot_take)
+            merge.add(when.keeps_request() if "again" in stored else cannot_take)
         elif is_anew:
             merge.add(when.at(END), when.later_token())
         else:
@@ -374,7 +374,7 @@ class StepStatements(StepWrites[T]):
             merge.add(when.at(self.codes.pending))
         if "due_time" in values or "repeat" in changes:  # another rule counts from the turn that was read
             merge.add(when.due_as_seen(), seen={"seen_due": clock.stamp(row.due_time)})
-        merge.add(when.asked_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
+        merge.add(when.requests_as_seen(is_there="asked" in stored), when.same_life(), seen=life_seen(row))
         for name, (attribute, _) in changes.items():
             before = stored.get(attribute.attr_name)
             merge.add(when.value_seen(name, attribute.attr_name, None if before is None else next(iter(before))))

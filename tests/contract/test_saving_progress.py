@@ -40,6 +40,16 @@ def test_what_was_saved_stays_when_the_block_fails() -> None:
     assert Order.get_task("o-1").data == {"page": 7}
 
 
+def test_a_value_that_is_assigned_again_after_another_one_was_saved_is_stored() -> None:
+    Order.create("o-1", amount=1000)
+    with Order.confirm_payment.start("o-1") as ctx:
+        before = ctx.task.amount
+        ctx.task.amount = 2000
+        ctx.save()
+        ctx.task.amount = before
+    assert Order.get_task("o-1").amount == before
+
+
 def test_the_next_attempt_finds_what_was_saved() -> None:
     Order.create("o-1")
     with Order.confirm_payment.start("o-1", skip_error=True) as ctx:

@@ -25,7 +25,7 @@ COMPLETE = [
 ]
 """Which programs: w runs the task, c changes its rule, i disables it, r enables it; I did so before all others."""
 GUARDS = {
-    ("asked_as_seen", "reopen"): ("Irc", Faults(), "it is due off its rule"),
+    ("requests_as_seen", "reopen"): ("Irc", Faults(), "it is due off its rule"),
     ("due_as_seen", "merge"): ("wc", Faults(), "it is due off its rule"),
 }
 
