@@ -68,6 +68,9 @@ class Report:
     """Whether the step is paused, so that no further task was started."""
     postponed: int = 0
     """How many of those that failed were postponed, so that their attempts do not count."""
+    at_once: int = 0
+    """How many of those that were reopened are due before the time that `due_times` gave them, and now: those that
+    repeat or have the turn of their group, and those that were pending already."""
 
     def __str__(self) -> str:
         if self.due:

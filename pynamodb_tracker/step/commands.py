@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from pynamodb_tracker import arguments, clock, transitions
 from pynamodb_tracker.aio.lazy import awaited
 from pynamodb_tracker.model.row import TaskRow
+from pynamodb_tracker.model.row_state import readable_value
 
 if TYPE_CHECKING:
     from pynamodb_tracker.batch.batch import Report
@@ -93,7 +94,8 @@ class StepCommands(Generic[T]):
         whose request failed, are refused, with the error that it would raise; none of them stops the others. `task_ids`
         is read lazily, so it can be a generator of any length. The threads share requests, each of which reopens up to
         25 tasks. After Ctrl-C no further task is changed, and KeyboardInterrupt propagates when the requests under way
-        have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless.
+        have ended. `due_times` has a time for each task, as `due_time` of `reopen`; it may be endless. The report says
+        how many are due `at_once` instead.
         `forget` is as in `reopen`.
 
         Examples:
@@ -106,11 +108,17 @@ class StepCommands(Generic[T]):
         from pynamodb_tracker.transitions.reopening import reopen  # noqa: PLC0415 - as above
 
         def reopen_one(task_id: str, due: datetime | None) -> Literal["succeeded"]:
-            reopen(self._definition.statements, task_id, by, arguments.check_time("due_times", due), forget=forget)
+            due = arguments.check_time("due_times", due)
+            row = reopen(self._definition.statements, task_id, by, due, forget=forget)
+            if due is not None and (readable_value(row, "due_time") or due) <= clock.now() < due:
+                at_once.append(task_id)
             return "succeeded"
 
+        at_once: list[str] = []
         given: Iterable[datetime | None] = repeat(None) if due_times is None else due_times
-        return report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
+        report = report_of_each(zip(each_once(ids), given, strict=False), reopen_one, threads)
+        report.at_once = len(at_once)
+        return report
 
     def ignore_many(self, task_ids: Iterable[str], *, reason: str, by: str | None = None, threads: int = 25) -> Report:
         """Ignore these tasks, each once and on its own, and return what became of them.

@@ -80,6 +80,16 @@ _UNITS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the tasks of a decision."""
+
+    refused: Mapping[str, str]
+    """Those that were refused, and why."""
+    at_once: int = 0
+    """How many are due at once in spite of a rate."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """One decision about tasks: the action, who takes it, and the reason."""
 
@@ -95,14 +105,16 @@ class Decision:
     rate: int | None = None
     """Tasks that become due in a minute, at most."""
 
-    def carry_out(self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0) -> dict[str, str]:
-        """Change the tasks, and return those that were refused, and why; raise if DynamoDB refuses all of them.
+    def carry_out(self, task_ids: Sequence[str], begin: datetime | None = None, done: int = 0) -> Outcome:
+        """Change the tasks, and return what became of them; raise if DynamoDB refuses all of them.
 
         With a rate, they become due one by one from `begin` on, behind those that are done.
         """
+        at_once = 0
         if self.verb == "reopen":
             due_times = None if self.rate is None or begin is None else spread(begin, self.rate, done)
-            errors = self.step.reopen_many(task_ids, by=self.by, due_times=due_times).refused
+            report = self.step.reopen_many(task_ids, by=self.by, due_times=due_times)
+            errors, at_once = report.refused, report.at_once
         elif self.verb == "ignore":
             errors = self.step.ignore_many(task_ids, reason=self.reason, by=self.by).refused
         else:
@@ -113,7 +125,7 @@ class Decision:
         failures = [error for error in errors.values() if isinstance(error, _OF_DYNAMODB)]
         if failures and len(failures) == len(task_ids):  # it may not write, or is throttled: the next ones fail as well
             raise failures[0]
-        return refused
+        return Outcome(refused, at_once)
 
     def _end_run(self, task_id: str) -> Exception | None:
         """Cancel a task, or cancel or release its run, and return why that was refused."""
@@ -151,6 +163,8 @@ class Slices:
     refused: int = 0
     examples: Mapping[str, str] = field(default_factory=dict)
     """The first ones that the last slice was refused."""
+    at_once: int = 0
+    """How many of those that are done are due at once in spite of a rate."""
     cursor: str | None = None
 
 
@@ -180,8 +194,8 @@ class Decisions:
                 return self._views.list_tasks(request, form, selected=task_ids, **refused)
             return self._views.show_task(request, task_ids[0], **refused)
         with page.changing(model) as spent:
-            refused = decision.carry_out(task_ids)
-        if len(task_ids) == 1 and not refused:
+            outcome = decision.carry_out(task_ids)
+        if len(task_ids) == 1 and not outcome.refused:
             return page.redirect(request, model, "task", id=task_ids[0], done=decision.verb)
         return page.show(
             request,
@@ -189,7 +203,7 @@ class Decisions:
             model=model,
             spent=spent,
             task_ids=task_ids,
-            refused=refused,
+            refused=outcome.refused,
             said=VERBS[decision.verb],
             back={name: form.get(name, "") for name in FILTER},
         )
@@ -376,13 +390,14 @@ class _Progress:
 
     done: int
     refused: int
+    at_once: int
     first: int | None
 
     @classmethod
     def of(cls, form: Form) -> _Progress:
         """Read it from a form."""
-        done, refused = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused"))
-        return cls(done, refused, whole_number(form, "first", 0, _MOST_DONE) or None)
+        done, refused, at_once = (whole_number(form, name, 0, _MOST_DONE) for name in ("done", "refused", "at_once"))
+        return cls(done, refused, at_once, whole_number(form, "first", 0, _MOST_DONE) or None)
 
     @property
     def left(self) -> int | None:
@@ -398,10 +413,11 @@ def _next_slice(decision: Decision, what: Filter, cursor: str | None, progress: 
         left = progress.left
         found = listing.find(what, cursor, limit=SLICE if left is None else min(left, SLICE))
         task_ids = [entry.task_id for entry in found.entries][:left]
-        problems = decision.carry_out(task_ids, what.until, progress.done)
-        progress.done += len(task_ids) - len(problems)
-        progress.refused += len(problems)
-        examples |= dict(list(problems.items())[: _EXAMPLES - len(examples)])
+        outcome = decision.carry_out(task_ids, what.until, progress.done)
+        progress.done += len(task_ids) - len(outcome.refused)
+        progress.refused += len(outcome.refused)
+        progress.at_once += outcome.at_once
+        examples |= dict(list(outcome.refused.items())[: _EXAMPLES - len(examples)])
         cursor = None if progress.left == 0 else found.cursor
         if cursor is None or time.monotonic() > ends:
-            return Slices(progress.done, progress.refused, examples, cursor)
+            return Slices(progress.done, progress.refused, examples, progress.at_once, cursor)

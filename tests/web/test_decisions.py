@@ -377,9 +377,29 @@ def test_tasks_that_are_reopened_become_due_so_many_a_minute_over_all_slices(
     client, begin = open_page(), shop.now()
     page = client.get("/Order/bulk?verb=reopen&step=ship&state=failed")
     done = run_slices(client, page, rate="2", first="4")
-    assert "4 reopened" in text_of(done)
+    assert "4 reopened Overview" in text_of(done)
     due = sorted((task.due_time - begin) / timedelta(seconds=1) for task in Order.ship.pending.query())
     assert due == [0, 30, 60, 90]
+
+
+def test_how_many_are_due_at_once_in_spite_of_a_rate_is_said_over_all_slices(
+    open_page: Open, shop: StoppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "SLICE", 2)
+    monkeypatch.setattr(decisions, "SLICE_SECONDS", -1)
+    for number in range(5):
+        Order.create(f"o-{number}", group=f"g-{number}" if number in (1, 2, 4) else None)
+        Order.confirm_payment.ignore(f"o-{number}", reason="lost")
+    shop.advance(timedelta(seconds=1))
+    client = open_page()
+    asked = {"verb": "reopen", "step": "confirm_payment", "state": "ignored"}
+    done = text_of(run_slices(client, client.get("/Order/bulk", params=asked), rate="2"))
+    assert ("5 reopened" in done, "3 of them are due at once" in done) == (True, True), done
+    Order.confirm_payment.ignore("o-4", reason="lost")
+    shop.advance(timedelta(seconds=1))
+    asked |= {"rate": "2", "until": shop.now().isoformat(), "done": "1", "at_once": "1"}
+    slices = client.post("/Order/bulk", data=asked, headers={"accept": "application/json"}).json()["slices"]
+    assert (slices["done"], slices["at_once"]) == (2, 2)
 
 
 @pytest.mark.usefixtures("shop")
